@@ -1,0 +1,54 @@
+# Everything here works in a fresh clone with Python 3.11+, pip, git and make: the first
+# target that needs the environment makes it.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+PYTHON := .venv/bin/python
+# What `make check` reads besides the packages, as far as it is there.
+SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples)
+
+.PHONY: help install check format test demo run golden bench lock replay openapi clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+
+install: ## set up .venv from the lock (every target does, when needed)
+	@scripts/install
+
+check: install ## format, lint, strict types
+	$(PYTHON) -m ruff format --check $(SOURCES)
+	$(PYTHON) -m ruff check $(SOURCES)
+	$(PYTHON) -m mypy
+
+format: install ## put the sources into shape
+	$(PYTHON) -m ruff format $(SOURCES)
+	$(PYTHON) -m ruff check --fix $(SOURCES)
+
+test: install ## all tests, SQLite and a real PostgreSQL included (ARGS="-k vote -x")
+	$(PYTHON) -m pytest $(ARGS)
+
+demo: install ## start the service, play 20 games on it, show the results (ARGS=--exit to stop then)
+	@$(PYTHON) scripts/demo.py $(ARGS)
+
+run: install ## serve on localhost (ARGS="--port 9000")
+	@$(PYTHON) -m app.cli serve $(ARGS)
+
+golden: install ## write the golden playthroughs anew; say why in the commit
+	$(PYTHON) -m tests.golden $(ARGS)
+
+bench: install ## print the table of speeds
+	@$(PYTHON) -m bench $(ARGS)
+
+replay: install ## show a log as a readable playthrough (GAME=file or id)
+	@test -n "$(GAME)" || { echo 'make replay GAME=...' >&2; exit 2; }
+	@$(PYTHON) -m app.cli replay show "$(GAME)" $(ARGS)
+
+openapi: install ## write openapi/openapi.json anew
+	$(PYTHON) -m app.openapi openapi/openapi.json
+
+lock: ## resolve the dependencies anew (ARGS=--upgrade for the newest)
+	scripts/lock $(ARGS)
+
+clean: ## remove the environment and every cache
+	rm -rf .venv .venv.turn .mypy_cache .pytest_cache .ruff_cache .hypothesis .schemathesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,56 @@
+"""What sits at the table, and what it is handed: protocols only."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from engine.actions import SeatAction
+from engine.events import Event
+from engine.terms import Seat
+from engine.view import Observation
+
+__all__ = ["Agent", "Inbox", "Journal", "MakeAgent", "Setup"]
+
+
+class Agent(Protocol):
+    """Chooses for one seat of one game."""
+
+    def act(self, observation: Observation) -> SeatAction | Awaitable[SeatAction]:
+        """The answer to ``observation.request``, at once or awaited.
+
+        An illegal answer is asked again, with the refusals so far in ``observation.refusals``.
+        The observation shares the live table: read it before you answer, keep nothing of it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What an agent is made from. It never holds the game's seed, which would tell the deal."""
+
+    seat: Seat
+    seed: str
+    """The agent's own source of chance: equal seeds, equal play."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the seat's spec says beside the kind."""
+
+
+class MakeAgent(Protocol):
+    """An agent kind: what an entry point of the group ``interintent.agents`` names."""
+
+    def __call__(self, setup: Setup, /) -> Agent:
+        """A new agent for one seat of one game. Raises InvalidAgent for options it cannot take."""
+        ...
+
+
+class Journal(Protocol):
+    """Where a game's new events go. ``append`` returns when they are safe; only then are they folded."""
+
+    async def append(self, events: Sequence[Event]) -> None: ...
+
+
+class Inbox(Protocol):
+    """Where answers from outside arrive."""
+
+    async def take(self, request_id: str, deadline: datetime) -> SeatAction: ...

@@ -1,0 +1,35 @@
+"""The agent kinds there are: ours, and those of installed packages.
+
+A package adds one through the entry point group ``interintent.agents``; the entry point's name is
+the kind, its object is called with a ``Setup`` and gives an agent.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Final
+
+from agents.agent import Agent, MakeAgent, Setup
+from agents.errors import InvalidAgent
+from agents.scripted import RandomAgent, ScriptedAgent
+
+__all__ = ["GROUP", "kinds", "make_agent"]
+
+GROUP: Final = "interintent.agents"
+
+_OURS: Final[Mapping[str, MakeAgent]] = {"random": RandomAgent, "scripted": ScriptedAgent}
+
+
+@cache
+def kinds() -> Mapping[str, MakeAgent]:
+    """Every kind by name. Ours win over a package's of the same name. Imports what it lists."""
+    found = {point.name: point.load() for point in entry_points(group=GROUP)}
+    return {**found, **_OURS}
+
+
+def make_agent(kind: str, setup: Setup) -> Agent:
+    """An agent of that kind for one seat. Raises InvalidAgent."""
+    known = kinds()
+    if kind not in known:
+        raise InvalidAgent(f"agent must be one of {', '.join(sorted(known))}, got {kind!r}", "/agent")
+    return known[kind](setup)

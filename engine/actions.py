@@ -1,0 +1,156 @@
+"""What a seat may ask for. Each action carries the thoughts that led to it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from engine.terms import Kind, Seat
+
+if TYPE_CHECKING:
+    from engine.events import Note
+
+__all__ = [
+    "ACTION_OF",
+    "Action",
+    "Assassinate",
+    "CastVote",
+    "Confer",
+    "ForeignAction",
+    "PlayCard",
+    "ProposeTeam",
+    "Reconsider",
+    "RecordQuest",
+    "RecordShot",
+    "RecordVote",
+    "Remark",
+    "Repropose",
+    "SeatAction",
+    "Speak",
+    "Summarise",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeTeam:
+    """The leader puts forward a team, and opens the discussion where there is one after proposals."""
+
+    team: tuple[Seat, ...]
+    """Ascending or not; the event holds it ascending."""
+    text: str = ""
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Speak:
+    text: str
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reconsider:
+    """The leader keeps or changes the team, and says why."""
+
+    team: tuple[Seat, ...]
+    text: str = ""
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CastVote:
+    approve: bool
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlayCard:
+    success: bool
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Summarise:
+    """Private answers to the fixed questions, one text a question."""
+
+    answers: tuple[tuple[str, str], ...]
+    """(question, answer); questions are short names such as ``leader`` or ``suspected_evil``."""
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assassinate:
+    target: Seat | None
+    """None holds fire, where the shot is offered after any quest; else a seat must be named."""
+    thoughts: "tuple[Note, ...]" = ()
+
+
+SeatAction = ProposeTeam | Speak | Reconsider | CastVote | PlayCard | Summarise | Assassinate
+"""What a seat at the table may do."""
+
+ACTION_OF: Final[dict[Kind, type[SeatAction]]] = {
+    Kind.PROPOSE_TEAM: ProposeTeam,
+    Kind.SPEAK: Speak,
+    Kind.RECONSIDER: Reconsider,
+    Kind.VOTE: CastVote,
+    Kind.CARD: PlayCard,
+    Kind.SUMMARISE: Summarise,
+    Kind.ASSASSINATE: Assassinate,
+}
+"""The action that answers each kind of request."""
+
+
+# Import-only: what a foreign record tells when it does not tell who did what. ``decide`` takes
+# them only when it is told that the answers come from a record.
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Speech of a record, at any time."""
+
+    text: str
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Confer:
+    """Private talk of evil; only the full viewer sees it."""
+
+    text: str
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Repropose:
+    """The leader replaces the open proposal before the vote."""
+
+    team: tuple[Seat, ...]
+    text: str = ""
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordVote:
+    """All ballots of a vote at once, some of them unknown. The acting seat is the leader."""
+
+    votes: tuple[bool | None, ...]
+    approved: bool
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordQuest:
+    """A quest whose cards are unknown, perhaps even their number. The acting seat is the leader."""
+
+    fails: int | None
+    succeeded: bool
+    thoughts: "tuple[Note, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordShot:
+    """A shot at an unknown seat."""
+
+    hit: bool
+    thoughts: "tuple[Note, ...]" = ()
+
+
+ForeignAction = Remark | Confer | Repropose | RecordVote | RecordQuest | RecordShot
+Action = SeatAction | ForeignAction

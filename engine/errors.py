@@ -1,0 +1,98 @@
+"""What can go wrong in the rules.
+
+    AvalonError
+    ├── InvalidInput         it could not be read
+    │   ├── InvalidProfile   settings that contradict each other
+    │   ├── InvalidAction    an action or a thought of the wrong shape
+    │   └── InvalidRecord    a foreign record of the wrong shape
+    ├── IllegalInput         it was read, the rules do not allow it
+    │   ├── IllegalAction    not by this seat, not now, or not so
+    │   └── IllegalRecord    a foreign record that breaks a rule
+    └── CorruptLog           our own log does not fold: we are broken
+
+Messages name the values and what to do. Every leaf maps to one problem (RFC 9457) in ``app``.
+"""
+
+from collections.abc import Iterator
+
+__all__ = [
+    "AvalonError",
+    "CorruptLog",
+    "IllegalAction",
+    "IllegalInput",
+    "IllegalRecord",
+    "InvalidAction",
+    "InvalidInput",
+    "InvalidProfile",
+    "InvalidRecord",
+    "leaves",
+]
+
+
+class AvalonError(Exception):
+    """The root of everything this project raises on purpose."""
+
+
+class InvalidInput(AvalonError):
+    """It could not be read. ``pointer`` is a JSON pointer into what was sent, when that is known."""
+
+    def __init__(self, message: str, pointer: str = "") -> None:
+        super().__init__(message)
+        self.pointer = pointer
+
+
+class InvalidProfile(InvalidInput):
+    """Settings out of range, or settings that contradict each other."""
+
+
+class InvalidAction(InvalidInput):
+    """An action or a thought of the wrong shape."""
+
+
+class InvalidRecord(InvalidInput):
+    """A foreign record that does not follow its schema."""
+
+
+class IllegalInput(AvalonError):
+    """It was read, and the rules do not allow it."""
+
+
+class IllegalAction(IllegalInput):
+    """Not by this seat, not now, or not so. The request stays open.
+
+    ``pointer`` is a JSON pointer into the action, e.g. ``/team``.
+    """
+
+    def __init__(self, seat: int, message: str, pointer: str = "") -> None:
+        super().__init__(message)
+        self.seat = seat
+        self.pointer = pointer
+
+
+class IllegalRecord(IllegalInput):
+    """A foreign record that breaks a rule.
+
+    ``move`` counts the record's moves from 1; None when the fault is not in a move (roles, outcome).
+    ``rule`` is a short name of the rule; ``expected`` and ``found`` are ready to print.
+    """
+
+    def __init__(self, rule: str, expected: str, found: str, move: int | None = None) -> None:
+        where = "outcome" if move is None else f"move {move}"
+        super().__init__(f"{where}: {rule}: expected {expected}, found {found}")
+        self.move = move
+        self.rule = rule
+        self.expected = expected
+        self.found = found
+
+
+class CorruptLog(AvalonError):
+    """A stored log that does not fold. Nothing a client sends can cause it."""
+
+
+def leaves(root: type[AvalonError]) -> Iterator[type[AvalonError]]:
+    """Every class below ``root`` that has no class below itself."""
+    below = root.__subclasses__()
+    if not below:
+        yield root
+    for one in below:
+        yield from leaves(one)

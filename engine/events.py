@@ -1,0 +1,444 @@
+"""What happened, and who sees it. A game is a log of these.
+
+Every event is seen whole or not at all; ``seen_by`` has no default. ``payload`` gives an event's
+fields as plain JSON values, ``read_event`` reads them back: together they are the storage and wire
+form. Seats are mapping keys there; inside, a tuple holds seat 1 first.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from typing import Any, ClassVar, Final, Literal
+
+from engine.errors import CorruptLog
+from engine.intentions import IntentionId
+from engine.profile import Profile, profile_from_settings
+from engine.terms import FULL, PUBLIC, Ending, Kind, Role, Seat, SeenBy, Side, Viewer
+from engine.thoughts import Belief, Choice, Reading, SelectionStage, SpeechStage
+
+__all__ = [
+    "EVENT_TYPES",
+    "ActionDefaulted",
+    "ActionRefused",
+    "AssassinationDeclined",
+    "AssassinationMade",
+    "AssassinationOpened",
+    "BeliefsFormed",
+    "CardPlayed",
+    "Cause",
+    "ChoiceExplained",
+    "Event",
+    "EvilConferred",
+    "GameCancelled",
+    "GameCreated",
+    "GameEnded",
+    "IntentionsSelected",
+    "Note",
+    "ProposalOpened",
+    "QuestResolved",
+    "ReadingsImagined",
+    "ReplyUnusable",
+    "RoleLearned",
+    "RolesDealt",
+    "RoundSummarised",
+    "SpeechDrafted",
+    "TeamConfirmed",
+    "TeamProposed",
+    "Thought",
+    "UtteranceMade",
+    "VoteCast",
+    "VotesRevealed",
+    "audience",
+    "payload",
+    "read_event",
+    "type_name",
+    "visible",
+]
+
+Cause = Literal["deadline", "attempts", "model_error", "cancelled"]
+"""Why a default was played."""
+
+TalkPhase = Literal["discuss", "reconsider"]
+
+_WIRE: Final = "wire"
+
+
+def _wire(form: str) -> Any:
+    return field(metadata={_WIRE: form})
+
+
+@dataclass(frozen=True, slots=True)
+class GameCreated:
+    seen_by: ClassVar[SeenBy] = "public"
+    profile: Profile = _wire("profile")
+    names: tuple[str, ...] = _wire("by_seat")
+
+
+@dataclass(frozen=True, slots=True)
+class RolesDealt:
+    seen_by: ClassVar[SeenBy] = "full"
+    roles: tuple[Role, ...] = _wire("roles_by_seat")
+    seed: int | None = _wire("seed")
+    """128 bits; a decimal string on the wire. None: not drawn here (a foreign record)."""
+    shooter: Seat | None
+    """Who holds the assassination; None: nobody does."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleLearned:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    role: Role = _wire("role")
+    sees: tuple[Seat, ...] = _wire("list")
+    """Seats shown to this one, without their roles."""
+    shoots: bool
+    """Whether this seat holds the assassination."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalOpened:
+    seen_by: ClassVar[SeenBy] = "public"
+    round: int
+    attempt: int
+    leader: Seat
+
+
+@dataclass(frozen=True, slots=True)
+class TeamProposed:
+    seen_by: ClassVar[SeenBy] = "public"
+    leader: Seat
+    team: tuple[Seat, ...] = _wire("list")
+
+
+@dataclass(frozen=True, slots=True)
+class UtteranceMade:
+    seen_by: ClassVar[SeenBy] = "public"
+    seat: Seat
+    round: int
+    attempt: int
+    turn: int
+    """Utterances made before this one in the attempt."""
+    phase: TalkPhase
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TeamConfirmed:
+    seen_by: ClassVar[SeenBy] = "public"
+    leader: Seat
+    team: tuple[Seat, ...] = _wire("list")
+    changed: bool
+    """Whether it differs, as a set, from the team that stood before."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoteCast:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    approve: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VotesRevealed:
+    seen_by: ClassVar[SeenBy] = "public"
+    votes: tuple[bool | None, ...] = _wire("by_seat")
+    """None: the record does not know."""
+    approved: bool
+    """What the ballots said."""
+    forced: bool
+    """Rejected, and goes all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardPlayed:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    success: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuestResolved:
+    seen_by: ClassVar[SeenBy] = "public"
+    round: int
+    team: tuple[Seat, ...] = _wire("list")
+    """Empty: rejections failed the quest and nobody went."""
+    fails: int | None
+    succeeded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSummarised:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    round: int
+    attempt: int
+    answers: tuple[tuple[str, str], ...] = _wire("pairs")
+
+
+@dataclass(frozen=True, slots=True)
+class AssassinationOpened:
+    seen_by: ClassVar[SeenBy] = "public"
+
+
+@dataclass(frozen=True, slots=True)
+class AssassinationDeclined:
+    """The shooter held fire."""
+
+    seen_by: ClassVar[SeenBy] = "public"
+
+
+@dataclass(frozen=True, slots=True)
+class AssassinationMade:
+    seen_by: ClassVar[SeenBy] = "public"
+    assassin: Seat
+    target: Seat | None
+    hit: bool
+    """Whether it was Merlin. Public: the game's end, or its going on, tells it anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvilConferred:
+    """Private talk of evil in a foreign record."""
+
+    seen_by: ClassVar[SeenBy] = "full"
+    seat: Seat
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GameEnded:
+    seen_by: ClassVar[SeenBy] = "public"
+    winner: Side = _wire("side")
+    ending: Ending = _wire("ending")
+    roles: tuple[Role, ...] | None = _wire("roles_by_seat")
+    seed: int | None = _wire("seed")
+
+
+@dataclass(frozen=True, slots=True)
+class GameCancelled:
+    seen_by: ClassVar[SeenBy] = "public"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefsFormed:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    beliefs: tuple[Belief, ...] = _wire("beliefs")
+
+
+@dataclass(frozen=True, slots=True)
+class IntentionsSelected:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    stage: SelectionStage
+    intentions: tuple[Choice, ...] = _wire("choices")
+    changed: bool
+    """In the final stage: whether modification kept, added or dropped something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechDrafted:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    stage: SpeechStage
+    think: str
+    speak: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingsImagined:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    readings: tuple[Reading, ...] = _wire("readings")
+    reveals_role: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceExplained:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    about: Kind = _wire("kind")
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRefused:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    request_id: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDefaulted:
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    request_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyUnusable:
+    seen_by: ClassVar[SeenBy] = "full"
+    seat: Seat
+    request_id: str
+    step: str
+    raw: str
+
+
+Thought = BeliefsFormed | IntentionsSelected | SpeechDrafted | ReadingsImagined | ChoiceExplained
+"""A private record of a seat; the rules pass over it."""
+
+Note = Thought | ActionRefused | ActionDefaulted | ReplyUnusable
+"""What may stand before an action in the log: how the seat came to it."""
+
+Event = (
+    GameCreated
+    | RolesDealt
+    | RoleLearned
+    | ProposalOpened
+    | TeamProposed
+    | UtteranceMade
+    | TeamConfirmed
+    | VoteCast
+    | VotesRevealed
+    | CardPlayed
+    | QuestResolved
+    | RoundSummarised
+    | AssassinationOpened
+    | AssassinationDeclined
+    | AssassinationMade
+    | EvilConferred
+    | GameEnded
+    | GameCancelled
+    | Note
+)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+
+
+EVENT_TYPES: Final[Mapping[str, type[Event]]] = {_snake(kind.__name__): kind for kind in Event.__args__}
+"""Every event's class by its name on the wire."""
+
+_NAMES: Final = {kind: name for name, kind in EVENT_TYPES.items()}
+
+
+def type_name(event: Event) -> str:
+    """The event's name on the wire, e.g. ``votes_revealed``."""
+    return _NAMES[type(event)]
+
+
+def audience(event: Event) -> Viewer:
+    """PUBLIC, FULL, or the one seat that sees this event beside the full viewer."""
+    seen_by = event.seen_by
+    if seen_by == "public":
+        return PUBLIC
+    return event.seat if seen_by == "seat" else FULL  # type: ignore[union-attr]
+
+
+def visible(event: Event, viewer: Viewer) -> bool:
+    """Whether this viewer may see this event: whole or not at all."""
+    if viewer == FULL:
+        return True
+    seen_by = event.seen_by
+    return seen_by == "public" or (seen_by == "seat" and event.seat == viewer)  # type: ignore[union-attr]
+
+
+# --- the wire form -------------------------------------------------------------------------
+
+_Step = Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _to_seats(values: tuple[Any, ...] | None) -> dict[str, Any] | None:
+    return None if values is None else {str(seat): value for seat, value in enumerate(values, 1)}
+
+
+def _from_seats(values: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values[str(seat)] for seat in range(1, len(values) + 1))
+
+
+def _to_roles(roles: tuple[Role, ...] | None) -> dict[str, str] | None:
+    return None if roles is None else {str(seat): role.value for seat, role in enumerate(roles, 1)}
+
+
+def _from_roles(values: Mapping[str, str] | None) -> tuple[Role, ...] | None:
+    read = _from_seats(values)
+    return None if read is None else tuple(map(Role, read))
+
+
+def _to_belief(b: Belief) -> dict[str, Any]:
+    return {
+        "about": b.about,
+        "role": b.role and b.role.value,
+        "intentions": list(b.intentions),
+        "confidence": b.confidence,
+        "snippets": list(b.snippets),
+        "reasoning": b.reasoning,
+    }
+
+
+def _from_belief(v: Mapping[str, Any]) -> Belief:
+    return Belief(
+        about=v["about"],
+        role=None if v["role"] is None else Role(v["role"]),
+        intentions=tuple(v["intentions"]),
+        confidence=v["confidence"],
+        snippets=tuple(v["snippets"]),
+        reasoning=v["reasoning"],
+    )
+
+
+_FORMS: Final[Mapping[str, tuple[_Step, _Step]]] = {
+    "same": (_same, _same),
+    "list": (list, tuple),
+    "pairs": (dict, lambda v: tuple(v.items())),
+    "by_seat": (_to_seats, _from_seats),
+    "roles_by_seat": (_to_roles, _from_roles),
+    "seed": (lambda v: None if v is None else str(v), lambda v: None if v is None else int(v)),
+    "profile": (Profile.settings, profile_from_settings),
+    "role": (lambda v: v.value, Role),
+    "side": (lambda v: v.value, Side),
+    "ending": (lambda v: v.value, Ending),
+    "kind": (lambda v: v.value, Kind),
+    "beliefs": (lambda v: [_to_belief(b) for b in v], lambda v: tuple(_from_belief(b) for b in v)),
+    "choices": (
+        lambda v: [{"id": c.id, "reason": c.reason} for c in v],
+        lambda v: tuple(Choice(c["id"], c["reason"]) for c in v),
+    ),
+    "readings": (
+        lambda v: [{"by": r.by, "text": r.text} for r in v],
+        lambda v: tuple(Reading(r["by"], r["text"]) for r in v),
+    ),
+}
+
+
+@cache
+def _plan(kind: type[Event]) -> tuple[tuple[str, _Step, _Step], ...]:
+    assert all(f.default is MISSING for f in fields(kind))
+    return tuple((f.name, *_FORMS[f.metadata.get(_WIRE, "same")]) for f in fields(kind))
+
+
+def payload(event: Event) -> dict[str, Any]:
+    """The event's fields as JSON values, in the order of its definition, without its type."""
+    return {name: to(getattr(event, name)) for name, to, _ in _plan(type(event))}
+
+
+def read_event(type_: str, values: Mapping[str, Any]) -> Event:
+    """The event that ``type_name`` and ``payload`` gave. Raises CorruptLog when it is not one."""
+    kind = EVENT_TYPES.get(type_)
+    if kind is None:
+        raise CorruptLog(f"no event is called {type_!r}")
+    plan = _plan(kind)
+    try:
+        if len(values) != len(plan):
+            raise KeyError(sorted(values))
+        return kind(*(back(values[name]) for name, _, back in plan))
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        raise CorruptLog(f"{type_} does not read: {fault}") from fault

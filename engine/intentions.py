@@ -1,0 +1,129 @@
+"""The catalogue of intentions: labels, aliases, what a seat is offered, and what rules can check.
+
+Source: InterIntent (EMNLP 2024), appendix table of intention categories, with the menus of the
+authors' released code; data in ``intentions.json``. ``requires`` is ours.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from engine.terms import EVIL_ROLES, Role
+
+__all__ = [
+    "BY_ID",
+    "CATALOGUE",
+    "CATEGORIES",
+    "FACTS",
+    "IMPACTFUL_RELEASE",
+    "Intention",
+    "IntentionId",
+    "allowed",
+    "menu",
+    "missing_facts",
+    "normalise",
+]
+
+IntentionId = str
+
+FACTS: Final = ("earlier_vote", "failed_quest", "last_quest_failed", "leader_not_on_team", "seat_not_on_team")
+"""Facts of the public record that an intention may require; ``Table.facts`` computes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intention:
+    """One published label."""
+
+    id: IntentionId
+    category: str
+    label: str
+    """As published, so that scores stay comparable."""
+    roles: frozenset[Role]
+    """Who may select it."""
+    turn: Mapping[Role, str]
+    """When each of those is offered it: any, responder, or opener."""
+    first_quest: bool
+    """Whether it is offered during the first quest."""
+    requires: tuple[str, ...]
+    """Facts without which selecting it is unreasonable."""
+    impactful_release: bool
+    """Member of the set of 15 that the authors' released scripts filter on."""
+    aliases: tuple[str, ...]
+
+
+_ROLES_NAMED: Final[Mapping[str, frozenset[Role]]] = {
+    "any": frozenset(Role),
+    "evil": EVIL_ROLES,
+    **{role.value: frozenset({role}) for role in Role},
+}
+
+
+def _read(entry: Mapping[str, Any]) -> Intention:
+    roles = frozenset[Role]().union(*(_ROLES_NAMED[name] for name in entry["roles"]))
+    offered = entry["offered"]
+    by_role = offered.get("turn_by_role", {})
+    return Intention(
+        id=entry["id"],
+        category=entry["category"],
+        label=entry["label"],
+        roles=roles,
+        turn={role: by_role.get(role.value, offered["turn"]) for role in sorted(roles)},
+        first_quest=offered["first_quest"],
+        requires=tuple(entry["requires"]),
+        impactful_release=entry["impactful_release"],
+        aliases=tuple(entry["aliases"]),
+    )
+
+
+_DATA: Final = json.loads(files("engine").joinpath("intentions.json").read_text("utf-8"))
+
+CATALOGUE: Final[tuple[Intention, ...]] = tuple(_read(entry) for entry in _DATA["intentions"])
+BY_ID: Final[Mapping[IntentionId, Intention]] = {one.id: one for one in CATALOGUE}
+CATEGORIES: Final[tuple[str, ...]] = tuple(_DATA["categories"])
+IMPACTFUL_RELEASE: Final = frozenset(one.id for one in CATALOGUE if one.impactful_release)
+
+
+@cache
+def menu(role: Role, *, opener: bool, first_quest: bool) -> tuple[IntentionId, ...]:
+    """What a seat is offered in its turn, in catalogue order.
+
+    ``opener``: the leader's own opening turn of the discussion; everybody else responds.
+    Never empty for any role and turn.
+    """
+    turns = ("any", "opener" if opener else "responder")
+    return tuple(
+        one.id
+        for one in CATALOGUE
+        if role in one.roles and one.turn[role] in turns and (one.first_quest or not first_quest)
+    )
+
+
+@cache
+def allowed(role: Role) -> tuple[IntentionId, ...]:
+    """The role's whole list, whatever the turn, in catalogue order."""
+    return tuple(one.id for one in CATALOGUE if role in one.roles)
+
+
+def missing_facts(intention: IntentionId, facts: Iterable[str]) -> tuple[str, ...]:
+    """The facts this intention requires that the public record does not hold. Empty: nothing speaks
+    against it that a rule can check.
+    """
+    held = frozenset(facts)
+    return tuple(fact for fact in BY_ID[intention].requires if fact not in held)
+
+
+def _plain(text: str) -> str:
+    return " ".join("".join(c if c.isalnum() else " " for c in text.casefold().replace("'", "")).split())
+
+
+_WORDINGS: Final[Mapping[str, IntentionId]] = {
+    _plain(wording): one.id for one in CATALOGUE for wording in (one.id, one.label, *one.aliases)
+}
+
+
+def normalise(text: str) -> IntentionId | None:
+    """The id that an id, a label or an alias names, whatever its case and punctuation; else None."""
+    return _WORDINGS.get(_plain(text))

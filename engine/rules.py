@@ -1,0 +1,742 @@
+"""What may be asked, what is allowed, and what follows: the whole game, pure.
+
+    log = create(profile, seed)
+    state = fold(log)
+    while requests := pending(state):
+        answers = [(request.seat, choose(observe(state, request))) for request in requests]
+        apply(state, decide(state, answers))
+
+``decide`` changes nothing and ``apply`` refuses nothing. Legality depends only on what the asked
+seat sees, so a refusal tells it nothing new.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+from engine.actions import (
+    Action,
+    Assassinate,
+    CastVote,
+    Confer,
+    PlayCard,
+    ProposeTeam,
+    Reconsider,
+    RecordQuest,
+    RecordShot,
+    RecordVote,
+    Remark,
+    Repropose,
+    SeatAction,
+    Speak,
+    Summarise,
+)
+from engine.chance import pick, shuffled
+from engine.errors import IllegalAction, InvalidProfile
+from engine.events import (
+    AssassinationDeclined,
+    AssassinationMade,
+    AssassinationOpened,
+    BeliefsFormed,
+    CardPlayed,
+    Event,
+    EvilConferred,
+    GameCancelled,
+    GameCreated,
+    GameEnded,
+    IntentionsSelected,
+    Note,
+    ProposalOpened,
+    QuestResolved,
+    RoleLearned,
+    RolesDealt,
+    RoundSummarised,
+    TeamConfirmed,
+    TeamProposed,
+    UtteranceMade,
+    VoteCast,
+    VotesRevealed,
+)
+from engine.intentions import BY_ID, IntentionId, menu
+from engine.knowledge import sees
+from engine.profile import Profile
+from engine.state import Hand, State, Table
+from engine.terms import Ending, Kind, Phase, Role, Seat, Side
+
+__all__ = [
+    "Answers",
+    "Request",
+    "cancel",
+    "check",
+    "create",
+    "decide",
+    "default",
+    "legal",
+    "offered",
+    "pending",
+]
+
+Answers = Sequence[tuple[Seat, Action]]
+"""Who answers what; any non-empty part of what is open, in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The game asking one seat for one decision. Computed from the log, never stored."""
+
+    seat: Seat
+    kind: Kind
+    round: int
+    attempt: int
+    team_size: int | None
+    """Seats to name, where the decision is a team."""
+
+    @property
+    def id(self) -> str:
+        """Unique in the game, e.g. ``2.1.vote.3``: round, attempt, kind, seat."""
+        return f"{self.round}.{self.attempt}.{self.kind}.{self.seat}"
+
+
+# --- creating -----------------------------------------------------------------------------------
+
+
+def create(
+    profile: Profile,
+    seed: int | None,
+    *,
+    names: Sequence[str] | None = None,
+    deal: Sequence[Role] | None = None,
+    shooter: Seat | None = None,
+) -> tuple[Event, ...]:
+    """The first events of a game, up to the opening of its first proposal.
+
+    ``deal`` fixes who holds which role (seat 1 first) and must be the profile's deck in some order;
+    else the seed deals. ``shooter`` names who holds the assassination where that is not the
+    Assassin. A game without Merlin, or with nobody to shoot, has no assassination. ``seed`` may be
+    None only where nothing is drawn. Raises InvalidProfile.
+    """
+    if names is not None and len(names) != profile.players:
+        raise InvalidProfile(f"{profile.players} players take {profile.players} names, got {len(names)}", "/names")
+    if deal is None:
+        if seed is None:
+            raise InvalidProfile("a game without a seed needs a deal", "/deal")
+        roles = tuple(shuffled(profile.roles, seed, "deal"))
+    else:
+        roles = tuple(deal)
+        if sorted(roles) != sorted(profile.roles):
+            raise InvalidProfile(
+                f"the deal must hold {', '.join(profile.roles)}, got {', '.join(roles)}", "/deal"
+            )
+    if shooter is None and Role.ASSASSIN in roles:
+        shooter = roles.index(Role.ASSASSIN) + 1
+    if shooter is None or Role.MERLIN not in roles:
+        shooter = None
+        if profile.assassination != "none":
+            profile = _without_shot(profile)
+    elif profile.assassination == "none":
+        shooter = None
+    leader = profile.first_leader
+    if leader is None:
+        if seed is None:
+            raise InvalidProfile("a game without a seed needs a first leader", "/rules/first_leader")
+        leader = pick(range(1, profile.players + 1), seed, "first_leader")
+    seats = range(1, profile.players + 1)
+    return (
+        GameCreated(profile, tuple(names) if names is not None else _default_names(profile.players)),
+        RolesDealt(roles, seed, shooter),
+        *(RoleLearned(seat, roles[seat - 1], sees(roles, seat), seat == shooter) for seat in seats),
+        _proposal_opened(1, 1, leader),
+    )
+
+
+@cache
+def _default_names(players: int) -> tuple[str, ...]:
+    # Never anything of a seat's spec: a name must not tell who plays.
+    return tuple(f"Player {seat}" for seat in range(1, players + 1))
+
+
+def _without_shot(profile: Profile) -> Profile:
+    return replace(profile, assassination="none")
+
+
+# --- asking -------------------------------------------------------------------------------------
+
+
+@cache
+def _request(seat: Seat, kind: Kind, round_: int, attempt: int, size: int | None) -> tuple[Request, ...]:
+    return (Request(seat, kind, round_, attempt, size),)
+
+
+@cache
+def _requests(seats: tuple[Seat, ...], kind: Kind, round_: int, attempt: int) -> tuple[Request, ...]:
+    return tuple(Request(seat, kind, round_, attempt, None) for seat in seats)
+
+
+@cache
+def _everybody(players: int) -> tuple[Seat, ...]:
+    return tuple(range(1, players + 1))
+
+
+def pending(state: State) -> tuple[Request, ...]:
+    """Who is asked for what, in seat order. Empty: the game is over."""
+    table = state.table
+    phase = table.phase
+    if phase is Phase.VOTE:
+        seats, kind = _everybody(table.players), Kind.VOTE
+    elif phase is Phase.QUEST:
+        seats, kind = table.team, Kind.CARD
+    elif phase is Phase.SUMMARY:
+        seats, kind = _everybody(table.players), Kind.SUMMARISE
+    elif phase is Phase.PROPOSE:
+        size = table.profile.team_sizes[table.round - 1]
+        return _request(table.leader, Kind.PROPOSE_TEAM, table.round, table.attempt, size)
+    elif phase is Phase.DISCUSS:
+        return _request(table.speaker, Kind.SPEAK, table.round, table.attempt, None)
+    elif phase is Phase.RECONSIDER:
+        size = table.profile.team_sizes[table.round - 1]
+        return _request(table.leader, Kind.RECONSIDER, table.round, table.attempt, size)
+    elif phase is Phase.ASSASSINATE and state.shooter is not None:
+        return _request(state.shooter, Kind.ASSASSINATE, table.round, table.attempt, None)
+    else:
+        return ()
+    if state.answers:
+        hands = state.hands
+        seats = tuple(seat for seat in seats if hands[seat - 1].answered != table.opening)
+    return _requests(seats, kind, table.round, table.attempt)
+
+
+def offered(table: Table, hand: Hand, kind: Kind) -> tuple[IntentionId, ...] | None:
+    """The intentions this seat is offered for the speech it is asked for; None where there is none.
+
+    A speech of the intention mechanism is a turn of the discussion. The proposal is one, the opening
+    turn, where the discussion comes after it; a reconsideration is not one.
+    """
+    before = table.profile.discussion == "before_proposal"
+    if kind is Kind.SPEAK:
+        opener = before and table.turn == 0
+    elif kind is Kind.PROPOSE_TEAM and table.profile.discussion == "after_proposal":
+        opener = True
+    else:
+        return None
+    return None if hand.role is None else menu(hand.role, opener=opener, first_quest=table.round == 1)
+
+
+# --- allowing -----------------------------------------------------------------------------------
+
+_KIND_IN: Final = {
+    Phase.PROPOSE: (Kind.PROPOSE_TEAM, ProposeTeam),
+    Phase.DISCUSS: (Kind.SPEAK, Speak),
+    Phase.RECONSIDER: (Kind.RECONSIDER, Reconsider),
+    Phase.VOTE: (Kind.VOTE, CastVote),
+    Phase.QUEST: (Kind.CARD, PlayCard),
+    Phase.SUMMARY: (Kind.SUMMARISE, Summarise),
+    Phase.ASSASSINATE: (Kind.ASSASSINATE, Assassinate),
+}
+
+
+def _is_asked(table: Table, hand: Hand) -> bool:
+    phase = table.phase
+    if phase is Phase.VOTE or phase is Phase.SUMMARY:
+        return hand.answered != table.opening
+    if phase is Phase.QUEST:
+        return hand.seat in table.team and hand.answered != table.opening
+    if phase is Phase.PROPOSE or phase is Phase.RECONSIDER:
+        return hand.seat == table.leader
+    if phase is Phase.DISCUSS:
+        return hand.seat == table.speaker
+    return phase is Phase.ASSASSINATE and hand.shoots
+
+
+def check(table: Table, hand: Hand, action: Action) -> None:
+    """Whether this seat may do this now, by what it sees itself. Raises IllegalAction."""
+    # The commonest actions first, and nothing more for them: this runs for every ballot.
+    kind = type(action)
+    if kind is CastVote:
+        if table.phase is not Phase.VOTE or hand.answered == table.opening:
+            raise _not_asked(table, hand, action)
+    elif kind is PlayCard:
+        if table.phase is not Phase.QUEST or hand.answered == table.opening or hand.seat not in table.team:
+            raise _not_asked(table, hand, action)
+        if hand.side is not Side.EVIL and not action.success:  # type: ignore[union-attr]
+            raise IllegalAction(hand.seat, "a loyal seat plays success, got fail", "/success")
+    else:
+        expected = _KIND_IN.get(table.phase)
+        if expected is None or kind is not expected[1] or not _is_asked(table, hand):
+            raise _not_asked(table, hand, action)
+        if kind is ProposeTeam or kind is Reconsider:
+            _check_team(table, hand, action.team)  # type: ignore[union-attr]
+        elif kind is Assassinate:
+            _check_target(table, hand, action.target)  # type: ignore[union-attr]
+    if action.thoughts:
+        _check_notes(table, hand, action.thoughts)
+
+
+def _not_asked(table: Table, hand: Hand, action: Action) -> IllegalAction:
+    name = type(action).__name__
+    if table.over:
+        return IllegalAction(hand.seat, f"the game is over, got {name} of seat {hand.seat}")
+    if not _is_asked(table, hand):
+        return IllegalAction(
+            hand.seat,
+            f"seat {hand.seat} is not asked in round {table.round}, attempt {table.attempt}, "
+            f"phase {table.phase}, got {name}",
+        )
+    return IllegalAction(
+        hand.seat, f"seat {hand.seat} is asked for {_KIND_IN[table.phase][0]} in phase {table.phase}, got {name}"
+    )
+
+
+def _check_team(table: Table, hand: Hand, team: tuple[Seat, ...]) -> None:
+    size = table.profile.team_sizes[table.round - 1]
+    # Membership in the table of legal teams is the quick yes; the rest finds the words for the no.
+    if team in table.profile.teams[table.round - 1]:
+        return
+    if len(team) != size:
+        raise IllegalAction(hand.seat, f"round {table.round} takes {size} seats, got {list(team)}", "/team")
+    for seat in team:
+        if not isinstance(seat, int) or isinstance(seat, bool) or not 1 <= seat <= table.players:
+            raise IllegalAction(hand.seat, f"seats are 1 to {table.players}, got {seat!r}", "/team")
+    if len(set(team)) != size:
+        raise IllegalAction(hand.seat, f"a team names each seat once, got {list(team)}", "/team")
+
+
+def _check_target(table: Table, hand: Hand, target: Seat | None) -> None:
+    if target is None:
+        if table.profile.assassination != "after_any_quest":
+            raise IllegalAction(hand.seat, "the shot must name a seat, got null", "/target")
+        return
+    if not isinstance(target, int) or isinstance(target, bool) or not 1 <= target <= table.players:
+        raise IllegalAction(hand.seat, f"seats are 1 to {table.players}, got {target!r}", "/target")
+    if target == hand.seat:
+        raise IllegalAction(hand.seat, f"the shot must name another seat, got {target}", "/target")
+
+
+def _check_notes(table: Table, hand: Hand, notes: Sequence[Note]) -> None:
+    for index, note in enumerate(notes):
+        where = f"/thoughts/{index}"
+        if note.seat != hand.seat:
+            raise IllegalAction(hand.seat, f"seat {hand.seat} records its own thoughts, got seat {note.seat}'s", where)
+        kind = type(note)
+        if kind is IntentionsSelected:
+            _check_selection(table, hand, note, where)  # type: ignore[arg-type]
+        elif kind is BeliefsFormed:
+            _check_beliefs(table, hand, note, where)  # type: ignore[arg-type]
+
+
+def _check_selection(table: Table, hand: Hand, note: IntentionsSelected, where: str) -> None:
+    on_offer = offered(table, hand, _KIND_IN[table.phase][0])
+    if on_offer is None:
+        raise IllegalAction(hand.seat, f"no intentions are chosen in phase {table.phase}", where)
+    if len({choice.id for choice in note.intentions}) != len(note.intentions):
+        raise IllegalAction(hand.seat, "an intention is selected once", f"{where}/intentions")
+    for place, choice in enumerate(note.intentions):
+        if choice.id not in on_offer:
+            raise IllegalAction(
+                hand.seat,
+                f"{choice.id!r} is not offered to this seat now; the menu is {', '.join(on_offer)}",
+                f"{where}/intentions/{place}/id",
+            )
+
+
+def _check_beliefs(table: Table, hand: Hand, note: BeliefsFormed, where: str) -> None:
+    deck = table.profile.roles
+    for place, belief in enumerate(note.beliefs):
+        at = f"{where}/beliefs/{place}"
+        if belief.about == hand.seat or not 1 <= belief.about <= table.players:
+            raise IllegalAction(
+                hand.seat, f"a belief is about another seat 1 to {table.players}, got {belief.about}", f"{at}/about"
+            )
+        if belief.role is not None:
+            spare = deck.count(belief.role) - (belief.role == hand.role)
+            if spare < 1:
+                raise IllegalAction(
+                    hand.seat, f"no other seat can hold {belief.role} in this deal", f"{at}/role"
+                )
+        if not 0 <= belief.confidence <= 5:
+            raise IllegalAction(hand.seat, f"confidence is 0 to 5, got {belief.confidence}", f"{at}/confidence")
+        for unknown in belief.intentions:
+            if unknown not in BY_ID:
+                raise IllegalAction(hand.seat, f"no intention is called {unknown!r}", f"{at}/intentions")
+
+
+def legal(table: Table, hand: Hand) -> tuple[SeatAction, ...] | None:
+    """All legal actions of an asked seat, without text and thoughts; None where text is the action.
+
+    Empty where the seat is not asked.
+    """
+    if not _is_asked(table, hand):
+        return ()
+    phase = table.phase
+    if phase is Phase.VOTE:
+        return _VOTES
+    if phase is Phase.QUEST:
+        return _CARDS if hand.side is Side.EVIL else _CARDS[:1]
+    if phase is Phase.PROPOSE:
+        return tuple(ProposeTeam(team) for team in table.profile.teams[table.round - 1])
+    if phase is Phase.RECONSIDER:
+        return tuple(Reconsider(team) for team in table.profile.teams[table.round - 1])
+    if phase is Phase.ASSASSINATE:
+        targets = tuple(Assassinate(seat) for seat in _everybody(table.players) if seat != hand.seat)
+        hold = (Assassinate(None),) if table.profile.assassination == "after_any_quest" else ()
+        return targets + hold
+    return None
+
+
+_VOTES: Final = (CastVote(True), CastVote(False))
+_CARDS: Final = (PlayCard(True), PlayCard(False))
+
+
+def default(table: Table, request: Request) -> SeatAction:
+    """What is played for a seat that gives no usable answer.
+
+    It depends on public facts alone, never on a role or the seed: reject, succeed, say nothing, the
+    leader and the seats that follow, keep the team, hold fire or else shoot the next seat.
+    """
+    kind = request.kind
+    if kind is Kind.VOTE:
+        return _VOTES[1]
+    if kind is Kind.CARD:
+        return _CARDS[0]
+    if kind is Kind.SPEAK:
+        return Speak("")
+    if kind is Kind.SUMMARISE:
+        return Summarise(())
+    if kind is Kind.RECONSIDER:
+        return Reconsider(table.team)
+    following = [(request.seat - 1 + step) % table.players + 1 for step in range(table.players)]
+    if kind is Kind.PROPOSE_TEAM:
+        size = table.profile.team_sizes[table.round - 1]
+        return ProposeTeam(tuple(sorted(following[:size])))
+    return Assassinate(None if table.profile.assassination == "after_any_quest" else following[1])
+
+
+# --- deciding -----------------------------------------------------------------------------------
+
+
+def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Event, ...]:
+    """What happens if these seats answer so: every seat's thoughts, effects and the consequences.
+
+    Any non-empty part of what is open; stepwise in seat order and whole give the same events.
+    Changes nothing. ``foreign`` admits the import-only actions of a record. Raises IllegalAction,
+    naming the first seat in order that may not.
+    """
+    table = state.table
+    if len(answers) > 1:
+        if any(later[0] <= earlier[0] for earlier, later in zip(answers, answers[1:], strict=False)):
+            answers = sorted(answers, key=_seat_of)
+            _refuse_doubles(answers)
+    elif not answers:
+        raise ValueError("decide takes at least one answer")
+    hands = state.hands
+    for seat, action in answers:
+        if not 1 <= seat <= table.players:
+            raise IllegalAction(seat, f"seats are 1 to {table.players}, got {seat}")
+        if foreign and type(action) in _FOREIGN:
+            return _FOREIGN[type(action)](state, seat, action)
+        check(table, hands[seat - 1], action)
+    phase = table.phase
+    if phase is Phase.VOTE:
+        return _votes(state, answers)
+    if phase is Phase.QUEST:
+        return _cards(state, answers)
+    if phase is Phase.SUMMARY:
+        return _summaries(state, answers)
+    ((seat, action),) = answers
+    return (*action.thoughts, *_ALONE[phase](state, seat, action))
+
+
+def _seat_of(answer: tuple[Seat, Action]) -> Seat:
+    return answer[0]
+
+
+def _refuse_doubles(answers: Answers) -> None:
+    for earlier, later in zip(answers, answers[1:], strict=False):
+        if earlier[0] == later[0]:
+            raise IllegalAction(later[0], f"seat {later[0]} answers once")
+
+
+def cancel(reason: str) -> tuple[Event, ...]:
+    """The end of a game that is broken off."""
+    return (GameCancelled(reason),)
+
+
+# What recurs is made once: an interned event costs a fifth of a new one, which wins back what
+# freezing costs (measured in bench/).
+_vote_cast = cache(VoteCast)
+_card_played = cache(CardPlayed)
+_proposal_opened = cache(ProposalOpened)
+_team_proposed = cache(TeamProposed)
+_quest_resolved = cache(QuestResolved)
+_ASSASSINATION_OPENED: Final = AssassinationOpened()
+
+
+@cache
+def _ballots(votes: tuple[bool, ...]) -> tuple[VoteCast, ...]:
+    return tuple(_vote_cast(seat, approve) for seat, approve in enumerate(votes, 1))
+
+
+# Bounded: ten seats have 3,072 outcomes, and an imported record may hold unknown ballots besides.
+@cache
+def _votes_revealed(votes: tuple[bool | None, ...], approved: bool, forced: bool) -> VotesRevealed:
+    return VotesRevealed(votes, approved, forced)
+
+
+def _votes(state: State, answers: Answers) -> tuple[Event, ...]:
+    table = state.table
+    players = table.players
+    if len(answers) == players:
+        votes = tuple([action.approve for _, action in answers])  # type: ignore[union-attr]
+        for _, action in answers:
+            if action.thoughts:
+                break
+        else:
+            return (*_ballots(votes), *_reveal(state, votes))
+    else:
+        if state.answers + len(answers) == players:
+            given = {hand.seat: hand.vote for hand in state.hands}
+            given.update((seat, action.approve) for seat, action in answers)  # type: ignore[union-attr]
+            votes = tuple(bool(given[seat]) for seat in range(1, players + 1))
+        else:
+            votes = ()
+    events: list[Event] = []
+    for seat, action in answers:
+        events += action.thoughts
+        events.append(_vote_cast(seat, action.approve))  # type: ignore[union-attr]
+    if votes:
+        events += _reveal(state, votes)
+    return tuple(events)
+
+
+def _reveal(state: State, votes: tuple[bool, ...]) -> tuple[Event, ...]:
+    return _after_vote(state, votes, votes.count(True) >= state.table.profile.yes_needed)
+
+
+def _after_vote(state: State, votes: tuple[bool | None, ...], approved: bool) -> tuple[Event, ...]:
+    table = state.table
+    if approved:
+        return (_votes_revealed(votes, True, False),)
+    profile = table.profile
+    if table.attempt < profile.max_rejections:
+        revealed = _votes_revealed(votes, False, False)
+        if profile.summaries:
+            return (revealed,)
+        return (revealed, _proposal_opened(table.round, table.attempt + 1, table.next_leader()))
+    rule = profile.on_max_rejections
+    if rule == "last_team_goes":
+        return (_votes_revealed(votes, False, True),)
+    revealed = _votes_revealed(votes, False, False)
+    if rule == "quest_fails":
+        return (revealed, *_resolve(state, (), None, False))
+    return (revealed, _end(state, Side.EVIL, Ending.MAX_REJECTIONS))
+
+
+def _cards(state: State, answers: Answers) -> tuple[Event, ...]:
+    table = state.table
+    events: list[Event] = []
+    fails = 0
+    for seat, action in answers:
+        success = action.success  # type: ignore[union-attr]
+        events += action.thoughts
+        events.append(_card_played(seat, success))
+        fails += not success
+    if state.answers + len(answers) == len(table.team):
+        if state.answers:
+            earlier = (state.hands[seat - 1] for seat in table.team)
+            fails += sum(h.answered == table.opening and not h.success for h in earlier)
+        needed = table.profile.fails_needed[table.round - 1]
+        events += _resolve(state, table.team, fails, fails < needed)
+    return tuple(events)
+
+
+def _resolve(state: State, team: tuple[Seat, ...], fails: int | None, succeeded: bool) -> tuple[Event, ...]:
+    table = state.table
+    resolved = _quest_resolved(table.round, team, fails, succeeded)
+    profile = table.profile
+    if table.failed + (not succeeded) == 3:
+        return (resolved, _end(state, Side.EVIL, Ending.THREE_QUESTS_FAILED))
+    shot = profile.assassination != "none" and not table.missed
+    if table.succeeded + succeeded == 3:
+        return (resolved, _ASSASSINATION_OPENED if shot else _end_after_successes(state))
+    if shot and profile.assassination == "after_any_quest":
+        return (resolved, _ASSASSINATION_OPENED)
+    if profile.summaries:
+        return (resolved,)
+    return (resolved, _next_round(table))
+
+
+def _next_round(table: Table) -> ProposalOpened:
+    return _proposal_opened(table.round + 1, 1, table.next_leader())
+
+
+def _go_on(table: Table) -> tuple[Event, ...]:
+    return () if table.profile.summaries else (_next_round(table),)
+
+
+def _end_after_successes(state: State) -> GameEnded:
+    survived = state.table.missed
+    return _end(state, Side.LOYAL, Ending.MERLIN_SURVIVED if survived else Ending.THREE_QUESTS_SUCCEEDED)
+
+
+def _end(state: State, winner: Side, ending: Ending) -> GameEnded:
+    reveal = state.table.profile.reveal
+    return GameEnded(
+        winner,
+        ending,
+        None if reveal == "none" else state.roles,
+        state.seed if reveal == "all" else None,
+    )
+
+
+def _summaries(state: State, answers: Answers) -> tuple[Event, ...]:
+    table = state.table
+    events: list[Event] = []
+    for seat, action in answers:
+        events += action.thoughts
+        events.append(RoundSummarised(seat, table.round, table.attempt, action.answers))  # type: ignore[union-attr]
+    if state.answers + len(answers) == table.players:
+        if len(table.quests) == table.round:
+            events.append(_next_round(table))
+        else:
+            events.append(_proposal_opened(table.round, table.attempt + 1, table.next_leader()))
+    return tuple(events)
+
+
+def _utterance(table: Table, seat: Seat, text: str, phase: Any = "discuss") -> UtteranceMade:
+    return UtteranceMade(seat, table.round, table.attempt, table.turn, phase, text)
+
+
+def _propose(state: State, seat: Seat, action: ProposeTeam) -> tuple[Event, ...]:
+    table = state.table
+    proposed = _team_proposed(seat, tuple(sorted(action.team)))
+    # The opening turn of a discussion is a turn even when nothing is said.
+    if action.text or table.profile.discussion == "after_proposal":
+        return (proposed, _utterance(table, seat, action.text))
+    return (proposed,)
+
+
+def _speak(state: State, seat: Seat, action: Speak) -> tuple[Event, ...]:
+    return (_utterance(state.table, seat, action.text),)
+
+
+def _reconsider(state: State, seat: Seat, action: Reconsider | Repropose) -> tuple[Event, ...]:
+    table = state.table
+    team = tuple(sorted(action.team))
+    confirmed = TeamConfirmed(seat, team, changed=team != table.team)
+    if action.text:
+        return (confirmed, _utterance(table, seat, action.text, "reconsider"))
+    return (confirmed,)
+
+
+def _assassinate(state: State, seat: Seat, action: Assassinate) -> tuple[Event, ...]:
+    if action.target is not None:
+        assert state.roles is not None, "decide needs the deal"
+        return _shoot(state, seat, action.target, state.roles[action.target - 1] is Role.MERLIN)
+    table = state.table
+    if table.succeeded == 3:
+        return (AssassinationDeclined(), _end_after_successes(state))
+    return (AssassinationDeclined(), *_go_on(table))
+
+
+def _shoot(state: State, seat: Seat, target: Seat | None, hit: bool) -> tuple[Event, ...]:
+    table = state.table
+    made = AssassinationMade(seat, target, hit)
+    if hit:
+        return (made, _end(state, Side.EVIL, Ending.MERLIN_ASSASSINATED))
+    if table.succeeded == 3 or table.profile.missed_shot == "loyal_wins":
+        return (made, _end(state, Side.LOYAL, Ending.MERLIN_SURVIVED))
+    return (made, *_go_on(table))
+
+
+_ALONE: Final[dict[Phase, Callable[[State, Seat, Any], tuple[Event, ...]]]] = {
+    Phase.PROPOSE: _propose,
+    Phase.DISCUSS: _speak,
+    Phase.RECONSIDER: _reconsider,
+    Phase.ASSASSINATE: _assassinate,
+}
+
+
+# --- what only a record may say -------------------------------------------------------------------
+
+
+def _remark(state: State, seat: Seat, action: Remark) -> tuple[Event, ...]:
+    return (_utterance(state.table, seat, action.text),)
+
+
+def _confer(state: State, seat: Seat, action: Confer) -> tuple[Event, ...]:
+    return (EvilConferred(seat, action.text),)
+
+
+def _foreign_needs(state: State, seat: Seat, phase: Phase, action: Action) -> None:
+    table = state.table
+    asked = state.shooter if phase is Phase.ASSASSINATE else table.leader
+    if table.phase is not phase or seat != asked:
+        raise _not_asked(table, state.hand(seat), action)
+    if state.answers:
+        raise IllegalAction(seat, f"{type(action).__name__} comes before single answers, {state.answers} are in")
+
+
+def _repropose(state: State, seat: Seat, action: Repropose) -> tuple[Event, ...]:
+    _foreign_needs(state, seat, Phase.VOTE, action)
+    _check_team(state.table, state.hand(seat), action.team)
+    return _reconsider(state, seat, action)
+
+
+def _record_vote(state: State, seat: Seat, action: RecordVote) -> tuple[Event, ...]:
+    _foreign_needs(state, seat, Phase.VOTE, action)
+    table = state.table
+    votes = action.votes
+    if len(votes) != table.players:
+        raise IllegalAction(seat, f"a vote takes {table.players} ballots, got {len(votes)}", "/votes")
+    yes, unknown = votes.count(True), votes.count(None)
+    needed = table.profile.yes_needed
+    if action.approved and yes + unknown < needed or not action.approved and yes >= needed:
+        raise IllegalAction(
+            seat,
+            f"{yes} approvals and {unknown} unknown ballots cannot make approved={action.approved}, "
+            f"{needed} carry a team",
+            "/approved",
+        )
+    return _after_vote(state, votes, action.approved)
+
+
+def _record_quest(state: State, seat: Seat, action: RecordQuest) -> tuple[Event, ...]:
+    _foreign_needs(state, seat, Phase.QUEST, action)
+    table = state.table
+    evil = sum(state.hand(member).side is Side.EVIL for member in table.team)
+    needed = table.profile.fails_needed[table.round - 1]
+    if action.fails is not None:
+        if not 0 <= action.fails <= evil:
+            raise IllegalAction(seat, f"{evil} evil seats on the team cannot play {action.fails} fails", "/fails")
+        if action.succeeded != (action.fails < needed):
+            raise IllegalAction(
+                seat, f"{action.fails} fails of {needed} needed cannot make succeeded={action.succeeded}", "/succeeded"
+            )
+    elif not action.succeeded and evil < needed:
+        raise IllegalAction(
+            seat, f"{evil} evil seats on the team cannot play the {needed} fails that fail it", "/succeeded"
+        )
+    return _resolve(state, table.team, action.fails, action.succeeded)
+
+
+def _record_shot(state: State, seat: Seat, action: RecordShot) -> tuple[Event, ...]:
+    _foreign_needs(state, seat, Phase.ASSASSINATE, action)
+    return _shoot(state, seat, None, action.hit)
+
+
+def _hold_or_shoot(state: State, seat: Seat, action: Assassinate) -> tuple[Event, ...]:
+    _foreign_needs(state, seat, Phase.ASSASSINATE, action)
+    if action.target is not None:
+        _check_target(state.table, state.hand(seat), action.target)
+    return _assassinate(state, seat, action)
+
+
+_FOREIGN: Final[dict[type[Any], Callable[[State, Seat, Any], tuple[Event, ...]]]] = {
+    Remark: _remark,
+    Confer: _confer,
+    Repropose: _repropose,
+    RecordVote: _record_vote,
+    RecordQuest: _record_quest,
+    RecordShot: _record_shot,
+    Assassinate: _hold_or_shoot,
+}

@@ -1,0 +1,458 @@
+"""What a log adds up to: the public table, each seat's own hand, and the full state.
+
+``apply`` folds events in place and never refuses; every handler is handed only what it may change.
+Public handlers receive the table alone, seat handlers the seat's hand and the table, so a hidden
+fact cannot reach a place where a viewer without it would look. A fold of what one viewer sees gives
+that viewer's table and hand, equal to those of the full fold.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from engine.errors import CorruptLog
+from engine.events import (
+    AssassinationDeclined,
+    AssassinationMade,
+    AssassinationOpened,
+    CardPlayed,
+    Event,
+    GameCancelled,
+    GameCreated,
+    GameEnded,
+    ProposalOpened,
+    QuestResolved,
+    RoleLearned,
+    RolesDealt,
+    RoundSummarised,
+    TeamConfirmed,
+    TeamProposed,
+    UtteranceMade,
+    VoteCast,
+    VotesRevealed,
+)
+from engine.profile import Profile
+from engine.terms import Ending, Phase, Role, Seat, Side, side_of
+
+__all__ = ["Hand", "State", "Table", "Tally", "apply", "fold"]
+
+
+class Tally(NamedTuple):
+    """One proposal that was voted on, or went without a vote."""
+
+    round: int
+    attempt: int
+    leader: Seat
+    proposed: tuple[Seat, ...]
+    """As first put forward."""
+    team: tuple[Seat, ...]
+    """As voted on."""
+    votes: tuple[bool | None, ...]
+    """Seat 1 first; empty where no vote was taken."""
+    approved: bool
+    """What the ballots said."""
+    forced: bool
+    """It went on the quest although rejected, or without a vote."""
+
+
+class Table:
+    """The fold of the public events: all that everybody knows."""
+
+    __slots__ = (
+        "attempt",
+        "cancelled",
+        "ending",
+        "failed",
+        "leader",
+        "missed",
+        "names",
+        "opening",
+        "phase",
+        "players",
+        "profile",
+        "proposed",
+        "quests",
+        "round",
+        "succeeded",
+        "tallies",
+        "team",
+        "turn",
+        "winner",
+    )
+
+    profile: Profile
+    names: tuple[str, ...]
+    """Seat 1 first."""
+    players: int
+    phase: Phase
+    round: int
+    """1 to 5; 0 before the first proposal is opened."""
+    attempt: int
+    leader: Seat
+    proposed: tuple[Seat, ...]
+    """The team as first put forward in this attempt; empty before."""
+    team: tuple[Seat, ...]
+    """The team that stands; empty before the proposal."""
+    turn: int
+    """Utterances made in this attempt."""
+    opening: int
+    """Counts the simultaneous openings (votes, cards, summaries): a hand whose ``answered`` equals
+    it has answered the present one, so nothing hidden needs clearing by something hidden."""
+    succeeded: int
+    """Quests that succeeded."""
+    failed: int
+    """Quests that failed."""
+    missed: bool
+    """A shot was taken and missed, and the game went on."""
+    quests: list[QuestResolved]
+    tallies: list[Tally]
+    winner: Side | None
+    ending: Ending | None
+    cancelled: bool
+
+    def __init__(self, created: GameCreated) -> None:
+        self.profile = created.profile
+        self.names = created.names
+        self.players = created.profile.players
+        self.phase = Phase.PROPOSE
+        self.round = self.attempt = self.leader = self.turn = self.opening = 0
+        self.proposed = self.team = ()
+        self.succeeded = self.failed = 0
+        self.missed = self.cancelled = False
+        self.quests = []
+        self.tallies = []
+        self.winner = self.ending = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and all(getattr(self, s) == getattr(other, s) for s in Table.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # folded in place
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody will be asked any more."""
+        return self.phase is Phase.OVER
+
+    @property
+    def speaker(self) -> Seat:
+        """Whose turn it is to speak, in phase discuss: seat order from the leader on."""
+        return (self.leader - 1 + self.turn) % self.players + 1
+
+    def next_leader(self) -> Seat:
+        """Who leads after the present proposal has ended."""
+        return (self.leader - 1 + self.profile.leader_step) % self.players + 1
+
+    def facts(self, seat: Seat) -> frozenset[str]:
+        """The facts of ``intentions.FACTS`` that hold for this seat now."""
+        held = {
+            "earlier_vote": any(tally.votes for tally in self.tallies),
+            "failed_quest": self.failed > 0,
+            "last_quest_failed": bool(self.quests) and not self.quests[-1].succeeded,
+            "leader_not_on_team": bool(self.team) and self.leader not in self.team,
+            "seat_not_on_team": bool(self.team) and seat not in self.team,
+        }
+        return frozenset(fact for fact, holds in held.items() if holds)
+
+
+class Hand:
+    """The fold of what one seat alone sees."""
+
+    __slots__ = ("answered", "own", "role", "seat", "sees", "shoots", "side", "success", "vote")
+
+    seat: Seat
+    role: Role | None
+    """None until ``role_learned``; always None in the fold of another viewer's stream."""
+    side: Side | None
+    sees: tuple[Seat, ...]
+    """Seats shown at the start, without their roles."""
+    shoots: bool
+    vote: bool | None
+    """Its latest ballot; of the present vote where ``answered`` equals the table's ``opening``."""
+    success: bool | None
+    """Its latest quest card."""
+    answered: int
+    own: list[tuple[int, Event]]
+    """(index in this seat's stream, event), of the events that only it and ``full`` see."""
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+        self.role = self.side = None
+        self.sees = ()
+        self.shoots = False
+        self.vote = self.success = None
+        self.answered = 0
+        self.own = []
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hand) and all(getattr(self, s) == getattr(other, s) for s in Hand.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # folded in place
+
+
+class State:
+    """The full viewer's fold: the table, every hand, the deal, and how many have answered."""
+
+    __slots__ = ("answers", "hands", "log", "public", "roles", "seed", "shooter", "table")
+
+    table: Table
+    hands: tuple[Hand, ...]
+    """Seat 1 first."""
+    roles: tuple[Role, ...] | None
+    """None in the fold of a viewer that does not see the deal."""
+    seed: int | None
+    shooter: Seat | None
+    answers: int
+    """Seats that have answered the present simultaneous opening."""
+    log: list[Event]
+    """The full stream."""
+    public: list[Event]
+    """The public stream."""
+
+    def __init__(self) -> None:
+        self.roles = self.seed = self.shooter = None
+        self.answers = 0
+        self.log = []
+        self.public = []
+
+    def hand(self, seat: Seat) -> Hand:
+        """The hand of one seat, 1..n."""
+        return self.hands[seat - 1]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and all(getattr(self, s) == getattr(other, s) for s in State.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # folded in place
+
+
+# --- public handlers: the table alone ---------------------------------------------------------
+
+
+def _on_proposal_opened(table: Table, event: ProposalOpened) -> None:
+    table.round = event.round
+    table.attempt = event.attempt
+    table.leader = event.leader
+    table.proposed = table.team = ()
+    table.turn = 0
+    table.phase = Phase.DISCUSS if table.profile.discussion == "before_proposal" else Phase.PROPOSE
+
+
+def _on_team_proposed(table: Table, event: TeamProposed) -> None:
+    table.proposed = table.team = event.team
+    if table.profile.discussion == "after_proposal":
+        table.phase = Phase.DISCUSS
+    else:
+        _talk_is_over(table)
+
+
+def _on_utterance_made(table: Table, event: UtteranceMade) -> None:
+    table.turn += 1
+    if table.phase is Phase.DISCUSS and table.turn == table.players:
+        if table.profile.discussion == "before_proposal":
+            table.phase = Phase.PROPOSE
+        else:
+            _talk_is_over(table)
+
+
+def _talk_is_over(table: Table) -> None:
+    if table.profile.reconsideration:
+        table.phase = Phase.RECONSIDER
+    else:
+        _team_stands(table)
+
+
+def _on_team_confirmed(table: Table, event: TeamConfirmed) -> None:
+    table.team = event.team
+    if table.phase is Phase.RECONSIDER:
+        _team_stands(table)
+
+
+def _team_stands(table: Table) -> None:
+    profile = table.profile
+    table.opening += 1
+    if table.attempt == profile.max_rejections and profile.on_max_rejections == "forced_team":
+        table.phase = Phase.QUEST
+    else:
+        table.phase = Phase.VOTE
+
+
+def _on_votes_revealed(table: Table, event: VotesRevealed) -> None:
+    approved = event.approved
+    forced = event.forced
+    table.tallies.append(
+        Tally(
+            table.round,
+            table.attempt,
+            table.leader,
+            table.proposed,
+            table.team,
+            event.votes,
+            approved,
+            forced,
+        )
+    )
+    if approved or forced:
+        table.opening += 1
+        table.phase = Phase.QUEST
+    elif table.profile.summaries and table.attempt < table.profile.max_rejections:
+        table.opening += 1
+        table.phase = Phase.SUMMARY
+    # Else what follows in the same append says how the game goes on.
+
+
+def _on_quest_resolved(table: Table, event: QuestResolved) -> None:
+    if event.team and not (table.tallies and table.tallies[-1][:2] == (table.round, table.attempt)):
+        table.tallies.append(
+            Tally(table.round, table.attempt, table.leader, table.proposed, event.team, (), False, True)
+        )
+    table.quests.append(event)
+    if event.succeeded:
+        table.succeeded += 1
+    else:
+        table.failed += 1
+    profile = table.profile
+    ends = table.failed == 3 or table.succeeded == 3
+    shot = profile.assassination == "after_any_quest" and not table.missed
+    if profile.summaries and not ends and not shot:
+        _open_summary(table)
+
+
+def _open_summary(table: Table) -> None:
+    table.opening += 1
+    table.phase = Phase.SUMMARY
+
+
+def _on_assassination_opened(table: Table, event: AssassinationOpened) -> None:
+    table.phase = Phase.ASSASSINATE
+
+
+def _on_assassination_declined(table: Table, event: AssassinationDeclined) -> None:
+    if table.profile.summaries and table.succeeded < 3:
+        _open_summary(table)
+
+
+def _on_assassination_made(table: Table, event: AssassinationMade) -> None:
+    if event.hit:
+        return
+    table.missed = True
+    if table.profile.summaries and table.succeeded < 3 and table.profile.missed_shot == "play_on":
+        _open_summary(table)
+
+
+def _on_game_ended(table: Table, event: GameEnded) -> None:
+    table.winner = event.winner
+    table.ending = event.ending
+    table.phase = Phase.OVER
+
+
+def _on_game_cancelled(table: Table, event: GameCancelled) -> None:
+    table.cancelled = True
+    table.phase = Phase.OVER
+
+
+# --- seat handlers: the seat's hand, and the table to read -------------------------------------
+
+
+def _on_role_learned(hand: Hand, table: Table, event: RoleLearned) -> None:
+    hand.role = event.role
+    hand.side = side_of(event.role)
+    hand.sees = event.sees
+    hand.shoots = event.shoots
+
+
+def _on_vote_cast(hand: Hand, table: Table, event: VoteCast) -> None:
+    hand.answered = table.opening
+    hand.vote = event.approve
+
+
+def _on_card_played(hand: Hand, table: Table, event: CardPlayed) -> None:
+    hand.answered = table.opening
+    hand.success = event.success
+
+
+def _on_round_summarised(hand: Hand, table: Table, event: RoundSummarised) -> None:
+    hand.answered = table.opening
+
+
+_PUBLIC: Final[dict[type[Any], Callable[[Table, Any], None]]] = {
+    ProposalOpened: _on_proposal_opened,
+    TeamProposed: _on_team_proposed,
+    UtteranceMade: _on_utterance_made,
+    TeamConfirmed: _on_team_confirmed,
+    VotesRevealed: _on_votes_revealed,
+    QuestResolved: _on_quest_resolved,
+    AssassinationOpened: _on_assassination_opened,
+    AssassinationDeclined: _on_assassination_declined,
+    AssassinationMade: _on_assassination_made,
+    GameEnded: _on_game_ended,
+    GameCancelled: _on_game_cancelled,
+}
+
+_SEAT: Final[dict[type[Any], Callable[[Hand, Table, Any], None]]] = {
+    RoleLearned: _on_role_learned,
+    VoteCast: _on_vote_cast,
+    CardPlayed: _on_card_played,
+    RoundSummarised: _on_round_summarised,
+}
+
+# A new opening, or the end of one, starts the count of answers anew.
+_CLOSES: Final = frozenset({VotesRevealed, QuestResolved, ProposalOpened, TeamConfirmed, TeamProposed})
+
+
+def apply(state: State, events: Iterable[Event]) -> None:
+    """Folds ``events`` into ``state``, in place, and keeps every viewer's stream.
+
+    Never refuses a log that ``decide`` wrote. Raises CorruptLog for one that cannot be ours: no
+    ``game_created`` first, or a seat that is not at the table.
+    """
+    log = state.log
+    public = state.public
+    if not log:
+        events = iter(events)
+        first = next(events, None)
+        if first is None:
+            return
+        if type(first) is not GameCreated:
+            raise CorruptLog(f"a log starts with game_created, got {type(first).__name__}")
+        state.table = Table(first)
+        state.hands = tuple(Hand(seat) for seat in range(1, first.profile.players + 1))
+        log.append(first)
+        public.append(first)
+    table = state.table
+    hands = state.hands
+    for event in events:
+        log.append(event)
+        kind = type(event)
+        # The two commonest events first: they are two thirds of a game without talk.
+        if kind is VoteCast:
+            hand = hands[event.seat - 1]  # type: ignore[union-attr]
+            hand.own.append((len(public) + len(hand.own), event))
+            hand.answered = table.opening
+            hand.vote = event.approve  # type: ignore[union-attr]
+            state.answers += 1
+        elif kind in _PUBLIC:
+            public.append(event)
+            _PUBLIC[kind](table, event)
+            if kind in _CLOSES:
+                state.answers = 0
+        elif kind is RolesDealt:
+            state.roles = event.roles  # type: ignore[union-attr]
+            state.seed = event.seed  # type: ignore[union-attr]
+            state.shooter = event.shooter  # type: ignore[union-attr]
+        elif event.seen_by == "seat":
+            seat = event.seat  # type: ignore[union-attr]
+            if not 1 <= seat <= table.players:
+                raise CorruptLog(f"{kind.__name__} of seat {seat}, the table has {table.players}")
+            hand = hands[seat - 1]
+            hand.own.append((len(public) + len(hand.own), event))
+            if kind in _SEAT:
+                _SEAT[kind](hand, table, event)
+                if kind is not RoleLearned:
+                    state.answers += 1
+        elif kind is GameCreated:
+            raise CorruptLog("a log holds one game_created, got a second")
+
+
+def fold(events: Iterable[Event]) -> State:
+    """The state that a log, or any viewer's part of one, adds up to."""
+    state = State()
+    apply(state, events)
+    return state

