@@ -3,7 +3,8 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-PYTHON := .venv/bin/python
+# Not called PYTHON: that one belongs to the user, who names an interpreter for scripts/install with it.
+IN_VENV := .venv/bin/python
 # What `make check` reads besides the packages, as far as it is there.
 SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples)
 
@@ -16,35 +17,35 @@ install: ## set up .venv from the lock (every target does, when needed)
 	@scripts/install
 
 check: install ## format, lint, strict types
-	$(PYTHON) -m ruff format --check $(SOURCES)
-	$(PYTHON) -m ruff check $(SOURCES)
-	$(PYTHON) -m mypy
+	$(IN_VENV) -m ruff format --check $(SOURCES)
+	$(IN_VENV) -m ruff check $(SOURCES)
+	$(IN_VENV) -m mypy
 
 format: install ## put the sources into shape
-	$(PYTHON) -m ruff format $(SOURCES)
-	$(PYTHON) -m ruff check --fix $(SOURCES)
+	$(IN_VENV) -m ruff format $(SOURCES)
+	$(IN_VENV) -m ruff check --fix $(SOURCES)
 
 test: install ## all tests, SQLite and a real PostgreSQL included (ARGS="-k vote -x")
-	$(PYTHON) -m pytest $(ARGS)
+	$(IN_VENV) -m pytest $(ARGS)
 
 demo: install ## start the service, play 20 games on it, show the results (ARGS=--exit to stop then)
-	@$(PYTHON) scripts/demo.py $(ARGS)
+	@$(IN_VENV) scripts/demo.py $(ARGS)
 
 run: install ## serve on localhost (ARGS="--port 9000")
-	@$(PYTHON) -m app.cli serve $(ARGS)
+	@$(IN_VENV) -m app.cli serve $(ARGS)
 
 golden: install ## write the golden playthroughs anew; say why in the commit
-	$(PYTHON) -m tests.golden $(ARGS)
+	$(IN_VENV) -m tests.golden $(ARGS)
 
 bench: install ## print the table of speeds
-	@$(PYTHON) -m bench $(ARGS)
+	@$(IN_VENV) -m bench $(ARGS)
 
 replay: install ## show a log as a readable playthrough (GAME=file or id)
 	@test -n "$(GAME)" || { echo 'make replay GAME=...' >&2; exit 2; }
-	@$(PYTHON) -m app.cli replay show "$(GAME)" $(ARGS)
+	@$(IN_VENV) -m app.cli replay show "$(GAME)" $(ARGS)
 
 openapi: install ## write openapi/openapi.json anew
-	$(PYTHON) -m app.openapi openapi/openapi.json
+	$(IN_VENV) -m app.openapi openapi/openapi.json
 
 lock: ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	scripts/lock $(ARGS)

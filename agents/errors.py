@@ -1,8 +1,8 @@
 """What can go wrong with whatever sits at the table.
 
-    AvalonError                  (engine.errors)
-    └── InvalidInput
-        └── InvalidAgent         no such kind, or options it cannot take
+AvalonError                  (engine.errors)
+└── InvalidInput
+    └── InvalidAgent         no such kind, or options it cannot take
 """
 
 from engine.errors import InvalidInput

@@ -41,9 +41,14 @@ async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Jour
     return state
 
 
-async def step(state: State, agents: Mapping[Seat, Agent], journal: Journal) -> tuple[Event, ...]:
-    """One step: every open request answered, one append. Returns what was appended; empty at the end."""
-    requests = pending(state)
+async def step(
+    state: State, agents: Mapping[Seat, Agent], journal: Journal, *, alone: bool = False
+) -> tuple[Event, ...]:
+    """One step: every open request answered, one append. Returns what was appended; empty at the end.
+
+    ``alone``: only the first open request, in seat order, is answered; the log comes out the same.
+    """
+    requests = pending(state)[:1] if alone else pending(state)
     if not requests:
         return ()
     answers = await _ask_all(state, requests, agents)

@@ -6,12 +6,10 @@ form. Seats are mapping keys there; inside, a tuple holds seat 1 first.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
-from typing import Any, ClassVar, Final, Literal
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from engine.errors import CorruptLog
-from engine.intentions import IntentionId
+from engine.errors import CorruptLog, InvalidProfile
 from engine.profile import Profile, profile_from_settings
 from engine.terms import FULL, PUBLIC, Ending, Kind, Role, Seat, SeenBy, Side, Viewer
 from engine.thoughts import Belief, Choice, Reading, SelectionStage, SpeechStage
@@ -60,25 +58,19 @@ Cause = Literal["deadline", "attempts", "model_error", "cancelled"]
 
 TalkPhase = Literal["discuss", "reconsider"]
 
-_WIRE: Final = "wire"
-
-
-def _wire(form: str) -> Any:
-    return field(metadata={_WIRE: form})
-
 
 @dataclass(frozen=True, slots=True)
 class GameCreated:
     seen_by: ClassVar[SeenBy] = "public"
-    profile: Profile = _wire("profile")
-    names: tuple[str, ...] = _wire("by_seat")
+    profile: Annotated[Profile, "profile"]
+    names: Annotated[tuple[str, ...], "by_seat"]
 
 
 @dataclass(frozen=True, slots=True)
 class RolesDealt:
     seen_by: ClassVar[SeenBy] = "full"
-    roles: tuple[Role, ...] = _wire("roles_by_seat")
-    seed: int | None = _wire("seed")
+    roles: Annotated[tuple[Role, ...], "roles_by_seat"]
+    seed: Annotated[int | None, "seed"]
     """128 bits; a decimal string on the wire. None: not drawn here (a foreign record)."""
     shooter: Seat | None
     """Who holds the assassination; None: nobody does."""
@@ -88,8 +80,8 @@ class RolesDealt:
 class RoleLearned:
     seen_by: ClassVar[SeenBy] = "seat"
     seat: Seat
-    role: Role = _wire("role")
-    sees: tuple[Seat, ...] = _wire("list")
+    role: Annotated[Role, "role"]
+    sees: Annotated[tuple[Seat, ...], "list"]
     """Seats shown to this one, without their roles."""
     shoots: bool
     """Whether this seat holds the assassination."""
@@ -107,7 +99,7 @@ class ProposalOpened:
 class TeamProposed:
     seen_by: ClassVar[SeenBy] = "public"
     leader: Seat
-    team: tuple[Seat, ...] = _wire("list")
+    team: Annotated[tuple[Seat, ...], "list"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +118,7 @@ class UtteranceMade:
 class TeamConfirmed:
     seen_by: ClassVar[SeenBy] = "public"
     leader: Seat
-    team: tuple[Seat, ...] = _wire("list")
+    team: Annotated[tuple[Seat, ...], "list"]
     changed: bool
     """Whether it differs, as a set, from the team that stood before."""
 
@@ -141,7 +133,7 @@ class VoteCast:
 @dataclass(frozen=True, slots=True)
 class VotesRevealed:
     seen_by: ClassVar[SeenBy] = "public"
-    votes: tuple[bool | None, ...] = _wire("by_seat")
+    votes: Annotated[tuple[bool | None, ...], "by_seat"]
     """None: the record does not know."""
     approved: bool
     """What the ballots said."""
@@ -160,7 +152,7 @@ class CardPlayed:
 class QuestResolved:
     seen_by: ClassVar[SeenBy] = "public"
     round: int
-    team: tuple[Seat, ...] = _wire("list")
+    team: Annotated[tuple[Seat, ...], "list"]
     """Empty: rejections failed the quest and nobody went."""
     fails: int | None
     succeeded: bool
@@ -172,7 +164,7 @@ class RoundSummarised:
     seat: Seat
     round: int
     attempt: int
-    answers: tuple[tuple[str, str], ...] = _wire("pairs")
+    answers: Annotated[tuple[tuple[str, str], ...], "pairs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +200,10 @@ class EvilConferred:
 @dataclass(frozen=True, slots=True)
 class GameEnded:
     seen_by: ClassVar[SeenBy] = "public"
-    winner: Side = _wire("side")
-    ending: Ending = _wire("ending")
-    roles: tuple[Role, ...] | None = _wire("roles_by_seat")
-    seed: int | None = _wire("seed")
+    winner: Annotated[Side, "side"]
+    ending: Annotated[Ending, "ending"]
+    roles: Annotated[tuple[Role, ...] | None, "roles_by_seat"]
+    seed: Annotated[int | None, "seed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +216,7 @@ class GameCancelled:
 class BeliefsFormed:
     seen_by: ClassVar[SeenBy] = "seat"
     seat: Seat
-    beliefs: tuple[Belief, ...] = _wire("beliefs")
+    beliefs: Annotated[tuple[Belief, ...], "beliefs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +224,7 @@ class IntentionsSelected:
     seen_by: ClassVar[SeenBy] = "seat"
     seat: Seat
     stage: SelectionStage
-    intentions: tuple[Choice, ...] = _wire("choices")
+    intentions: Annotated[tuple[Choice, ...], "choices"]
     changed: bool
     """In the final stage: whether modification kept, added or dropped something else."""
 
@@ -250,7 +242,7 @@ class SpeechDrafted:
 class ReadingsImagined:
     seen_by: ClassVar[SeenBy] = "seat"
     seat: Seat
-    readings: tuple[Reading, ...] = _wire("readings")
+    readings: Annotated[tuple[Reading, ...], "readings"]
     reveals_role: bool
 
 
@@ -258,7 +250,7 @@ class ReadingsImagined:
 class ChoiceExplained:
     seen_by: ClassVar[SeenBy] = "seat"
     seat: Seat
-    about: Kind = _wire("kind")
+    about: Annotated[Kind, "kind"]
     text: str
 
 
@@ -320,7 +312,7 @@ def _snake(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
 
-EVENT_TYPES: Final[Mapping[str, type[Event]]] = {_snake(kind.__name__): kind for kind in Event.__args__}
+EVENT_TYPES: Final[Mapping[str, type[Event]]] = {_snake(kind.__name__): kind for kind in get_args(Event)}
 """Every event's class by its name on the wire."""
 
 _NAMES: Final = {kind: name for name, kind in EVENT_TYPES.items()}
@@ -419,15 +411,25 @@ _FORMS: Final[Mapping[str, tuple[_Step, _Step]]] = {
 }
 
 
-@cache
-def _plan(kind: type[Event]) -> tuple[tuple[str, _Step, _Step], ...]:
-    assert all(f.default is MISSING for f in fields(kind))
-    return tuple((f.name, *_FORMS[f.metadata.get(_WIRE, "same")]) for f in fields(kind))
+def _form(annotation: Any) -> tuple[_Step, _Step]:
+    # A field whose wire form is not its own value says so: Annotated[type, name of the form].
+    named = getattr(annotation, "__metadata__", None)
+    return _FORMS["same" if named is None else named[0]]
+
+
+def _plan(kind: type[Any]) -> tuple[tuple[str, _Step, _Step], ...]:
+    assert all(f.default is MISSING for f in fields(kind)), (
+        f"{kind.__name__} has a default: nothing may be implied"
+    )
+    return tuple((f.name, *_form(f.type)) for f in fields(kind))
+
+
+_PLANS: Final = {kind: _plan(kind) for kind in EVENT_TYPES.values()}
 
 
 def payload(event: Event) -> dict[str, Any]:
     """The event's fields as JSON values, in the order of its definition, without its type."""
-    return {name: to(getattr(event, name)) for name, to, _ in _plan(type(event))}
+    return {name: to(getattr(event, name)) for name, to, _ in _PLANS[type(event)]}
 
 
 def read_event(type_: str, values: Mapping[str, Any]) -> Event:
@@ -435,10 +437,10 @@ def read_event(type_: str, values: Mapping[str, Any]) -> Event:
     kind = EVENT_TYPES.get(type_)
     if kind is None:
         raise CorruptLog(f"no event is called {type_!r}")
-    plan = _plan(kind)
+    plan = _PLANS[kind]
     try:
         if len(values) != len(plan):
             raise KeyError(sorted(values))
         return kind(*(back(values[name]) for name, _, back in plan))
-    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+    except (KeyError, TypeError, ValueError, AttributeError, InvalidProfile) as fault:
         raise CorruptLog(f"{type_} does not read: {fault}") from fault

@@ -180,7 +180,9 @@ def _check(p: Profile) -> None:
         raise refuse("/players", f"players must be 5 to 10, got {p.players!r}")
     for name, allowed in _CHOICES.items():
         if getattr(p, name) not in allowed:
-            raise refuse(f"/rules/{name}", f"{name} must be one of {', '.join(allowed)}, got {getattr(p, name)!r}")
+            # The only one of them that a new game names beside its rules.
+            pointer = "/reveal" if name == "reveal" else f"/rules/{name}"
+            raise refuse(pointer, f"{name} must be one of {', '.join(allowed)}, got {getattr(p, name)!r}")
     for name in ("reconsideration", "summaries"):
         if not isinstance(getattr(p, name), bool):
             raise refuse(f"/rules/{name}", f"{name} must be true or false, got {getattr(p, name)!r}")
@@ -194,15 +196,21 @@ def _check(p: Profile) -> None:
         )
     for name, low, high in (("team_sizes", 1, p.players), ("fails_needed", 1, 2)):
         values = getattr(p, name)
-        if len(values) != 5 or not all(_whole(v) and low <= v <= high for v in values):
-            raise refuse(f"/rules/{name}", f"{name} takes five numbers from {low} to {high}, got {list(values)!r}")
+        if (
+            not isinstance(values, tuple)
+            or len(values) != 5
+            or not all(_whole(v) and low <= v <= high for v in values)
+        ):
+            found = list(values) if isinstance(values, tuple) else values
+            raise refuse(f"/rules/{name}", f"{name} takes five numbers from {low} to {high}, got {found!r}")
     if any(fails > size for fails, size in zip(p.fails_needed, p.team_sizes, strict=True)):
         raise refuse("/rules/fails_needed", "a quest cannot need more fails than its team has seats")
     if not _whole(p.max_rejections) or not 1 <= p.max_rejections <= 10:
         raise refuse("/rules/max_rejections", f"max_rejections must be 1 to 10, got {p.max_rejections!r}")
     if p.first_leader is not None and not (_whole(p.first_leader) and 1 <= p.first_leader <= p.players):
         raise refuse(
-            "/rules/first_leader", f"first_leader must be a seat 1 to {p.players} or null, got {p.first_leader!r}"
+            "/rules/first_leader",
+            f"first_leader must be a seat 1 to {p.players} or null, got {p.first_leader!r}",
         )
     if not _whole(p.leader_step) or p.leader_step not in (1, -1):
         raise refuse("/rules/leader_step", f"leader_step must be 1 or -1, got {p.leader_step!r}")
@@ -280,9 +288,12 @@ def profile_from_settings(settings: Mapping[str, Any]) -> Profile:
     """What ``Profile.settings`` gave, read back. Raises InvalidProfile."""
     known = {f.name for f in fields(Profile) if f.init}
     if set(settings) != known:
-        raise InvalidProfile(f"a profile has the settings {sorted(known)}, got {sorted(settings)}", "/profile")
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
-    return Profile(**{**values, "roles": _in_order(_read_roles(values["roles"]))})
+        raise InvalidProfile(
+            f"a profile has the settings {sorted(known)}, got {sorted(settings)}", "/profile"
+        )
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
+    values["roles"] = _in_order(_read_roles(values["roles"]))
+    return Profile(**values)
 
 
 def _read_roles(roles: Sequence[Role | str]) -> list[Role]:

@@ -10,10 +10,12 @@
 seat sees, so a refusal tells it nothing new.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, get_args
 
 from engine.actions import (
     Action,
@@ -117,17 +119,23 @@ def create(
     None only where nothing is drawn. Raises InvalidProfile.
     """
     if names is not None and len(names) != profile.players:
-        raise InvalidProfile(f"{profile.players} players take {profile.players} names, got {len(names)}", "/names")
+        raise InvalidProfile(
+            f"{profile.players} players take {profile.players} names, got {len(names)}", "/names"
+        )
     if deal is None:
         if seed is None:
             raise InvalidProfile("a game without a seed needs a deal", "/deal")
         roles = tuple(shuffled(profile.roles, seed, "deal"))
     else:
-        roles = tuple(deal)
-        if sorted(roles) != sorted(profile.roles):
+        if Counter(deal) != Counter(profile.roles):
             raise InvalidProfile(
-                f"the deal must hold {', '.join(profile.roles)}, got {', '.join(roles)}", "/deal"
+                f"the deal must hold {', '.join(profile.roles)}, got {', '.join(map(str, deal))}", "/deal"
             )
+        roles = tuple(map(Role, deal))
+    if shooter is not None and not 1 <= shooter <= profile.players:
+        raise InvalidProfile(
+            f"the shooter must be a seat 1 to {profile.players}, got {shooter!r}", "/shooter"
+        )
     if shooter is None and Role.ASSASSIN in roles:
         shooter = roles.index(Role.ASSASSIN) + 1
     if shooter is None or Role.MERLIN not in roles:
@@ -255,9 +263,14 @@ def check(table: Table, hand: Hand, action: Action) -> None:
     if kind is CastVote:
         if table.phase is not Phase.VOTE or hand.answered == table.opening:
             raise _not_asked(table, hand, action)
+        # By identity: 1 equals True, and interned events would keep it for every later game.
+        if action.approve is not True and action.approve is not False:  # type: ignore[union-attr]
+            raise _neither(hand, "approve", action.approve)  # type: ignore[union-attr]
     elif kind is PlayCard:
         if table.phase is not Phase.QUEST or hand.answered == table.opening or hand.seat not in table.team:
             raise _not_asked(table, hand, action)
+        if action.success is not True and action.success is not False:  # type: ignore[union-attr]
+            raise _neither(hand, "success", action.success)  # type: ignore[union-attr]
         if hand.side is not Side.EVIL and not action.success:  # type: ignore[union-attr]
             raise IllegalAction(hand.seat, "a loyal seat plays success, got fail", "/success")
     else:
@@ -268,8 +281,19 @@ def check(table: Table, hand: Hand, action: Action) -> None:
             _check_team(table, hand, action.team)  # type: ignore[union-attr]
         elif kind is Assassinate:
             _check_target(table, hand, action.target)  # type: ignore[union-attr]
+        elif kind is Summarise:
+            _check_summary(hand, action.answers)  # type: ignore[union-attr]
+        if kind in _SPOKEN and not isinstance(action.text, str):  # type: ignore[union-attr]
+            raise IllegalAction(hand.seat, f"what is said is a text, got {action.text!r}", "/text")  # type: ignore[union-attr]
     if action.thoughts:
         _check_notes(table, hand, action.thoughts)
+
+
+_SPOKEN: Final = frozenset({ProposeTeam, Speak, Reconsider})
+
+
+def _neither(hand: Hand, name: str, value: object) -> IllegalAction:
+    return IllegalAction(hand.seat, f"{name} is true or false, got {value!r}", f"/{name}")
 
 
 def _not_asked(table: Table, hand: Hand, action: Action) -> IllegalAction:
@@ -283,22 +307,29 @@ def _not_asked(table: Table, hand: Hand, action: Action) -> IllegalAction:
             f"phase {table.phase}, got {name}",
         )
     return IllegalAction(
-        hand.seat, f"seat {hand.seat} is asked for {_KIND_IN[table.phase][0]} in phase {table.phase}, got {name}"
+        hand.seat,
+        f"seat {hand.seat} is asked for {_KIND_IN[table.phase][0]} in phase {table.phase}, got {name}",
     )
 
 
 def _check_team(table: Table, hand: Hand, team: tuple[Seat, ...]) -> None:
     size = table.profile.team_sizes[table.round - 1]
     # Membership in the table of legal teams is the quick yes; the rest finds the words for the no.
-    if team in table.profile.teams[table.round - 1]:
+    # Its types count too: (True, 2.0) equals (1, 2), and interned events would keep it.
+    if team in table.profile.teams[table.round - 1] and _ONLY_INT.issuperset(map(type, team)):
         return
+    if not isinstance(team, tuple | list):
+        raise IllegalAction(hand.seat, f"a team is a list of seats, got {team!r}", "/team")
     if len(team) != size:
         raise IllegalAction(hand.seat, f"round {table.round} takes {size} seats, got {list(team)}", "/team")
     for seat in team:
-        if not isinstance(seat, int) or isinstance(seat, bool) or not 1 <= seat <= table.players:
+        if type(seat) is not int or not 1 <= seat <= table.players:
             raise IllegalAction(hand.seat, f"seats are 1 to {table.players}, got {seat!r}", "/team")
     if len(set(team)) != size:
         raise IllegalAction(hand.seat, f"a team names each seat once, got {list(team)}", "/team")
+
+
+_ONLY_INT: Final = frozenset({int})
 
 
 def _check_target(table: Table, hand: Hand, target: Seat | None) -> None:
@@ -306,18 +337,32 @@ def _check_target(table: Table, hand: Hand, target: Seat | None) -> None:
         if table.profile.assassination != "after_any_quest":
             raise IllegalAction(hand.seat, "the shot must name a seat, got null", "/target")
         return
-    if not isinstance(target, int) or isinstance(target, bool) or not 1 <= target <= table.players:
+    if type(target) is not int or not 1 <= target <= table.players:
         raise IllegalAction(hand.seat, f"seats are 1 to {table.players}, got {target!r}", "/target")
     if target == hand.seat:
         raise IllegalAction(hand.seat, f"the shot must name another seat, got {target}", "/target")
 
 
+def _check_summary(hand: Hand, answers: tuple[tuple[str, str], ...]) -> None:
+    questions = [question for question, _ in answers]
+    if len(set(questions)) != len(questions):
+        # A mapping on the wire: of two answers one would be lost.
+        raise IllegalAction(hand.seat, f"a summary answers each question once, got {questions}", "/answers")
+
+
+_NOTES: Final = frozenset(get_args(Note))
+
+
 def _check_notes(table: Table, hand: Hand, notes: Sequence[Note]) -> None:
     for index, note in enumerate(notes):
         where = f"/thoughts/{index}"
-        if note.seat != hand.seat:
-            raise IllegalAction(hand.seat, f"seat {hand.seat} records its own thoughts, got seat {note.seat}'s", where)
         kind = type(note)
+        if kind not in _NOTES:
+            raise IllegalAction(hand.seat, f"a seat records thoughts, got {kind.__name__}", where)
+        if note.seat != hand.seat or type(note.seat) is not int:
+            raise IllegalAction(
+                hand.seat, f"seat {hand.seat} records its own thoughts, got seat {note.seat}'s", where
+            )
         if kind is IntentionsSelected:
             _check_selection(table, hand, note, where)  # type: ignore[arg-type]
         elif kind is BeliefsFormed:
@@ -343,9 +388,15 @@ def _check_beliefs(table: Table, hand: Hand, note: BeliefsFormed, where: str) ->
     deck = table.profile.roles
     for place, belief in enumerate(note.beliefs):
         at = f"{where}/beliefs/{place}"
-        if belief.about == hand.seat or not 1 <= belief.about <= table.players:
+        if (
+            type(belief.about) is not int
+            or belief.about == hand.seat
+            or not 1 <= belief.about <= table.players
+        ):
             raise IllegalAction(
-                hand.seat, f"a belief is about another seat 1 to {table.players}, got {belief.about}", f"{at}/about"
+                hand.seat,
+                f"a belief is about another seat 1 to {table.players}, got {belief.about!r}",
+                f"{at}/about",
             )
         if belief.role is not None:
             spare = deck.count(belief.role) - (belief.role == hand.role)
@@ -353,8 +404,10 @@ def _check_beliefs(table: Table, hand: Hand, note: BeliefsFormed, where: str) ->
                 raise IllegalAction(
                     hand.seat, f"no other seat can hold {belief.role} in this deal", f"{at}/role"
                 )
-        if not 0 <= belief.confidence <= 5:
-            raise IllegalAction(hand.seat, f"confidence is 0 to 5, got {belief.confidence}", f"{at}/confidence")
+        if type(belief.confidence) is not int or not 0 <= belief.confidence <= 5:
+            raise IllegalAction(
+                hand.seat, f"confidence is 0 to 5, got {belief.confidence!r}", f"{at}/confidence"
+            )
         for unknown in belief.intentions:
             if unknown not in BY_ID:
                 raise IllegalAction(hand.seat, f"no intention is called {unknown!r}", f"{at}/intentions")
@@ -423,17 +476,17 @@ def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Ev
     """
     table = state.table
     if len(answers) > 1:
-        if any(later[0] <= earlier[0] for earlier, later in zip(answers, answers[1:], strict=False)):
+        if any(later[0] <= earlier[0] for earlier, later in pairwise(answers)):
             answers = sorted(answers, key=_seat_of)
             _refuse_doubles(answers)
     elif not answers:
         raise ValueError("decide takes at least one answer")
     hands = state.hands
     for seat, action in answers:
-        if not 1 <= seat <= table.players:
-            raise IllegalAction(seat, f"seats are 1 to {table.players}, got {seat}")
+        if type(seat) is not int or not 1 <= seat <= table.players:
+            raise IllegalAction(seat, f"seats are 1 to {table.players}, got {seat!r}")
         if foreign and type(action) in _FOREIGN:
-            return _FOREIGN[type(action)](state, seat, action)
+            return (*action.thoughts, *_FOREIGN[type(action)](state, seat, action))
         check(table, hands[seat - 1], action)
     phase = table.phase
     if phase is Phase.VOTE:
@@ -451,7 +504,7 @@ def _seat_of(answer: tuple[Seat, Action]) -> Seat:
 
 
 def _refuse_doubles(answers: Answers) -> None:
-    for earlier, later in zip(answers, answers[1:], strict=False):
+    for earlier, later in pairwise(answers):
         if earlier[0] == later[0]:
             raise IllegalAction(later[0], f"seat {later[0]} answers once")
 
@@ -673,7 +726,9 @@ def _foreign_needs(state: State, seat: Seat, phase: Phase, action: Action) -> No
     if table.phase is not phase or seat != asked:
         raise _not_asked(table, state.hand(seat), action)
     if state.answers:
-        raise IllegalAction(seat, f"{type(action).__name__} comes before single answers, {state.answers} are in")
+        raise IllegalAction(
+            seat, f"{type(action).__name__} comes before single answers, {state.answers} are in"
+        )
 
 
 def _repropose(state: State, seat: Seat, action: Repropose) -> tuple[Event, ...]:
@@ -690,7 +745,7 @@ def _record_vote(state: State, seat: Seat, action: RecordVote) -> tuple[Event, .
         raise IllegalAction(seat, f"a vote takes {table.players} ballots, got {len(votes)}", "/votes")
     yes, unknown = votes.count(True), votes.count(None)
     needed = table.profile.yes_needed
-    if action.approved and yes + unknown < needed or not action.approved and yes >= needed:
+    if (action.approved and yes + unknown < needed) or (not action.approved and yes >= needed):
         raise IllegalAction(
             seat,
             f"{yes} approvals and {unknown} unknown ballots cannot make approved={action.approved}, "
@@ -707,10 +762,14 @@ def _record_quest(state: State, seat: Seat, action: RecordQuest) -> tuple[Event,
     needed = table.profile.fails_needed[table.round - 1]
     if action.fails is not None:
         if not 0 <= action.fails <= evil:
-            raise IllegalAction(seat, f"{evil} evil seats on the team cannot play {action.fails} fails", "/fails")
+            raise IllegalAction(
+                seat, f"{evil} evil seats on the team cannot play {action.fails} fails", "/fails"
+            )
         if action.succeeded != (action.fails < needed):
             raise IllegalAction(
-                seat, f"{action.fails} fails of {needed} needed cannot make succeeded={action.succeeded}", "/succeeded"
+                seat,
+                f"{action.fails} fails of {needed} needed cannot make succeeded={action.succeeded}",
+                "/succeeded",
             )
     elif not action.succeeded and evil < needed:
         raise IllegalAction(

@@ -123,7 +123,9 @@ class Table:
         self.winner = self.ending = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Table) and all(getattr(self, s) == getattr(other, s) for s in Table.__slots__)
+        return isinstance(other, Table) and all(
+            getattr(self, s) == getattr(other, s) for s in Table.__slots__
+        )
 
     __hash__ = None  # type: ignore[assignment]  # folded in place
 
@@ -218,7 +220,9 @@ class State:
         return self.hands[seat - 1]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, State) and all(getattr(self, s) == getattr(other, s) for s in State.__slots__)
+        return isinstance(other, State) and all(
+            getattr(self, s) == getattr(other, s) for s in State.__slots__
+        )
 
     __hash__ = None  # type: ignore[assignment]  # folded in place
 
@@ -423,7 +427,10 @@ def apply(state: State, events: Iterable[Event]) -> None:
         kind = type(event)
         # The two commonest events first: they are two thirds of a game without talk.
         if kind is VoteCast:
-            hand = hands[event.seat - 1]  # type: ignore[union-attr]
+            seat = event.seat  # type: ignore[union-attr]
+            if not 1 <= seat <= table.players:
+                raise _no_such_seat(table, event)
+            hand = hands[seat - 1]
             hand.own.append((len(public) + len(hand.own), event))
             hand.answered = table.opening
             hand.vote = event.approve  # type: ignore[union-attr]
@@ -440,7 +447,7 @@ def apply(state: State, events: Iterable[Event]) -> None:
         elif event.seen_by == "seat":
             seat = event.seat  # type: ignore[union-attr]
             if not 1 <= seat <= table.players:
-                raise CorruptLog(f"{kind.__name__} of seat {seat}, the table has {table.players}")
+                raise _no_such_seat(table, event)
             hand = hands[seat - 1]
             hand.own.append((len(public) + len(hand.own), event))
             if kind in _SEAT:
@@ -449,6 +456,10 @@ def apply(state: State, events: Iterable[Event]) -> None:
                     state.answers += 1
         elif kind is GameCreated:
             raise CorruptLog("a log holds one game_created, got a second")
+
+
+def _no_such_seat(table: Table, event: Any) -> CorruptLog:
+    return CorruptLog(f"{type(event).__name__} of seat {event.seat}, the table has {table.players}")
 
 
 def fold(events: Iterable[Event]) -> State:

@@ -30,7 +30,12 @@ class Observation:
     """Why earlier answers to this very request were refused, oldest first."""
 
     def __init__(
-        self, request: Request, public: Sequence[Event], table: Table, hand: Hand, refusals: tuple[str, ...] = ()
+        self,
+        request: Request,
+        public: Sequence[Event],
+        table: Table,
+        hand: Hand,
+        refusals: tuple[str, ...] = (),
     ) -> None:
         self.request = request
         self._public = public

@@ -200,7 +200,7 @@ def _binaries(root: Path) -> Path:
     newest = max(package.glob("pginstall*"))  # pginstall is 16, pginstall18 is 18
     if os.geteuid() != 0:
         return newest / "bin"
-    # The environment may lie where only root may go, a checkout in /root for one.
+    # The environment may lie where only root may go, such as a checkout in root's home.
     ours = root / BUNDLE / newest.name
     unneeded = shutil.ignore_patterns("include", "*.a", "pkgconfig")
     shutil.copytree(newest, ours, symlinks=True, ignore=unneeded)

@@ -1,0 +1,357 @@
+"""The command ``interintent``."""
+
+import asyncio
+import hashlib
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import orjson
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from engine.errors import AvalonError
+
+if TYPE_CHECKING:
+    from app.simulate import Result
+
+__all__ = ["main"]
+
+app = typer.Typer(
+    name="interintent",
+    help="Play Avalon with intentions, and measure how well the players understand each other.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+errors = Console(stderr=True, highlight=False)
+
+
+def _fail(message: str, code: int = 2) -> NoReturn:
+    errors.print(f"[bold]interintent:[/] {message}", markup=True, soft_wrap=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Any]:
+    """A bar on a terminal, silence elsewhere. Yields a function that takes how many are done."""
+    with Progress(
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+        console=errors,
+        disable=not errors.is_terminal,
+        transient=True,
+    ) as bar:
+        task = bar.add_task(title, total=total, speed="")
+        started = time.monotonic()
+
+        def done(count: int) -> None:
+            bar.update(task, completed=count, speed=f"{count / max(time.monotonic() - started, 1e-6):,.0f}/s")
+
+        yield done
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if show_version:
+        typer.echo(version("interintent-server"))
+        raise typer.Exit
+
+
+@app.command()
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on.  [INTERINTENT_HOST, 127.0.0.1]")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; 0 takes a free one.  [INTERINTENT_PORT, 8000]")
+    ] = None,
+    database_url: Annotated[
+        str | None,
+        typer.Option(help="sqlite:///file or postgresql://…  [DATABASE_URL, sqlite:///interintent.db]"),
+    ] = None,
+    no_runner: Annotated[
+        bool, typer.Option("--no-runner", help="Serve only; another process drives games.")
+    ] = False,
+    parallel_games: Annotated[
+        int | None, typer.Option(help="Games driven at the same time.  [INTERINTENT_PARALLEL_GAMES, 64]")
+    ] = None,
+) -> None:
+    """Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM).
+
+    The database is created and migrated at the start, and games that an earlier process left unfinished
+    are taken up. Without an API key (INTERINTENT_API_KEY) only this machine is served, and every caller
+    is the researcher. Documentation of the routes: /docs on the served address.
+    """
+    from app.logs import configure
+    from app.main import create_app
+    from app.server import serve as serve_app
+    from app.settings import Settings
+
+    given: dict[str, Any] = {
+        name: value
+        for name, value in (
+            ("host", host),
+            ("port", port),
+            ("DATABASE_URL", database_url),
+            ("runner", False if no_runner else None),
+            ("parallel_games", parallel_games),
+        )
+        if value is not None
+    }
+    try:
+        settings = Settings(**given)
+    except ValidationError as fault:
+        _fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
+    configure()
+    try:
+        asyncio.run(serve_app(create_app(settings), settings, on_bound=_announce))
+    except AvalonError as fault:
+        _fail(str(fault))
+    except OSError as fault:
+        _fail(f"cannot listen on {settings.host}:{settings.port}: {fault.strerror or fault}", 1)
+
+
+def _announce(url: str) -> None:
+    errors.print(f"InterIntent Server on [bold]{url}[/]   docs: {url}/docs   metrics: {url}/metrics")
+
+
+def _read_rules(rules: list[str]) -> dict[str, Any]:
+    read = {}
+    for rule in rules:
+        name, found, value = rule.partition("=")
+        if not found:
+            _fail(f"--rule takes name=value, got {rule!r}")
+        try:
+            read[name] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            read[name] = value
+    return read
+
+
+@app.command()
+def simulate(
+    games: Annotated[int, typer.Option("--games", "-n", min=1, help="How many games.")] = 100,
+    players: Annotated[int, typer.Option(min=5, max=10, help="Seats at the table.")] = 5,
+    profile: Annotated[str, typer.Option(help="Rule set: interintent or official.")] = "interintent",
+    agents: Annotated[
+        str,
+        typer.Option(help="One kind for all seats, or one a seat: scripted,random,random,scripted,random."),
+    ] = "scripted",
+    rotate: Annotated[bool, typer.Option(help="Move the agents one seat on from game to game.")] = False,
+    roles: Annotated[
+        str | None, typer.Option(help="The deck, separated by commas. Left out: the profile's.")
+    ] = None,
+    rule: Annotated[
+        list[str] | None, typer.Option(help="A rule that differs, e.g. --rule discussion=none. Repeatable.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Game k is dealt by seed + k. Left out: drawn, and printed.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write every event, one JSON object a line, in the form of an export.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option(help="Go on with the file of --out where an earlier run stopped.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace the file of --out.")] = False,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core. Same results.")
+    ] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Play games in this process, without a server, and print the paper's game metrics.
+
+    Equal seeds give equal games, here and on a server (`"seeds": {"from": SEED}`). The table shows each
+    figure with its count and 95 % interval beside those published for GPT-3.5 and GPT-4.
+
+    Example: interintent simulate -n 2000 --profile official --agents scripted --seed 1 --out games.ndjson
+    """
+    from app.seating import seat_agents
+    from app.simulate import Plan, Result, game_id, run
+    from app.tables import print_metrics
+    from engine.profile import make_profile
+
+    if resume and out is None:
+        _fail("--resume goes on with a file: name it with --out")
+    if resume and seed is None:
+        _fail("--resume needs the --seed of the run it goes on with")
+    first_seed = secrets.randbits(48) if seed is None else seed
+    kinds = [kind.strip() for kind in agents.split(",")]
+    if len(kinds) not in (1, players):
+        _fail(f"--agents takes one kind, or one for each of {players} seats; got {len(kinds)}")
+    specs = [{"agent": kind, "options": {}} for kind in (kinds * players if len(kinds) == 1 else kinds)]
+    try:
+        chosen = make_profile(
+            profile,
+            players,
+            roles=None if roles is None else [role.strip() for role in roles.split(",")],
+            rules=_read_rules(rule or []),
+        )
+        seat_agents(specs, "check")
+    except AvalonError as fault:
+        _fail(str(fault))
+    plan = Plan(chosen.settings(), specs, first_seed, rotate)
+    done = Result()
+    if out is not None and out.exists() and not overwrite:
+        if not resume:
+            _fail(f"{out} exists: go on with it (--resume) or replace it (--overwrite)")
+        done = _resumed(out, lambda index: game_id(first_seed + index), games)
+        errors.print(f"{done.games} games are there already")
+    file = None if out is None else out.open("ab" if resume else "wb")
+    before, started = done.games, time.perf_counter()
+    try:
+        with progress("games", games) as advance:
+            for result in run(plan, games, first=done.games, jobs=jobs, keep=file is not None):
+                done.games += result.games
+                done.events += result.events
+                done.metrics.merge(result.metrics)
+                if file is not None:
+                    file.write(result.lines)
+                advance(done.games)
+        if file is not None and out is not None:
+            file.flush()
+            file.write(_export_end(out, done.games, done.events))
+    except KeyboardInterrupt:
+        errors.print(f"stopped after {done.games} of {games} games; go on with --resume --seed {first_seed}")
+    finally:
+        if file is not None:
+            file.close()
+    seconds = time.perf_counter() - started
+    speed = (done.games - before) / seconds
+    if as_json:
+        report = {
+            "games": done.games,
+            "profile": profile,
+            "players": players,
+            "agents": kinds,
+            "rotate": rotate,
+            "seed": first_seed,
+            "events": done.events,
+            "seconds": round(seconds, 3),
+            "games_per_second": round(speed, 1),
+            "metrics": done.metrics.as_json(),
+        }
+        typer.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
+    else:
+        print_metrics(
+            done.metrics,
+            f"{done.games} games, profile {profile}, {players} players, {agents}, seed {first_seed} "
+            f"({speed:,.0f} games/s)",
+        )
+    if done.games < games:
+        raise typer.Exit(130)
+
+
+def _export_end(path: Path, games: int, events: int) -> bytes:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    end = {"t": "export.end", "games": games, "events": events, "sha256": digest.hexdigest()}
+    return orjson.dumps(end) + b"\n"
+
+
+def _resumed(path: Path, expected: Callable[[int], str], games: int) -> "Result":
+    """What whole games the file holds; the file is cut off behind the last of them."""
+    from app.simulate import Result
+    from engine.events import Event, GameEnded, read_event
+
+    done = Result()
+    log: list[Event] = []
+    read = whole = 0
+    with path.open("r+b") as file:
+        for line in file:
+            try:
+                values = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                break  # the line that the earlier run was writing when it stopped
+            if "type" not in values or done.games == games:
+                break
+            read += len(line)
+            if values.pop("game") != expected(done.games):
+                _fail(f"{path} holds another run: game {done.games + 1} is not of this seed")
+            del values["seq"]
+            log.append(read_event(values.pop("type"), values))
+            if isinstance(log[-1], GameEnded):
+                done.games += 1
+                done.events += len(log)
+                done.metrics.add(log)
+                whole = read
+                log = []
+        file.truncate(whole)
+    return done
+
+
+@app.command()
+def export(
+    what: Annotated[str, typer.Argument(help="A batch (b_…) or a game (g_…).")],
+    view: Annotated[str, typer.Option(help="Whose eyes: public, full, or seat:n of a game.")] = "full",
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
+    partial: Annotated[bool, typer.Option(help="Also a batch that still runs.")] = False,
+    database_url: Annotated[
+        str | None,
+        typer.Option(help="sqlite:///file or postgresql://…  [DATABASE_URL, sqlite:///interintent.db]"),
+    ] = None,
+) -> None:
+    """Write a stored batch or game as NDJSON, straight from the database; no server need run.
+
+    The last line of a batch counts and signs the others, as in `GET /batches/{b}/export`.
+    """
+    from app.exporting import export_lines
+    from app.settings import Settings
+
+    settings = Settings(**({} if database_url is None else {"DATABASE_URL": database_url}))  # type: ignore[arg-type]
+    file = sys.stdout.buffer if out is None else out.open("wb")
+
+    async def write() -> int:
+        lines = 0
+        async for line in export_lines(settings, what, view, partial=partial):
+            file.write(line)
+            lines += 1
+        return lines
+
+    try:
+        lines = asyncio.run(write())
+    except AvalonError as fault:
+        if out is not None:
+            out.unlink(missing_ok=True)
+        _fail(str(fault))
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader has had enough: nothing to say
+        raise typer.Exit(141) from None
+    file.flush()
+    if out is not None:
+        file.close()
+        errors.print(f"{lines} lines in {out}")
+
+
+def _register() -> None:
+    from app.cli_replay import metrics_command, replay_app
+
+    app.add_typer(replay_app, name="replay")
+    app.command("metrics")(metrics_command)
+
+
+def main() -> None:
+    """The entry point."""
+    _register()
+    app()
+
+
+if __name__ == "__main__":
+    main()

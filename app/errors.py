@@ -1,0 +1,116 @@
+"""What can go wrong at the edge.
+
+AvalonError                (engine.errors)
+├── InvalidInput           could we read it?
+│   ├── InvalidRequest     a body, a query or a cursor of the wrong shape
+│   └── Unparsable         not JSON at all
+└── RefusedRequest         do we allow it now?
+    ├── NotFound           no such thing, or not for this caller: alike
+    ├── Unauthenticated    no credential, or one we do not know
+    ├── Forbidden          this credential does not reach so far
+    ├── DrivenAutomatically  a step, for a game that steps itself
+    ├── Stale              the game moved on since the caller looked
+    ├── BeyondHead         after a position that is not there yet
+    ├── Unfinished         an export of a batch that still runs
+    ├── AlreadyOver        nothing left to cancel or to step
+    ├── KeyReused          one idempotency key, two bodies
+    ├── KeyInUse           the same key is being worked on
+    ├── TooLarge           more than we read
+    ├── WrongMediaType     not JSON by its own word
+    ├── NotAllowed         this address takes other methods
+    └── Draining           stopping; ask again elsewhere or later
+"""
+
+from engine.errors import AvalonError, InvalidInput
+
+__all__ = [
+    "AlreadyOver",
+    "BeyondHead",
+    "Draining",
+    "DrivenAutomatically",
+    "Forbidden",
+    "InvalidRequest",
+    "KeyInUse",
+    "KeyReused",
+    "NotAllowed",
+    "NotFound",
+    "RefusedRequest",
+    "Stale",
+    "TooLarge",
+    "Unauthenticated",
+    "Unfinished",
+    "Unparsable",
+    "WrongMediaType",
+]
+
+
+class InvalidRequest(InvalidInput):
+    """A body, a query or a cursor of the wrong shape."""
+
+    def __init__(self, message: str, pointer: str = "", code: str = "invalid") -> None:
+        super().__init__(message, pointer)
+        self.code = code
+
+
+class Unparsable(InvalidInput):
+    """Not JSON, or JSON that two readers would read differently."""
+
+
+class RefusedRequest(AvalonError):
+    """It was read, and is refused."""
+
+
+class NotFound(RefusedRequest):
+    """No such thing, or not for this caller."""
+
+
+class Unauthenticated(RefusedRequest):
+    """No credential, or one we do not know."""
+
+
+class Forbidden(RefusedRequest):
+    """The credential does not reach so far."""
+
+
+class DrivenAutomatically(RefusedRequest):
+    """The game is driven by the service."""
+
+
+class Stale(RefusedRequest):
+    """``If-Match`` names an older state."""
+
+
+class BeyondHead(RefusedRequest):
+    """``after`` lies beyond the last event."""
+
+
+class Unfinished(RefusedRequest):
+    """The batch still runs."""
+
+
+class AlreadyOver(RefusedRequest):
+    """The game or batch has ended."""
+
+
+class KeyReused(RefusedRequest):
+    """The idempotency key came with another body before."""
+
+
+class KeyInUse(RefusedRequest):
+    """The same idempotency key is being worked on."""
+
+
+class TooLarge(RefusedRequest):
+    """The body is larger than we read."""
+
+
+class WrongMediaType(RefusedRequest):
+    """The body says of itself that it is not JSON."""
+
+
+class NotAllowed(RefusedRequest):
+    """The address exists and takes other methods."""
+
+
+class Draining(RefusedRequest):
+    """The service is stopping."""

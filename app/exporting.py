@@ -1,0 +1,49 @@
+"""Exports straight from a database, without a running service."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+
+from app.errors import InvalidRequest, NotFound
+from app.services import Services
+from app.settings import Settings
+from app.store.log import line_text, read_lines
+from engine.terms import FULL, PUBLIC
+from engine.view import read_viewer
+
+__all__ = ["export_lines"]
+
+
+async def export_lines(settings: Settings, what: str, view: str, *, partial: bool) -> AsyncIterator[bytes]:
+    """A batch's or a game's lines. Raises NotFound, InvalidInput or Unfinished."""
+    _needs_database(settings)
+    services = Services(settings)
+    try:
+        if what.startswith("b_"):
+            if view not in ("public", "full"):
+                raise InvalidRequest(f"a batch is exported for public or full, got {view!r}", "/view")
+            viewer = FULL if view == "full" else PUBLIC
+            async for line in services.games.export(what, viewer, 0, partial=partial):
+                yield line
+        elif what.startswith("g_"):
+            row = await services.games.row(what)
+            viewer = read_viewer(view, row["players"])
+            seq = 0
+            async for found in read_lines(services.reader, what, viewer):
+                seq += 1
+                yield line_text(what, seq, found).encode() + b"\n"
+        else:
+            raise InvalidRequest(f"a batch's id starts with b_, a game's with g_; got {what!r}")
+    except DBAPIError as fault:
+        raise NotFound(f"the database cannot be read: {fault.orig}") from None
+    finally:
+        await services.database.stop()
+
+
+def _needs_database(settings: Settings) -> None:
+    # SQLite would make an empty one.
+    file = make_url(settings.database_url).database
+    if settings.database_url.startswith("sqlite") and (file is None or not Path(file).exists()):
+        raise NotFound(f"there is no database {file}; name it with --database-url or DATABASE_URL")

@@ -1,0 +1,113 @@
+"""Where a log may be cut so that the game can go on from there."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from app.errors import InvalidRequest
+from engine.events import (
+    AssassinationDeclined,
+    AssassinationMade,
+    AssassinationOpened,
+    CardPlayed,
+    Event,
+    GameEnded,
+    ProposalOpened,
+    QuestResolved,
+    RoundSummarised,
+    TeamConfirmed,
+    TeamProposed,
+    UtteranceMade,
+    VoteCast,
+    VotesRevealed,
+)
+from engine.state import State, apply
+from engine.terms import Kind, Phase, Seat
+
+__all__ = ["Answered", "answers_in", "cut_after_phase", "cut_after_request"]
+
+_CONSEQUENCES = (VotesRevealed, QuestResolved, ProposalOpened, AssassinationOpened, GameEnded)
+
+_KIND = {
+    TeamProposed: Kind.PROPOSE_TEAM,
+    UtteranceMade: Kind.SPEAK,
+    TeamConfirmed: Kind.RECONSIDER,
+    VoteCast: Kind.VOTE,
+    CardPlayed: Kind.CARD,
+    RoundSummarised: Kind.SUMMARISE,
+    AssassinationMade: Kind.ASSASSINATE,
+    AssassinationDeclined: Kind.ASSASSINATE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer in a log, and where the log may be cut behind it."""
+
+    request_id: str
+    round: int
+    attempt: int
+    phase: Phase
+    cut: int
+    """Events up to and with what followed from the answer."""
+
+
+def answers_in(log: Sequence[Event]) -> Iterator[Answered]:
+    """Every answer of a game's own log, in order."""
+    state = State()
+    index = 0
+    while index < len(log):
+        event = log[index]
+        kind = _KIND.get(type(event))
+        if kind is None:
+            apply(state, (event,))
+            index += 1
+            continue
+        table = state.table
+        phase = table.phase
+        cut = index + 1
+        # An utterance right behind a proposal or a reconsideration is its own text: every other one
+        # has its speaker's thoughts, or another answer, before it or opens a discussion it follows.
+        if isinstance(event, TeamProposed | TeamConfirmed) and cut < len(log):
+            follower = log[cut]
+            cut += isinstance(follower, UtteranceMade) and follower.seat == event.leader
+        while cut < len(log) and isinstance(log[cut], _CONSEQUENCES):
+            cut += 1
+        seat = _seat(event, state)
+        yield Answered(f"{table.round}.{table.attempt}.{kind}.{seat}", table.round, table.attempt, phase, cut)
+        apply(state, log[index:cut])
+        index = cut
+
+
+def _seat(event: Event, state: State) -> Seat:
+    if isinstance(event, TeamProposed | TeamConfirmed):
+        return event.leader
+    if isinstance(event, AssassinationMade):
+        return event.assassin
+    if isinstance(event, AssassinationDeclined):
+        return state.shooter or 0
+    return event.seat  # type: ignore[union-attr]
+
+
+def cut_after_request(log: Sequence[Event], request_id: str) -> int:
+    """How many events to take over so that this request has its answer. Raises InvalidRequest."""
+    for answered in answers_in(log):
+        if answered.request_id == request_id:
+            return answered.cut
+    raise InvalidRequest(
+        "this game has no answer to that request; its ids read like 2.1.vote.3", "/after/request", "unknown"
+    )
+
+
+def cut_after_phase(log: Sequence[Event], round_: int, attempt: int, phase: Phase) -> int:
+    """How many events to take over up to the end of that phase. Raises InvalidRequest."""
+    found = None
+    for answered in answers_in(log):
+        if (answered.round, answered.attempt, answered.phase) == (round_, attempt, phase):
+            found = answered.cut
+    if found is None:
+        raise InvalidRequest(
+            f"nothing was answered in round {round_}, attempt {attempt}, phase {phase}",
+            "/after/phase",
+            "unknown",
+        )
+    return found

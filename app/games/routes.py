@@ -1,0 +1,443 @@
+"""Games and batches over HTTP (PROTOCOL, section 3)."""
+
+import re
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from sqlalchemy.exc import IntegrityError
+
+from app.deps import CallerDep, IdempotencyKey, ServicesDep, needs, viewer_for
+from app.door import MAX_RECORD, read_json
+from app.errors import BeyondHead, InvalidRequest, KeyInUse
+from app.games.schemas import (
+    BatchCreated,
+    BatchView,
+    Cancelled,
+    ForkGame,
+    GameForked,
+    GameImported,
+    GamePage,
+    GameStatus,
+    GameView,
+    NewGames,
+    StepGame,
+    Stepped,
+)
+from app.games.views import batch_view, game_summary, game_view, open_requests
+from app.problems import documented
+from app.services import Services
+from app.store.idempotency import Key, kept
+from app.store.log import line_text, timestamp
+from engine.events import payload, type_name
+from engine.rules import pending
+from engine.terms import FULL, PUBLIC, Viewer
+from engine.view import viewer_name
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+NDJSON = "application/x-ndjson"
+PAGE = 500
+"""Events read from the database at a time."""
+
+
+def _ndjson(description: str) -> dict[int | str, dict[str, Any]]:
+    return {200: {"content": {NDJSON: {}}, "description": description}}
+
+
+GameId = Annotated[str, Path(pattern=r"^g_[a-z0-9]{1,32}$", description="The game.")]
+BatchId = Annotated[str, Path(pattern=r"^b_[a-z0-9]{1,32}$", description="The batch.")]
+ViewerName = Annotated[
+    str | None,
+    Query(
+        alias="viewer",
+        pattern=r"^(public|full|seat:([1-9]|10))$",
+        description="Look through lower eyes than your own: `public` or `seat:3`.",
+    ),
+]
+After = Annotated[
+    int, Query(ge=0, le=2**53, description="Go on behind this position of the viewer's own stream.")
+]
+
+
+async def _replayed(services: Services, key: Key | None) -> Response | None:
+    if key is None:
+        return None
+    answer = await kept(services.database, key)
+    if answer is None:
+        return None
+    return JSONResponse(answer[1], answer[0], {"Idempotent-Replayed": "true"})
+
+
+async def _settled(services: Services, key: Key) -> Response:
+    """The answer of the request that was faster with the same key."""
+    answer = await _replayed(services, key)
+    if answer is None:
+        raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again")
+    return answer
+
+
+@router.post(
+    "/games",
+    status_code=201,
+    summary="Create games",
+    response_model=BatchCreated,
+    dependencies=[Depends(needs("games:create", writes=True))],
+    responses=documented(
+        409,
+        413,
+        415,
+        also={202: {"model": BatchCreated, "description": "The batch is large and still being laid out."}},
+    ),
+)
+async def create_games(wish: NewGames, services: ServicesDep, key: IdempotencyKey, response: Response) -> Any:
+    """Creates a batch of games. `{}` is one five-player game of scripted seats, driven to its end.
+
+    201 when all games exist, 202 when a large batch is still being laid out; follow `GET /batches/{b}`.
+    """
+    if (replayed := await _replayed(services, key)) is not None:
+        return replayed
+    try:
+        created = await services.games.create(wish, key)
+    except IntegrityError:
+        if key is None:
+            raise
+        return await _settled(services, key)
+    response.status_code = 201 if wish.count <= len(created.games) or wish.count <= 200 else 202
+    response.headers["Location"] = f"/batches/{created.batch_id}"
+    return created
+
+
+@router.post(
+    "/games/import",
+    status_code=201,
+    summary="Import a foreign record",
+    response_model=GameImported,
+    dependencies=[Depends(needs("games:create", writes=True))],
+    responses=documented(409, 413, 415, 422),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {
+                        "type": "object",
+                        "description": "An avalon-replay v1 record.",
+                        "required": ["schema"],
+                    }
+                }
+            },
+        }
+    },
+)
+async def import_game(request: Request, services: ServicesDep, key: IdempotencyKey) -> Any:
+    """Replays an avalon-replay v1 record and stores it as a finished game.
+
+    A record that breaks a rule is refused with the move and the rule.
+    """
+    if (replayed := await _replayed(services, key)) is not None:
+        return replayed
+    body = await request.body()
+    if not body:
+        raise InvalidRequest("send an avalon-replay v1 record", "", "missing")
+    assert len(body) <= MAX_RECORD
+    record = read_json(body, record=True)
+    try:
+        return await services.games.import_record(record, key)
+    except IntegrityError:
+        if key is None:
+            raise
+        return await _settled(services, key)
+
+
+@router.get(
+    "/games",
+    summary="List games",
+    response_model=GamePage,
+    dependencies=[Depends(needs("games:read"))],
+    responses=documented(),
+)
+async def list_games(
+    services: ServicesDep,
+    request: Request,
+    response: Response,
+    status: Annotated[GameStatus | None, Query(description="Only games of this status.")] = None,
+    batch: Annotated[
+        str | None, Query(pattern=r"^b_[a-z0-9]{1,32}$", description="Only games of this batch.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="Games a page.")] = 50,
+    cursor: Annotated[
+        str | None, Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="From `next` of a page.")
+    ] = None,
+) -> GamePage:
+    """Newest batches first, games in their order within a batch."""
+    rows, following = await services.store.page(status=status, batch=batch, limit=limit, cursor=cursor)
+    if following is not None:
+        url = request.url.include_query_params(cursor=following)
+        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+    return GamePage(games=[game_summary(row) for row in rows], next=following)
+
+
+def _etag(viewer: Viewer, head: int, status: str) -> str:
+    # Nothing but what this viewer sees: a shared counter would tell of others' thinking.
+    return f'"{viewer_name(viewer)}.{head}.{status}"'
+
+
+def _matches(header: str, etag: str) -> bool:
+    return header.strip() == "*" or etag in [one.strip().removeprefix("W/") for one in header.split(",")]
+
+
+@router.get(
+    "/games/{game_id}",
+    summary="One game through the caller's eyes",
+    response_model=GameView,
+    responses=documented(404, also={304: {"description": "It is as `If-None-Match` has it."}}),
+)
+async def show_game(
+    game_id: GameId,
+    services: ServicesDep,
+    caller: CallerDep,
+    response: Response,
+    viewer_name: ViewerName = None,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Any:
+    """The public table, a seat's own hand, or everything, by who calls."""
+    row = await services.games.row(game_id)
+    viewer = viewer_for(caller, viewer_name, row["players"])
+    view = game_view(row, await services.games.state(game_id), viewer)
+    etag = _etag(viewer, view.head, row["status"])
+    if if_none_match is not None and _matches(if_none_match, etag):
+        return Response(status_code=304, headers={"ETag": etag})
+    response.headers["ETag"] = etag
+    return view
+
+
+@router.get(
+    "/games/{game_id}/events",
+    summary="A game's events",
+    response_class=StreamingResponse,
+    responses=documented(404, 416, also=_ndjson("One event a line, in the viewer's own numbering.")),
+)
+async def game_events(
+    game_id: GameId,
+    services: ServicesDep,
+    caller: CallerDep,
+    viewer_name: ViewerName = None,
+    after: After = 0,
+    limit: Annotated[
+        int | None, Query(ge=1, le=200, description="At most so many; left out: all there are.")
+    ] = None,
+    follow: Annotated[
+        bool, Query(description="Stay until the game ends; a blank line when nothing happens.")
+    ] = False,
+) -> StreamingResponse:
+    """The viewer's stream as NDJSON. Read on with `after` set to the last `seq` you have."""
+    row = await services.games.row(game_id)
+    viewer = viewer_for(caller, viewer_name, row["players"])
+    place = await services.reader.place(game_id, viewer, after)
+    if place is None:
+        head = await services.reader.head(game_id, viewer)
+        raise BeyondHead(f"the stream has {head} events, after is {after}")
+    lines = _lines(services, game_id, viewer, after, place, limit, follow)
+    return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
+
+
+async def _lines(
+    services: Services, game_id: str, viewer: Viewer, seq: int, place: int, limit: int | None, follow: bool
+) -> AsyncIterator[bytes]:
+    left = limit
+    with services.feed.watch(game_id) as watch:
+        while True:
+            # The status first: what is read after it holds everything that it speaks of.
+            over = (await services.games.row(game_id))["status"] not in ("created", "running")
+            while found := await services.reader.lines(game_id, viewer, place, min(PAGE, left or PAGE)):
+                texts = []
+                for line in found:
+                    seq += 1
+                    texts.append(line_text(game_id, seq, line))
+                yield ("\n".join(texts) + "\n").encode()
+                place = found[-1].seq
+                if left is not None:
+                    left -= len(found)
+                    if left == 0:
+                        return
+            if not follow or over or services.draining:
+                return
+            silent_since = time.monotonic()
+            while not await watch.wait(services.settings.follow_blank_s):
+                if services.draining:
+                    return
+                yield b"\n"
+            if time.monotonic() - silent_since >= services.settings.follow_blank_s:
+                yield b"\n"
+
+
+@router.post(
+    "/games/{game_id}/step",
+    summary="Walk a manual game on",
+    response_model=Stepped,
+    dependencies=[Depends(needs("games:step", writes=True))],
+    responses=documented(404, 409, 412, 413, 415),
+)
+async def step_game(
+    game_id: GameId,
+    wish: StepGame,
+    services: ServicesDep,
+    response: Response,
+    if_match: Annotated[
+        str | None, Header(description="The `ETag` of the full viewer: refuse when stale.")
+    ] = None,
+) -> Stepped:
+    """Answers open requests and appends what follows, as far as `until` says.
+
+    The log comes out as that of the same game driven automatically.
+    """
+    head = None if if_match is None or if_match.strip() == "*" else _head_of(if_match)
+    appended, state = await services.games.step(game_id, wish.until, head)
+    row = await services.games.row(game_id)
+    response.headers["ETag"] = _etag(FULL, len(state.log), row["status"])
+    return Stepped(
+        events=[
+            {"seq": seq, "at": timestamp(at), "type": type_name(event), "game": game_id, **payload(event)}
+            for seq, at, event in appended
+        ],
+        requests=open_requests(pending(state)),
+        status=row["status"],
+        head=len(state.log),
+    )
+
+
+def _head_of(etag: str) -> int:
+    found = re.fullmatch(r'"full\.(\d{1,9})\.[a-z]+"', etag.strip())
+    # An ETag of another viewer, or none of ours, matches no state.
+    return -1 if found is None else int(found[1])
+
+
+@router.post(
+    "/games/{game_id}/fork",
+    status_code=201,
+    summary="Fork a game",
+    response_model=GameForked,
+    dependencies=[Depends(needs("games:create", writes=True))],
+    responses=documented(404, 413, 415),
+)
+async def fork_game(
+    game_id: GameId, wish: ForkGame, services: ServicesDep, caller: CallerDep, response: Response
+) -> GameForked:
+    """Starts a new game with the same log up to a point, with the same or other agents from there on."""
+    row = await services.games.row(game_id)
+    if row["status"] != "finished":
+        caller.needs("export:full")
+    forked = await services.games.fork(game_id, wish)
+    response.headers["Location"] = f"/games/{forked.game_id}"
+    return forked
+
+
+@router.post(
+    "/games/{game_id}/cancel",
+    status_code=202,
+    summary="Cancel a game",
+    response_model=Cancelled,
+    dependencies=[Depends(needs("games:cancel"))],
+    responses=documented(404, 409),
+)
+async def cancel_game(game_id: GameId, services: ServicesDep) -> Cancelled:
+    """Ends a game now. What it has written stays."""
+    await services.games.cancel(game_id)
+    return Cancelled()
+
+
+@router.get(
+    "/batches/{batch_id}",
+    summary="A batch's progress and results",
+    response_model=BatchView,
+    dependencies=[Depends(needs("games:read"))],
+    responses=documented(404),
+)
+async def show_batch(batch_id: BatchId, services: ServicesDep) -> BatchView:
+    """Counts by status, winners and endings so far, and when it will be done."""
+    return batch_view(await services.games.batch_row(batch_id), await services.games.tally(batch_id))
+
+
+@router.get(
+    "/batches/{batch_id}/events",
+    summary="A batch's progress as it happens",
+    response_class=StreamingResponse,
+    dependencies=[Depends(needs("games:read"))],
+    responses=documented(404, also=_ndjson("The batch, a line each time it has changed.")),
+)
+async def batch_events(
+    batch_id: BatchId,
+    services: ServicesDep,
+    follow: Annotated[bool, Query(description="Stay until the batch is over.")] = False,
+) -> StreamingResponse:
+    """The batch as in `GET /batches/{b}`, once or, with `follow`, whenever it changes."""
+    await services.games.batch_row(batch_id)
+    return StreamingResponse(_progress(services, batch_id, follow), media_type=NDJSON)
+
+
+async def _progress(services: Services, batch_id: str, follow: bool) -> AsyncIterator[bytes]:
+    last = None
+    with services.feed.watch(batch_id) as watch:
+        while True:
+            row = await services.games.batch_row(batch_id)
+            view = batch_view(row, await services.games.tally(batch_id))
+            if view.games != last:
+                last = view.games
+                yield view.model_dump_json().encode() + b"\n"
+            if not follow or services.draining or view.status not in ("queued", "running"):
+                return
+            if not await watch.wait(services.settings.follow_blank_s):
+                yield b"\n"
+
+
+@router.get(
+    "/batches/{batch_id}/export",
+    summary="Export a batch",
+    response_class=StreamingResponse,
+    dependencies=[Depends(needs("games:read"))],
+    responses=documented(404, 409, also=_ndjson("Events, game by game; the last line signs them.")),
+)
+async def export_batch(
+    batch_id: BatchId,
+    services: ServicesDep,
+    caller: CallerDep,
+    view: Annotated[str, Query(pattern="^(public|full)$", description="Whose eyes.")] = "public",
+    after: Annotated[int, Query(ge=0, le=2**53, description="Leave out the first so many lines.")] = 0,
+    partial: Annotated[bool, Query(description="Also while the batch still runs.")] = False,
+) -> StreamingResponse:
+    """All events of all games, one a line, ordered by game and position.
+
+    The last line is `{"t":"export.end","games":…,"events":…,"sha256":…}` over all event lines, those
+    left out by `after` included, so that truncation shows.
+    """
+    viewer = FULL if view == "full" else PUBLIC
+    if viewer == FULL:
+        caller.needs("export:full")
+    lines = services.games.export(batch_id, viewer, after, partial=partial)
+    first = await anext(lines)  # what is to be refused is refused before the response begins
+
+    async def all_lines() -> AsyncIterator[bytes]:
+        yield first
+        async for line in lines:
+            yield line
+
+    return StreamingResponse(all_lines(), media_type=NDJSON)
+
+
+@router.post(
+    "/batches/{batch_id}/cancel",
+    status_code=202,
+    summary="Cancel a batch",
+    response_model=Cancelled,
+    dependencies=[Depends(needs("games:cancel"))],
+    responses=documented(404, 409),
+)
+async def cancel_batch(batch_id: BatchId, services: ServicesDep) -> Cancelled:
+    """Ends every open game of the batch. What they have written stays."""
+    await services.games.cancel_batch(batch_id)
+    return Cancelled()

@@ -1,0 +1,365 @@
+"""What passes through the routes of games and batches: checked here once, plain values inside."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    model_validator,
+)
+
+from engine.profile import (
+    Approval,
+    Assassination,
+    Discussion,
+    MissedShot,
+    OnMaxRejections,
+    Reveal,
+)
+from engine.terms import Ending, Kind, Phase, Role, Side
+
+__all__ = [
+    "AfterPhase",
+    "AfterRequest",
+    "BatchCreated",
+    "BatchStatus",
+    "BatchView",
+    "Cancelled",
+    "ForkGame",
+    "GameCreatedView",
+    "GameForked",
+    "GameImported",
+    "GamePage",
+    "GameStatus",
+    "GameSummary",
+    "GameView",
+    "IntentionView",
+    "NewGames",
+    "OpenRequest",
+    "ProfileView",
+    "Rules",
+    "SeatSpec",
+    "StepGame",
+    "Stepped",
+]
+
+MAX_COUNT = 10_000
+MAX_SEED = 2**128 - 1
+
+GameStatus = Literal["created", "running", "finished", "cancelled", "failed"]
+BatchStatus = Literal["queued", "running", "done", "cancelled", "failed"]
+
+
+def _whole(value: object) -> object:
+    # JSON Schema takes 1.0 for an integer, so we do; "1" and true are none.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+SeatNumber = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10)]
+SeatKey = Annotated[str, StringConstraints(pattern=r"^([1-9]|10)$")]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
+
+
+class Strict(BaseModel):
+    """Unknown fields are refused, nothing is coerced."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+
+class Shown(BaseModel):
+    """What we answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+RoleName = Annotated[Role, Field(strict=False)]
+
+
+class SeatSpec(Strict):
+    """Who sits there."""
+
+    agent: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")] = Field(
+        "scripted", description="`scripted`, `random`, or the kind of an installed package."
+    )
+    options: dict[str, JsonValue] = Field(
+        default_factory=dict, max_length=50, description="What that kind understands."
+    )
+
+
+class Rules(Strict):
+    """Single rules that differ from the profile's. What is left out stays as the profile has it."""
+
+    team_sizes: Annotated[list[SeatNumber], Field(min_length=5, max_length=5)] | None = None
+    fails_needed: (
+        Annotated[list[Annotated[Whole, Field(ge=1, le=2)]], Field(min_length=5, max_length=5)] | None
+    ) = None
+    approval: Approval | None = None
+    max_rejections: Annotated[Whole, Field(ge=1, le=10)] | None = None
+    on_max_rejections: OnMaxRejections | None = None
+    discussion: Discussion | None = None
+    reconsideration: bool | None = None
+    summaries: bool | None = None
+    assassination: Assassination | None = None
+    missed_shot: MissedShot | None = None
+    first_leader: SeatNumber | None = None
+    leader_step: Literal[1, -1] | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The rules that were named; ``first_leader: null`` is one of them and draws the leader."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+    @model_validator(mode="after")
+    def _no_nulls(self) -> Self:
+        for name in self.model_fields_set - {"first_leader"}:
+            if getattr(self, name) is None:
+                raise ValueError(f"{name} is not null: leave it out to keep the profile's")
+        return self
+
+
+class Seeds(Strict):
+    """Seeds of one's own: the batch's games take ``from``, ``from`` + 1, …"""
+
+    from_: Annotated[Whole, Field(ge=0, le=MAX_SEED, alias="from")]
+
+
+class NewGames(Strict):
+    """Games to create together. ``{}`` is one five-player game of scripted seats."""
+
+    count: Annotated[Whole, Field(ge=1, le=MAX_COUNT)] = 1
+    seeds: Seeds | None = Field(
+        None, description="Left out: 128 random bits a game, shown to the full viewer only."
+    )
+    profile: Literal["interintent", "official"] = "interintent"
+    players: Annotated[Whole, Field(ge=5, le=10)] | None = Field(
+        None, description="Left out: as many as `seats`, `roles` or `deal` name, else 5."
+    )
+    roles: Annotated[list[RoleName], Field(min_length=5, max_length=10)] | None = Field(
+        None, description="The deck, dealt at random. Left out: the profile's."
+    )
+    deal: Annotated[dict[SeatKey, RoleName], Field(min_length=5, max_length=10)] | None = Field(
+        None, description="Which seat holds which role, in every game of the batch."
+    )
+    rules: Rules = Rules()
+    seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10)] = Field(
+        default_factory=lambda: [SeatSpec()],
+        description="One spec a seat; a single one stands for all seats.",
+    )
+    rotate: bool = Field(False, description="Move the specs one seat on from game to game.")
+    names: Annotated[dict[SeatKey, Name], Field(max_length=10)] = Field(
+        default_factory=dict, description="Names shown to everybody; `Player n` where none is given."
+    )
+    drive: Literal["auto", "manual"] = Field("auto", description="`manual`: the game waits for `step`.")
+    reveal: Reveal = Field("roles", description="What the end of the game tells everybody.")
+    labels: Annotated[
+        dict[
+            Annotated[str, StringConstraints(min_length=1, max_length=64)],
+            Annotated[str, StringConstraints(max_length=256)],
+        ],
+        Field(max_length=32),
+    ] = Field(default_factory=dict, description="Kept with the batch, for your own book-keeping.")
+
+
+class AfterRequest(Strict):
+    """Up to and with the answer to this request and what followed from it."""
+
+    request: Annotated[str, StringConstraints(pattern=r"^[1-9]\.([1-9]|10)\.[a-z_]{1,16}\.([1-9]|10)$")]
+
+
+class AfterPhase(Strict):
+    """Up to and with the last event of this phase."""
+
+    round: Annotated[Whole, Field(ge=1, le=5)]
+    attempt: Annotated[Whole, Field(ge=1, le=10)]
+    phase: Annotated[Phase, Field(strict=False)]
+
+
+class ForkGame(Strict):
+    """A new game with the same log up to a point."""
+
+    after: AfterRequest | AfterPhase
+    seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10)] | None = Field(
+        None, description="Who goes on; left out: the same agents, which repeat the original."
+    )
+    drive: Literal["auto", "manual"] = "auto"
+
+
+class StepGame(Strict):
+    """How far to walk."""
+
+    until: Literal["action", "phase", "round", "end"] = Field(
+        "action", description="One seat's answer; or on to the next phase, the next round, the end."
+    )
+
+
+class SeatView(Shown):
+    seat: int
+    token: str | None = Field(None, description="For seats played from outside.")
+
+
+class GameCreatedView(Shown):
+    game_id: str
+    seats: list[SeatView]
+
+
+class BatchCreated(Shown):
+    batch_id: str
+    status: BatchStatus
+    count: int
+    games: list[GameCreatedView] = Field(description="The first 100 at most; all by `GET /games?batch=`.")
+
+
+class GameForked(Shown):
+    game_id: str
+    batch_id: str
+    forked_from: dict[str, JsonValue] = Field(description="The game, and the number of events taken over.")
+
+
+class GameImported(Shown):
+    game_id: str
+    batch_id: str
+    winner: Side
+    ending: Ending
+    events: int
+
+
+class Cancelled(Shown):
+    status: Literal["cancelling"] = "cancelling"
+
+
+class OpenRequest(Shown):
+    """What a seat is asked for now."""
+
+    request_id: str
+    seat: int
+    kind: Kind
+    round: int
+    attempt: int
+    team_size: int | None
+
+
+class QuestView(Shown):
+    round: int
+    team: list[int]
+    fails: int | None
+    succeeded: bool
+
+
+class TallyView(Shown):
+    round: int
+    attempt: int
+    leader: int
+    proposed: list[int]
+    team: list[int]
+    votes: dict[str, bool | None] | None = Field(description="Null where the team went without a vote.")
+    approved: bool
+    forced: bool
+
+
+class HandView(Shown):
+    seat: int
+    role: Role
+    side: Side
+    sees: list[int]
+
+
+class GameSummary(Shown):
+    """One line of a listing."""
+
+    game_id: str
+    batch_id: str
+    position: int
+    status: GameStatus
+    profile: str
+    players: int
+    created_at: str
+    finished_at: str | None
+    winner: Side | None
+    ending: Ending | None
+
+
+class GameView(Shown):
+    """The game as one viewer sees it: its table, and its own hand."""
+
+    game_id: str
+    batch_id: str
+    status: GameStatus
+    viewer: str
+    head: int = Field(description="Events this viewer has been shown.")
+    created_at: str
+    profile: dict[str, JsonValue]
+    names: dict[str, str]
+    phase: Phase
+    round: int
+    attempt: int
+    leader: int
+    proposed: list[int]
+    team: list[int]
+    quests: list[QuestView]
+    proposals: list[TallyView] = Field(description="Those that were voted on, or went without a vote.")
+    winner: Side | None
+    ending: Ending | None
+    hand: HandView | None = Field(description="A seat's own; null for other viewers.")
+    roles: dict[str, Role] | None = Field(
+        description="Full viewer only, or everybody where the end revealed them."
+    )
+    seed: str | None = Field(description="Full viewer only.")
+    agents: list[SeatSpec] | None = Field(description="Full viewer only; empty: an imported game.")
+    requests: list[OpenRequest] | None = Field(description="Full viewer only: who is asked for what.")
+    forked_from: dict[str, JsonValue] | None = Field(description="Full viewer only.")
+    imported_from: dict[str, JsonValue] | None
+    fault: str | None = Field(description="Full viewer only: the trace id of what failed the game.")
+
+
+class GamePage(Shown):
+    games: list[GameSummary]
+    next: str | None = Field(description="The cursor of the next page; also in `Link`.")
+
+
+class Stepped(Shown):
+    events: list[dict[str, JsonValue]] = Field(description="What was appended, as the full viewer sees it.")
+    requests: list[OpenRequest]
+    status: GameStatus
+    head: int
+
+
+class BatchView(Shown):
+    batch_id: str
+    status: BatchStatus
+    count: int
+    created_at: str
+    finished_at: str | None
+    labels: dict[str, str]
+    games: dict[GameStatus, int]
+    winners: dict[Side, int]
+    endings: dict[Ending, int]
+    games_per_second: float | None = Field(
+        description="Finished games over the time since the batch was created."
+    )
+    eta_s: float | None = Field(description="Null when nothing has finished yet, or all has.")
+    tokens: int = Field(description="Tokens that models were paid for.")
+    cost: float = Field(description="In the currency of the configured prices.")
+
+
+class ProfileView(Shown):
+    name: str
+    players: dict[str, dict[str, JsonValue]] = Field(description="The settings by number of players.")
+
+
+class IntentionView(Shown):
+    id: str
+    category: str
+    label: str
+    roles: list[Role]
+    turn: dict[Role, Literal["any", "responder", "opener"]]
+    first_quest: bool
+    requires: list[str]
+    impactful_release: bool
+    aliases: list[str]
+
+
+Json = dict[str, Any]

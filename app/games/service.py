@@ -1,0 +1,504 @@
+"""What the routes of games and batches do."""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+import structlog
+from pydantic import JsonValue
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agents.table import step
+from app import metrics
+from app.errors import (
+    AlreadyOver,
+    DrivenAutomatically,
+    InvalidRequest,
+    NotFound,
+    Stale,
+    Unfinished,
+)
+from app.games.forking import cut_after_phase, cut_after_request
+from app.games.schemas import (
+    AfterRequest,
+    BatchCreated,
+    ForkGame,
+    GameCreatedView,
+    GameForked,
+    GameImported,
+    NewGames,
+    SeatView,
+)
+from app.play.feed import Feed
+from app.runner.drive import TellingJournal
+from app.runner.local import LocalRunner
+from app.seating import seat_agents
+from app.store.db import Conflict, Database, now_ms
+from app.store.games import OPEN, GameStore, NewGame, Row, Tallied, new_id
+from app.store.idempotency import Key, keep
+from app.store.log import GameLog, LogReader, line_text, read_lines
+from engine.chance import draw
+from engine.events import Event
+from engine.profile import Profile, make_profile
+from engine.record import SCHEMA, read_record
+from engine.replay import replay
+from engine.rules import cancel, create, pending
+from engine.state import State, fold
+from engine.terms import FULL, Role, Viewer
+
+__all__ = ["Games", "batch_status"]
+
+log = structlog.get_logger()
+
+CHUNK: Final = 200
+"""Games laid out in one transaction: small enough that nobody else waits long for the writer."""
+
+SHOWN: Final = 100
+"""Games named in the answer to their creation."""
+
+
+class Games:
+    """Creates, lists, steps, forks, cancels and exports games."""
+
+    def __init__(
+        self, database: Database, store: GameStore, reader: LogReader, feed: Feed, runner: LocalRunner
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._reader = reader
+        self._feed = feed
+        self._runner = runner
+        self._stepping: dict[str, asyncio.Lock] = {}
+        self._background: set[asyncio.Task[None]] = set()
+
+    # --- creating ---------------------------------------------------------------------------
+
+    async def create(self, wish: NewGames, key: Key | None = None) -> BatchCreated:
+        """Lays out a batch: all of a small one, the beginning of a large one.
+
+        Raises InvalidProfile or InvalidAgent before anything is written.
+        """
+        self.check(wish)
+        batch_id = new_id("b")
+        seed = secrets.randbits(128)
+        first = [_new_game(wish, seed, position) for position in range(min(wish.count, CHUNK))]
+        at = now_ms()
+        created = BatchCreated(
+            batch_id=batch_id,
+            status="queued",
+            count=wish.count,
+            games=[_shown(game) for game in first[:SHOWN]],
+        )
+
+        async def work(connection: AsyncConnection) -> None:
+            await self._store.insert_batch(connection, _batch_row(batch_id, at, wish, seed))
+            await self._store.insert_games(connection, batch_id, first, at)
+            await keep(connection, key, 201 if len(first) == wish.count else 202, created)
+
+        await self._database.writer.run(work)
+        metrics.games_created.labels("created").inc(len(first))
+        self._take_up(wish, first)
+        if len(first) < wish.count:
+            self._spawn(self.lay_out(batch_id))
+        return created
+
+    def check(self, wish: NewGames) -> None:
+        """Raises what creating these games would raise, and creates nothing."""
+        profile = _profile(wish)
+        create(profile, 0, names=_names(wish, profile), deal=_deal(wish, profile))
+        seat_agents(_seats(wish, profile.players, 0), "check")
+
+    async def lay_out(self, batch_id: str) -> None:
+        """Lays out the rest of a batch, chunk by chunk; a restart takes it up where it stopped."""
+        row = await self._store.batch(batch_id)
+        assert row is not None
+        wish = NewGames.model_validate_json(orjson.dumps(row["spec"]))
+        laid = await self._store.rows_laid(batch_id)
+        while laid < wish.count:
+            row = await self._store.batch(batch_id)
+            if row is None or row["cancelled"]:
+                return
+            chunk = [
+                _new_game(wish, int(row["seed"]), position)
+                for position in range(laid, min(wish.count, laid + CHUNK))
+            ]
+            at = now_ms()
+
+            async def work(
+                connection: AsyncConnection, chunk: Sequence[NewGame] = chunk, at: int = at
+            ) -> None:
+                await self._store.insert_games(connection, batch_id, chunk, at)
+
+            await self._database.writer.run(work)
+            metrics.games_created.labels("created").inc(len(chunk))
+            self._take_up(wish, chunk)
+            laid += len(chunk)
+
+    def _take_up(self, wish: NewGames, laid: Sequence[NewGame]) -> None:
+        if wish.drive == "auto":
+            self._runner.submit(game.game_id for game in laid)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: "asyncio.Task[None]") -> None:
+        self._background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("background work broke; the next start takes it up", exc_info=task.exception())
+
+    async def start(self) -> None:
+        """Takes up what an earlier process left: batches to lay out or to cancel."""
+        for batch_id in await self._store.unlaid_batches():
+            self._spawn(self.lay_out(batch_id))
+        for batch_id in await self._store.cancelled_batches():
+            self._spawn(self._cancel_games(batch_id))
+
+    async def stop(self) -> None:
+        tasks = list(self._background)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def import_record(self, data: object, key: Key | None = None) -> GameImported:
+        """Stores a foreign record as a finished game.
+
+        Raises InvalidRecord or IllegalRecord before anything is written.
+        """
+        record = read_record(data)
+        state = replay(record)
+        game_id, batch_id, at = new_id("g"), new_id("b"), now_ms()
+        table = state.table
+        assert table.winner is not None
+        assert table.ending is not None
+        game = NewGame(
+            game_id,
+            0,
+            "manual",
+            str(secrets.randbits(128)),
+            [],
+            state.log,
+            imported_from={"format": SCHEMA, "id": record.id},
+            status="finished",
+            winner=table.winner.value,
+            ending=table.ending.value,
+        )
+        imported = GameImported(
+            game_id=game_id,
+            batch_id=batch_id,
+            winner=table.winner,
+            ending=table.ending,
+            events=len(state.log),
+        )
+
+        async def work(connection: AsyncConnection) -> None:
+            await self._store.insert_batch(connection, _single_batch_row(batch_id, at, "import"))
+            await self._store.insert_games(connection, batch_id, [game], at)
+            await keep(connection, key, 201, imported)
+
+        await self._database.writer.run(work)
+        metrics.games_created.labels("imported").inc()
+        return imported
+
+    async def fork(self, game_id: str, wish: ForkGame) -> GameForked:
+        """A new game with the same log up to a point. Raises InvalidRequest where there is no such point."""
+        row = await self.row(game_id)
+        events = await self._reader.events(game_id)
+        if isinstance(wish.after, AfterRequest):
+            taken = cut_after_request(events, wish.after.request)
+        else:
+            taken = cut_after_phase(events, wish.after.round, wish.after.attempt, wish.after.phase)
+        seats = _spread([spec.model_dump() for spec in wish.seats or []], row["players"]) or row["seats"]
+        if not seats:
+            raise InvalidRequest(
+                "an imported game has no agents to go on with: name them in seats", "/seats", "missing"
+            )
+        seat_agents(seats, "check")
+        state = fold(events[:taken])
+        over = state.table.over
+        origin: dict[str, JsonValue] = {"game_id": game_id, "events": taken}
+        fork_id, batch_id, at = new_id("g"), new_id("b"), now_ms()
+        game = NewGame(
+            fork_id,
+            0,
+            wish.drive,
+            row["seed"],
+            seats,
+            events[:taken],
+            forked_from=origin,
+            status="finished" if over else "created",
+            winner=state.table.winner and state.table.winner.value,
+            ending=state.table.ending and state.table.ending.value,
+        )
+
+        async def work(connection: AsyncConnection) -> None:
+            await self._store.insert_batch(connection, _single_batch_row(batch_id, at, "fork"))
+            await self._store.insert_games(connection, batch_id, [game], at)
+
+        await self._database.writer.run(work)
+        metrics.games_created.labels("forked").inc()
+        if wish.drive == "auto" and not over:
+            self._runner.submit([fork_id])
+        return GameForked(game_id=fork_id, batch_id=batch_id, forked_from=origin)
+
+    # --- reading ----------------------------------------------------------------------------
+
+    async def row(self, game_id: str) -> Row:
+        """The game's row. Raises NotFound."""
+        row = await self._store.game(game_id)
+        if row is None:
+            raise NotFound("no such game for this caller")
+        return row
+
+    async def batch_row(self, batch_id: str) -> Row:
+        """The batch's row. Raises NotFound."""
+        row = await self._store.batch(batch_id)
+        if row is None:
+            raise NotFound("no such batch for this caller")
+        return row
+
+    async def state(self, game_id: str) -> State:
+        """The full state. One that only shows a viewer's part folds that part anew."""
+        return fold(await self._reader.events(game_id))
+
+    async def tally(self, batch_id: str) -> Tallied:
+        return await self._store.tally(batch_id)
+
+    async def first_games(self, batch_id: str, limit: int) -> list[str]:
+        return await self._store.ids(batch_id, limit)
+
+    async def export(
+        self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
+    ) -> AsyncIterator[bytes]:
+        """The batch's events, one a line, games in their order, without the first ``after`` lines; the
+        last line counts and signs all of them. Raises Unfinished at the first step.
+        """
+        row = await self.batch_row(batch_id)
+        tallied = await self.tally(batch_id)
+        if not partial and batch_status(row, tallied) not in ("done", "cancelled", "failed"):
+            raise Unfinished("the batch is still running; partial=true exports what there is")
+        digest = hashlib.sha256()
+        total = 0
+        ids = await self._store.ids(batch_id)
+        for game_id in ids:
+            seq = 0
+            async for line in read_lines(self._reader, game_id, viewer):
+                seq += 1
+                total += 1
+                text = line_text(game_id, seq, line).encode() + b"\n"
+                digest.update(text)
+                if total > after:
+                    yield text
+        end = {"t": "export.end", "games": len(ids), "events": total, "sha256": digest.hexdigest()}
+        yield orjson.dumps(end) + b"\n"
+
+    # --- stepping and cancelling -------------------------------------------------------------
+
+    async def step(
+        self, game_id: str, until: str, head: int | None
+    ) -> tuple[list[tuple[int, int, Event]], State]:
+        """Walks a manual game on. Returns (position, commit time, event) of what was appended, and
+        the state after it. ``head``: refuse when the log is not exactly so long.
+        """
+        lock = self._stepping.setdefault(game_id, asyncio.Lock())
+        async with lock:
+            try:
+                return await self._step(game_id, until, head)
+            finally:
+                if len(self._stepping) > 1000 and not lock.locked():
+                    self._stepping.pop(game_id, None)
+
+    async def _step(
+        self, game_id: str, until: str, head: int | None
+    ) -> tuple[list[tuple[int, int, Event]], State]:
+        row = await self.row(game_id)
+        if row["drive"] != "manual":
+            raise DrivenAutomatically("the service drives this game; create it with drive manual to step it")
+        if row["status"] not in OPEN:
+            raise AlreadyOver(f"this game is {row['status']}; there is nothing left to step")
+        events = await self._reader.events(game_id)
+        if head is not None and head != len(events):
+            raise Stale(f"the log has {len(events)} events, If-Match names {head}")
+        state = fold(events)
+        agents = seat_agents(row["seats"], row["seed"])
+        journal = TellingJournal(
+            GameLog(self._database, game_id, len(events)), self._feed, game_id, row["batch_id"]
+        )
+        start = (state.table.round, state.table.attempt, state.table.phase)
+        while pending(state):
+            try:
+                await step(state, agents, journal, alone=until == "action")
+            except Conflict:
+                raise Stale("somebody else has moved this game on; read it again") from None
+            here = (state.table.round, state.table.attempt, state.table.phase)
+            if until == "action" or (until == "phase" and here != start):
+                break
+            if until == "round" and here[0] != start[0]:
+                break
+        new = await self._reader.lines(game_id, FULL, len(events), len(state.log) - len(events))
+        return [(line.seq, line.at, state.log[line.seq - 1]) for line in new], state
+
+    async def cancel(self, game_id: str) -> None:
+        """Ends a game now. Raises AlreadyOver when it has ended."""
+        for _ in range(20):
+            row = await self.row(game_id)
+            if row["status"] not in OPEN:
+                raise AlreadyOver(f"this game is {row['status']} already")
+            await self._runner.release(game_id)
+            head = await self._reader.head(game_id, FULL)
+            try:
+                await GameLog(self._database, game_id, head).append(cancel("cancelled by its owner"))
+            except Conflict:
+                continue  # a step that was on its way has landed first
+            metrics.games_ended.labels("cancelled", "").inc()
+            self._feed.hint(game_id)
+            self._feed.hint(row["batch_id"])
+            return
+        raise Stale("the game moves on faster than it could be cancelled; try again")
+
+    async def cancel_batch(self, batch_id: str) -> None:
+        """Ends every open game of a batch, and lays out no more of it."""
+        row = await self.batch_row(batch_id)
+        if batch_status(row, await self.tally(batch_id)) in ("done", "cancelled", "failed"):
+            raise AlreadyOver("this batch has ended already")
+        await self._store.mark_cancelled(batch_id)
+        self._spawn(self._cancel_games(batch_id))
+
+    async def _cancel_games(self, batch_id: str) -> None:
+        for game_id in await self._store.ids(batch_id, status=OPEN):
+            try:
+                await self.cancel(game_id)
+            except AlreadyOver:
+                continue  # it ended by itself in the meantime
+        self._feed.hint(batch_id)
+
+
+# --- from a wish to games -------------------------------------------------------------------
+
+
+def _profile(wish: NewGames) -> Profile:
+    given = [len(part) for part in (wish.roles, wish.deal) if part is not None]
+    if len(wish.seats) > 1:
+        given.append(len(wish.seats))
+    players = wish.players if wish.players is not None else (given or [5])[0]
+    if len(wish.seats) not in (1, players):
+        raise InvalidRequest(
+            f"{players} players take {players} seat specs or a single one, got {len(wish.seats)}",
+            "/seats",
+            "count",
+        )
+    roles: Sequence[Role] | None = wish.roles
+    if wish.deal is not None:
+        dealt = _by_seat(wish.deal, players, "/deal")
+        if roles is not None and sorted(roles) != sorted(dealt):
+            raise InvalidRequest("deal and roles name different decks: give one of them", "/deal", "conflict")
+        roles = dealt
+    return make_profile(wish.profile, players, roles=roles, rules=wish.rules.given(), reveal=wish.reveal)
+
+
+def _by_seat(values: Mapping[str, Any], players: int, pointer: str) -> list[Any]:
+    seats = [str(seat) for seat in range(1, players + 1)]
+    if set(values) != set(seats):
+        raise InvalidRequest(f"name each seat 1 to {players} once", pointer, "seats")
+    return [values[seat] for seat in seats]
+
+
+def _deal(wish: NewGames, profile: Profile) -> list[Role] | None:
+    return None if wish.deal is None else _by_seat(wish.deal, profile.players, "/deal")
+
+
+def _names(wish: NewGames, profile: Profile) -> list[str] | None:
+    if not wish.names:
+        return None
+    beyond = [seat for seat in wish.names if int(seat) > profile.players]
+    if beyond:
+        raise InvalidRequest(f"the table has {profile.players} seats", f"/names/{beyond[0]}", "seats")
+    names = [wish.names.get(str(seat), f"Player {seat}") for seat in range(1, profile.players + 1)]
+    if len({name.casefold() for name in names}) != len(names):
+        raise InvalidRequest("two seats cannot share a name", "/names", "twice")
+    return names
+
+
+def _spread(specs: Sequence[Mapping[str, Any]], players: int) -> list[Mapping[str, Any]]:
+    """One spec a seat: a single one stands for all. Empty stays empty."""
+    if len(specs) == 1:
+        return list(specs) * players
+    if specs and len(specs) != players:
+        raise InvalidRequest(
+            f"{players} players take {players} seat specs or a single one, got {len(specs)}",
+            "/seats",
+            "count",
+        )
+    return list(specs)
+
+
+def _seats(wish: NewGames, players: int, position: int) -> list[Mapping[str, Any]]:
+    specs = _spread([spec.model_dump() for spec in wish.seats], players)
+    turn = position % players if wish.rotate else 0
+    return specs[-turn:] + specs[:-turn] if turn else specs
+
+
+def _new_game(wish: NewGames, batch_seed: int, position: int) -> NewGame:
+    profile = _profile(wish)
+    if wish.seeds is not None:
+        seed = wish.seeds.from_ + position
+    else:
+        seed = draw(batch_seed, "game", position, "high") << 64 | draw(batch_seed, "game", position, "low")
+    return NewGame(
+        game_id=new_id("g"),
+        position=position,
+        drive=wish.drive,
+        seed=str(seed),
+        seats=_seats(wish, profile.players, position),
+        log=create(profile, seed, names=_names(wish, profile), deal=_deal(wish, profile)),
+    )
+
+
+def _shown(game: NewGame) -> GameCreatedView:
+    return GameCreatedView(
+        game_id=game.game_id,
+        seats=[SeatView(seat=seat, token=None) for seat in range(1, len(game.seats) + 1)],
+    )
+
+
+def _batch_row(batch_id: str, at: int, wish: NewGames, seed: int) -> dict[str, Any]:
+    return {
+        "batch_id": batch_id,
+        "created_at": at,
+        "count": wish.count,
+        "seed": str(seed),
+        "spec": wish.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        "labels": dict(wish.labels),
+        "cancelled": False,
+    }
+
+
+def _single_batch_row(batch_id: str, at: int, origin: str) -> dict[str, Any]:
+    return {
+        "batch_id": batch_id,
+        "created_at": at,
+        "count": 1,
+        "seed": "0",
+        "spec": {"origin": origin},
+        "labels": {},
+        "cancelled": False,
+    }
+
+
+def batch_status(row: Mapping[str, Any], tallied: Tallied) -> str:
+    """queued, running, done, cancelled or failed, from the counts of its games."""
+    laid = sum(tallied.status.values())
+    open_games = sum(tallied.status.get(name, 0) for name in OPEN)
+    if row["cancelled"]:
+        return "running" if open_games else "cancelled"
+    if laid < row["count"] or open_games:
+        begun = laid - tallied.status.get("created", 0)
+        return "running" if begun else "queued"
+    if tallied.status.get("failed", 0):
+        return "failed"
+    return "cancelled" if tallied.status.get("cancelled", 0) == laid else "done"

@@ -1,0 +1,150 @@
+"""Games and batches as callers are shown them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.games.schemas import (
+    BatchView,
+    GameSummary,
+    GameView,
+    HandView,
+    OpenRequest,
+    QuestView,
+    SeatSpec,
+    TallyView,
+)
+from app.games.service import batch_status
+from app.store.db import now_ms
+from app.store.games import Tallied
+from app.store.log import timestamp
+from engine.events import GameCreated, GameEnded
+from engine.rules import Request, pending
+from engine.state import State, fold
+from engine.terms import FULL, PUBLIC, Viewer
+from engine.view import stream, viewer_name
+
+__all__ = ["batch_view", "game_summary", "game_view", "open_requests"]
+
+
+def open_requests(requests: Sequence[Request]) -> list[OpenRequest]:
+    """Requests as they are shown."""
+    return [
+        OpenRequest(
+            request_id=one.id,
+            seat=one.seat,
+            kind=one.kind,
+            round=one.round,
+            attempt=one.attempt,
+            team_size=one.team_size,
+        )
+        for one in requests
+    ]
+
+
+def _by_seat(values: Sequence[Any]) -> dict[str, Any]:
+    return {str(seat): value for seat, value in enumerate(values, 1)}
+
+
+def game_view(row: Mapping[str, Any], full: State, viewer: Viewer) -> GameView:
+    """The game through one pair of eyes: folded anew from what those see, so nothing else can be in it."""
+    seen = stream(full, viewer)
+    state = full if viewer == FULL else fold(seen)
+    table = state.table
+    hand = None
+    if viewer not in (PUBLIC, FULL):
+        own = state.hand(viewer)
+        assert own.role is not None
+        assert own.side is not None
+        hand = HandView(seat=viewer, role=own.role, side=own.side, sees=list(own.sees))
+    ended = next((event for event in reversed(seen) if isinstance(event, GameEnded)), None)
+    roles = state.roles or (ended.roles if ended is not None else None)
+    created = seen[0]
+    assert isinstance(created, GameCreated)
+    is_full = viewer == FULL
+    return GameView(
+        game_id=row["game_id"],
+        batch_id=row["batch_id"],
+        status=row["status"],
+        viewer=viewer_name(viewer),
+        head=len(seen),
+        created_at=timestamp(row["created_at"]),
+        profile=created.profile.settings(),
+        names=_by_seat(table.names),
+        phase=table.phase,
+        round=table.round,
+        attempt=table.attempt,
+        leader=table.leader,
+        proposed=list(table.proposed),
+        team=list(table.team),
+        quests=[
+            QuestView(round=quest.round, team=list(quest.team), fails=quest.fails, succeeded=quest.succeeded)
+            for quest in table.quests
+        ],
+        proposals=[
+            TallyView(
+                round=tally.round,
+                attempt=tally.attempt,
+                leader=tally.leader,
+                proposed=list(tally.proposed),
+                team=list(tally.team),
+                votes=_by_seat(tally.votes) if tally.votes else None,
+                approved=tally.approved,
+                forced=tally.forced,
+            )
+            for tally in table.tallies
+        ],
+        winner=table.winner,
+        ending=table.ending,
+        hand=hand,
+        roles=None if roles is None else _by_seat(roles),
+        seed=str(state.seed) if is_full and state.seed is not None else None,
+        agents=[SeatSpec(**spec) for spec in row["seats"]] if is_full else None,
+        requests=open_requests(pending(state)) if is_full else None,
+        forked_from=row["forked_from"] if is_full else None,
+        imported_from=row["imported_from"],
+        fault=row["fault"] if is_full else None,
+    )
+
+
+def game_summary(row: Mapping[str, Any]) -> GameSummary:
+    """One line of a listing."""
+    return GameSummary(
+        game_id=row["game_id"],
+        batch_id=row["batch_id"],
+        position=row["position"],
+        status=row["status"],
+        profile=row["profile"],
+        players=row["players"],
+        created_at=timestamp(row["created_at"]),
+        finished_at=None if row["finished_at"] is None else timestamp(row["finished_at"]),
+        winner=row["winner"],
+        ending=row["ending"],
+    )
+
+
+def batch_view(row: Mapping[str, Any], tallied: Tallied) -> BatchView:
+    """A batch's progress and results so far."""
+    status = batch_status(row, tallied)
+    over = sum(tallied.status.get(name, 0) for name in ("finished", "cancelled", "failed"))
+    running = status in ("queued", "running")
+    until = now_ms() if running else (tallied.last_finished or row["created_at"])
+    seconds = max(until - row["created_at"], 1) / 1000
+    speed = over / seconds if over else None
+    return BatchView(
+        batch_id=row["batch_id"],
+        status=status,  # type: ignore[arg-type]
+        count=row["count"],
+        created_at=timestamp(row["created_at"]),
+        finished_at=None if running or tallied.last_finished is None else timestamp(tallied.last_finished),
+        labels=row["labels"],
+        games={
+            name: tallied.status.get(name, 0)
+            for name in ("created", "running", "finished", "cancelled", "failed")
+        },
+        winners=dict(tallied.winners),  # type: ignore[arg-type]
+        endings=dict(tallied.endings),  # type: ignore[arg-type]
+        games_per_second=speed,
+        eta_s=(row["count"] - over) / speed if running and speed else None,
+        tokens=0,
+        cost=0.0,
+    )

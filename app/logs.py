@@ -1,0 +1,29 @@
+"""The service's own log: readable on a terminal, JSON lines elsewhere. Never what players say."""
+
+import logging
+import sys
+
+import structlog
+
+__all__ = ["configure"]
+
+
+def configure() -> None:
+    """Sends structlog and the standard library's logging to stderr in one form."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if sys.stderr.isatty():
+        render: list[structlog.typing.Processor] = [structlog.dev.ConsoleRenderer()]
+    else:
+        render = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    structlog.configure(
+        processors=[*shared, *render],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=render, foreign_pre_chain=shared))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

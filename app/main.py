@@ -1,0 +1,76 @@
+"""The application: routes, errors, the door, and what lives as long as it does."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app import metrics, problems, reference
+from app.door import Door
+from app.games.routes import router as games_router
+from app.play.socket import router as socket_router
+from app.services import Services
+from app.settings import Settings
+
+__all__ = ["create_app"]
+
+DESCRIPTION = """\
+Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
+see. `POST /games` with `{}` is a whole game. Errors are problems (RFC 9457).
+"""
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """One service. Without settings: those of the environment."""
+    settings = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        services = Services(settings)
+        app.state.services = services
+        await services.start()
+        try:
+            yield
+        finally:
+            await services.stop()
+
+    app = FastAPI(
+        title="InterIntent Server",
+        version=version("interintent-server"),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        redoc_url=None,
+    )
+    problems.install(app)
+    app.include_router(games_router, tags=["games"])
+    app.include_router(reference.router, tags=["reference"])
+    app.include_router(socket_router)
+    app.add_middleware(Door, keyless=settings.api_key is None, origins=settings.origins)
+    app.add_middleware(Timed)
+    return app
+
+
+class Timed:
+    """Observes how long a response took to begin, by route."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+
+        async def observed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "-")
+                metrics.requests.labels(scope["method"], route, str(message["status"])).observe(
+                    time.perf_counter() - started
+                )
+            await send(message)
+
+        await self._app(scope, receive, observed)

@@ -1,0 +1,337 @@
+"""The socket: one connection, one viewer, one game (PROTOCOL 4).
+
+The log is the queue. A connection holds a spot in its viewer's stream and sends the page after it
+whenever the last write has drained; nothing is buffered for it, so a slow reader costs nobody.
+"""
+
+import asyncio
+import math
+import secrets
+import time
+from contextlib import suppress
+from typing import Any, Final, NoReturn
+
+import structlog
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from app.deps import viewer_for
+from app.door import Door
+from app.errors import Draining, Forbidden, InvalidRequest, Unauthenticated
+from app.play.feed import Watch
+from app.play.limits import Allowance, Strikes
+from app.play.messages import (
+    MAX_IDENTIFY,
+    SUBPROTOCOL,
+    UNKNOWN_REQUEST,
+    VERSION,
+    Ack,
+    Act,
+    Beat,
+    Hello,
+    Identify,
+    Ping,
+    Refusal,
+    Welcome,
+    message_id,
+    read_message,
+    read_text,
+    refusal,
+)
+from app.play.metrics import close_label, socket_closes, socket_events, socket_frames, sockets_open
+from app.play.pages import Spot
+from app.problems import problem_response
+from app.services import Services
+from engine.errors import AvalonError, InvalidInput
+from engine.view import viewer_name
+
+__all__ = ["router"]
+
+log = structlog.get_logger()
+
+router = APIRouter()
+
+BLOCKED_S: Final = 10.0
+"""How long a write may wait for the peer to read."""
+
+LAG_S: Final = 60.0
+"""How long a connection may stay behind the log without once catching up."""
+
+CLOSING_S: Final = 2.0
+"""How long a close may wait for its turn behind what the peer has not read. A peer that reads
+nothing never sees one; the listening socket's TCP_USER_TIMEOUT ends it."""
+
+RATE: Final = 10.0
+BURST: Final = 20
+"""Messages a second from one client, and at once."""
+
+STRIKES: Final = 3
+STRIKES_S: Final = 60.0
+"""The third message within so many seconds that we cannot read ends the connection."""
+
+
+class Code:
+    """Close codes, and whether to come back, are PROTOCOL's."""
+
+    OVER = 1000
+    BINARY = 1003
+    TOO_LARGE = 1009
+    INTERNAL = 1011
+    STOPPING = 1012
+    MALFORMED = 4400
+    UNAUTHENTICATED = 4401
+    NO_SUCH_GAME = 4403
+    SILENT = 4408
+    TOO_SLOW = 4413
+    BEYOND_HEAD = 4416
+    VERSION = 4426
+    RATE = 4429
+
+
+class Closing(Exception):
+    """We end the connection: the code, and a reason of at most 123 bytes."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+@router.websocket("/ws")
+async def socket(websocket: WebSocket) -> None:
+    """Watch a game, and later sit in it."""
+    services: Services = websocket.app.state.services
+    try:
+        _check_handshake(websocket, services)
+    except AvalonError as refused:
+        await websocket.send_denial_response(problem_response(refused))
+        return
+    # A client that offers nothing (or only what we do not speak) gets no subprotocol; our hello
+    # and its identify name the version anyway.
+    offered = websocket.scope.get("subprotocols") or ()
+    await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    with sockets_open.track_inprogress():
+        await Connection(websocket, services).run()
+
+
+def _check_handshake(websocket: WebSocket, services: Services) -> None:
+    if services.draining:
+        raise Draining("this replica is stopping")
+    door = Door(websocket.app, keyless=not services.keys.configured, origins=services.settings.origins)
+    door.check_caller(dict(websocket.headers))
+
+
+class Connection:
+    """One accepted socket, from hello to close."""
+
+    def __init__(self, websocket: WebSocket, services: Services) -> None:
+        self._websocket = websocket
+        self._services = services
+        self._id = f"c_{secrets.token_hex(8)}"
+        self._last_sent = time.monotonic()
+        self._allowance = Allowance(RATE, BURST, self._last_sent)
+        self._strikes = Strikes(STRIKES, STRIKES_S)
+
+    async def run(self) -> None:
+        """Returns when the connection has ended; raises only when cancelled."""
+        try:
+            await self._talk()
+        except Closing as end:
+            await self._close(end.code, end.reason)
+        except WebSocketDisconnect as gone:
+            socket_closes.labels(close_label(gone.code)).inc()
+        except Exception as fault:
+            trace_id = secrets.token_hex(8)
+            log.error("a socket broke", trace_id=trace_id, conn=self._id, exc_info=fault)
+            await self._close(Code.INTERNAL, f"trace id {trace_id}")
+
+    async def _talk(self) -> NoReturn:
+        settings = self._services.settings
+        hello = Hello(
+            conn=self._id,
+            identify_within_ms=math.ceil(settings.identify_within_s * 1000),
+            idle_ms=math.ceil(settings.idle_s * 1000),
+        )
+        await self._send(hello.model_dump_json())
+        identify = await self._identified(settings.identify_within_s)
+        spot = await self._start(identify)
+        # Watching from before the first read: a commit in between rings.
+        with self._services.feed.watch(spot.game_id) as watch:
+            await self._both(self._listen(), self._follow(spot, watch))
+
+    async def _both(self, listen: Any, follow: Any) -> NoReturn:
+        """Runs the two halves until one raises how the connection ends; the other does not outlive it."""
+        halves = [
+            asyncio.create_task(listen, name="socket in"),
+            asyncio.create_task(follow, name="socket out"),
+        ]
+        try:
+            await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended = [half for half in halves if half.done()]
+            for half in halves:
+                half.cancel()
+            await asyncio.gather(*halves, return_exceptions=True)
+        ended[0].result()
+        raise AssertionError("a half ends by raising")
+
+    # --- before welcome ----------------------------------------------------------------------
+
+    async def _identified(self, within_s: float) -> Identify:
+        try:
+            async with asyncio.timeout(within_s):
+                text = await self._receive()
+        except TimeoutError:
+            raise Closing(Code.SILENT, "no identify in time") from None
+        if len(text.encode()) > MAX_IDENTIFY:
+            raise Closing(Code.TOO_LARGE, f"identify takes at most {MAX_IDENTIFY} bytes")
+        re = None
+        try:
+            value = read_text(text)
+            re = message_id(value)
+            _check_version(value)
+            message = read_message(value)
+            if not isinstance(message, Identify):
+                raise InvalidRequest("identify first", "/t", "identify_first")
+        except InvalidInput as fault:
+            await self._send_refusal(refusal(re, fault))
+            raise Closing(Code.MALFORMED, "identify could not be read") from None
+        return message
+
+    async def _start(self, identify: Identify) -> Spot:
+        """Welcomes the viewer and gives the spot to send on from."""
+        try:
+            caller = self._services.keys.caller(identify.token)
+        except Unauthenticated:
+            raise Closing(Code.UNAUTHENTICATED, "token missing or unknown") from None
+        row = await self._services.store.game(identify.game)
+        if row is None:
+            raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
+        try:
+            viewer = viewer_for(caller, identify.viewer, row["players"])
+        except Forbidden:
+            raise Closing(Code.NO_SUCH_GAME, "no such game for this credential") from None
+        except InvalidInput as fault:
+            await self._send_refusal(refusal(identify.id, fault))
+            raise Closing(Code.MALFORMED, "no such viewer") from None
+        reader = self._services.reader
+        head = await reader.head(identify.game, viewer)
+        place = await reader.place(identify.game, viewer, identify.after) if identify.after <= head else None
+        if place is None:
+            raise Closing(Code.BEYOND_HEAD, f"after is beyond head {head}")
+        welcome = Welcome(game=identify.game, viewer=viewer_name(viewer), head=head, after=identify.after)
+        await self._send(welcome.model_dump_json())
+        return Spot(identify.game, viewer, identify.after, place)
+
+    # --- after welcome: what goes out --------------------------------------------------------
+
+    async def _follow(self, spot: Spot, watch: Watch) -> NoReturn:
+        caught_up = time.monotonic()
+        while True:
+            if self._services.draining:
+                raise Closing(Code.STOPPING, "this replica is stopping")
+            page = await self._services.pages.after(spot)
+            if page.count:
+                await self._send(page.frame)
+                socket_events.inc(page.count)
+                spot = page.end
+            if page.over:
+                raise Closing(Code.OVER, "the game is over and everything has been sent")
+            if page.more:
+                if time.monotonic() - caught_up > LAG_S:
+                    raise Closing(Code.TOO_SLOW, "too far behind")
+                # A send into a buffer with room does not yield, and others want to read too.
+                await asyncio.sleep(0)
+                continue
+            caught_up = time.monotonic()
+            await self._quiet(watch, spot.seq)
+
+    async def _quiet(self, watch: Watch, head: int) -> None:
+        """Returns when there may be more to read; beats when nothing has been said for long.
+
+        Only what was sent counts as said: hints of events this viewer may not see do not shift its beats.
+        """
+        idle_s = self._services.settings.idle_s
+        while True:
+            left = self._last_sent + idle_s - time.monotonic()
+            if left <= 0:
+                await self._send(Beat(head=head).model_dump_json())
+            elif await watch.wait(left):
+                return
+
+    # --- after welcome: what comes in --------------------------------------------------------
+
+    async def _listen(self) -> NoReturn:
+        while True:
+            text = await self._receive()
+            re = None
+            try:
+                value = read_text(text)
+                re = message_id(value)
+                message = read_message(value)
+                if isinstance(message, Identify):
+                    raise InvalidRequest("this connection has identified already", "/t", "identified")
+            except InvalidInput as fault:
+                await self._send_refusal(refusal(re, fault))
+                if self._strikes.out(time.monotonic()):
+                    raise Closing(Code.MALFORMED, "too many messages that cannot be read") from None
+                continue
+            if isinstance(message, Ping):
+                await self._send(Ack(re=message.id).model_dump_json())
+            else:
+                await self._act(message)
+
+    async def _act(self, act: Act) -> None:
+        # Here a seat's answer goes to its inbox; a connection that only watches has no request open.
+        await self._send_refusal(
+            Refusal(re=act.id, code=UNKNOWN_REQUEST, detail="no such request is open for this viewer")
+        )
+
+    # --- frames ------------------------------------------------------------------------------
+
+    async def _receive(self) -> str:
+        """The next text message.
+
+        Raises Closing for what no client may send, WebSocketDisconnect when the peer has gone.
+        """
+        message = await self._websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005), message.get("reason"))
+        socket_frames.labels("in").inc()
+        text: str | None = message.get("text")
+        if text is None:
+            raise Closing(Code.BINARY, "text frames only")
+        if not self._allowance.spend(time.monotonic()):
+            wait_ms = math.ceil(self._allowance.refill_s * 1000)
+            await self._send_refusal(
+                Refusal(re=None, code="rate-limited", detail="too many messages", retry_after_ms=wait_ms)
+            )
+            raise Closing(Code.RATE, f"retry_after_ms={wait_ms}")
+        return text
+
+    async def _send_refusal(self, frame: Refusal) -> None:
+        await self._send(frame.model_dump_json(exclude_none=True))
+
+    async def _send(self, text: str) -> None:
+        """Returns when the server underneath has taken it. Raises Closing when the peer does not read."""
+        try:
+            async with asyncio.timeout(BLOCKED_S):
+                await self._websocket.send({"type": "websocket.send", "text": text})
+        except TimeoutError:
+            raise Closing(Code.TOO_SLOW, "the last write did not drain") from None
+        self._last_sent = time.monotonic()
+        socket_frames.labels("out").inc()
+
+    async def _close(self, code: int, reason: str) -> None:
+        socket_closes.labels(str(code)).inc()
+        # The peer may be gone by now, or never read again; either way there is nobody to tell.
+        with suppress(WebSocketDisconnect, TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                await self._websocket.close(code, reason)
+
+
+def _check_version(value: Any) -> None:
+    """Before anything else: a newer client's identify may have fields we do not know."""
+    version = value.get("v") if isinstance(value, dict) and value.get("t") == "identify" else None
+    if type(version) in (int, float) and version != VERSION:
+        raise Closing(Code.VERSION, f"this server speaks version {VERSION}")

@@ -1,0 +1,231 @@
+"""Every error as one problem (RFC 9457), for HTTP and for sockets alike."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from agents.errors import InvalidAgent
+from app import errors as edge
+from engine import errors as rules
+from engine.errors import AvalonError
+
+__all__ = [
+    "PROBLEMS",
+    "Problem",
+    "ProblemResponse",
+    "ProblemView",
+    "documented",
+    "install",
+    "problem_of",
+    "problem_response",
+]
+
+log = structlog.get_logger()
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One kind of problem: stable code, constant title, HTTP status."""
+
+    code: str
+    title: str
+    status: int
+
+
+PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
+    rules.InvalidProfile: Problem("invalid-profile", "These settings make no game", 422),
+    rules.InvalidAction: Problem("invalid-action", "The action cannot be read", 422),
+    rules.InvalidRecord: Problem("invalid-record", "The record does not follow its schema", 422),
+    rules.IllegalAction: Problem("illegal-action", "The rules do not allow this action now", 409),
+    rules.IllegalRecord: Problem("illegal-record", "The record breaks a rule", 422),
+    rules.CorruptLog: Problem("corrupt-log", "This game cannot be continued", 500),
+    InvalidAgent: Problem("invalid-agent", "No agent can be made from this", 422),
+    edge.InvalidRequest: Problem("invalid-request", "The request cannot be read", 422),
+    edge.Unparsable: Problem("unparsable", "The body is not clean JSON", 400),
+    edge.NotFound: Problem("not-found", "Nothing here for this caller", 404),
+    edge.Unauthenticated: Problem("unauthenticated", "A valid credential is needed", 401),
+    edge.Forbidden: Problem("forbidden", "This credential does not reach so far", 403),
+    edge.DrivenAutomatically: Problem("driven-automatically", "This game steps itself", 409),
+    edge.Stale: Problem("stale", "The game has moved on", 412),
+    edge.BeyondHead: Problem("beyond-head", "No event at that position yet", 416),
+    edge.Unfinished: Problem("unfinished", "The batch is still running", 409),
+    edge.AlreadyOver: Problem("already-over", "It has already ended", 409),
+    edge.KeyReused: Problem("idempotency-key-reused", "This key came with another body before", 422),
+    edge.KeyInUse: Problem("idempotency-key-in-use", "A request with this key is being worked on", 409),
+    edge.TooLarge: Problem("too-large", "The body is larger than we read", 413),
+    edge.WrongMediaType: Problem("wrong-media-type", "The body must be JSON", 415),
+    edge.NotAllowed: Problem("method-not-allowed", "This address takes other methods", 405),
+    edge.Draining: Problem("draining", "The service is stopping", 503),
+}
+
+INTERNAL: Final = Problem("internal", "Something broke on our side", 500)
+
+
+class ProblemResponse(Response):
+    media_type = MEDIA_TYPE
+
+    def render(self, content: Any) -> bytes:
+        return orjson.dumps(content)
+
+
+def problem_of(error: AvalonError) -> Problem:
+    """The problem an error maps to. A leaf without a row is our bug, and a test finds it."""
+    return PROBLEMS[type(error)]
+
+
+def problem_body(
+    problem: Problem, detail: str, found: Sequence[Mapping[str, str]] = (), **more: Any
+) -> dict[str, Any]:
+    """The problem as JSON values. For 5xx the detail is constant: what broke stays inside."""
+    body = {
+        "type": f"/problems/{problem.code}",
+        "title": problem.title,
+        "status": problem.status,
+        "detail": detail if problem.status < 500 or problem.code == "draining" else problem.title,
+        "code": problem.code,
+        "trace_id": secrets.token_hex(8),
+        **more,
+    }
+    if found:
+        body["errors"] = list(found)
+    return body
+
+
+def _fields(error: AvalonError) -> list[dict[str, str]]:
+    pointer = getattr(error, "pointer", None)
+    if pointer is None or (not pointer and not isinstance(error, rules.InvalidInput)):
+        return []
+    code = getattr(error, "code", problem_of(error).code)
+    return [{"pointer": pointer, "code": code, "message": str(error)}]
+
+
+def _more(error: AvalonError) -> dict[str, Any]:
+    if isinstance(error, rules.IllegalRecord):
+        return {"move": error.move, "rule": error.rule, "expected": error.expected, "found": error.found}
+    return {}
+
+
+def problem_response(error: AvalonError) -> ProblemResponse:
+    """The response for one of our own errors."""
+    problem = problem_of(error)
+    body = problem_body(problem, str(error) or problem.title, _fields(error), **_more(error))
+    headers = {}
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if problem.status == 503:
+        headers["Retry-After"] = "5"
+    if problem.status >= 500:
+        log.error("request failed", code=problem.code, trace_id=body["trace_id"], exc_info=error)
+    return ProblemResponse(body, problem.status, headers)
+
+
+def _pointer(location: Sequence[str | int]) -> str:
+    # RFC 6901: the body's own path, without FastAPI's leading "body"; a parameter is named plainly.
+    parts = location[1:] if location and location[0] in ("body", "query", "path", "header") else location
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+async def _on_avalon_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AvalonError)
+    return problem_response(error)
+
+
+async def _on_validation_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    # Message and place, never the value: it may be a secret, or somebody's attack on a log reader.
+    found = [
+        {"pointer": _pointer(one["loc"]), "code": str(one["type"]), "message": str(one["msg"])}
+        for one in error.errors()
+    ]
+    problem = PROBLEMS[edge.InvalidRequest]
+    places = ", ".join(one["pointer"] or "/" for one in found[:5])
+    return ProblemResponse(problem_body(problem, f"{len(found)} things to mend: {places}", found), 422)
+
+
+_BY_STATUS: Final = {
+    problem.status: problem
+    for problem in (
+        PROBLEMS[edge.Unparsable],
+        PROBLEMS[edge.NotFound],
+        PROBLEMS[edge.NotAllowed],
+        PROBLEMS[edge.Unauthenticated],
+        PROBLEMS[edge.Forbidden],
+    )
+}
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    problem = _BY_STATUS.get(error.status_code, INTERNAL)
+    body = problem_body(problem, problem.title)
+    return ProblemResponse(body, problem.status, dict(error.headers or {}))
+
+
+async def _on_anything_else(request: Request, error: Exception) -> Response:
+    body = problem_body(INTERNAL, INTERNAL.title)
+    log.error("request broke", trace_id=body["trace_id"], path=request.url.path, exc_info=error)
+    return ProblemResponse(body, 500)
+
+
+class ProblemField(BaseModel):
+    """One thing to mend."""
+
+    pointer: str = Field(description="JSON pointer (RFC 6901) into what was sent; empty: all of it.")
+    code: str
+    message: str
+
+
+class ProblemView(BaseModel):
+    """A problem (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    trace_id: str
+    errors: list[ProblemField] = []
+
+
+_ALWAYS: Final = (400, 401, 403, 422)
+
+
+def documented(
+    *statuses: int, also: Mapping[int | str, dict[str, Any]] | None = None
+) -> dict[int | str, dict[str, Any]]:
+    """The problems a route may answer with, and ``also`` what it adds, for its OpenAPI entry."""
+    return {
+        **(also or {}),
+        **_documented(*statuses),
+    }
+
+
+def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {
+        status: {
+            "description": ", ".join(sorted({p.title for p in PROBLEMS.values() if p.status == status})),
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemView"}}},
+        }
+        for status in sorted({*_ALWAYS, *statuses})
+    }
+
+
+def install(app: FastAPI) -> None:
+    """Hands every error of the application to its problem."""
+    app.add_exception_handler(AvalonError, _on_avalon_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_anything_else)

@@ -1,0 +1,110 @@
+"""What never changes while the service runs: the catalogue, the profiles, how the service feels."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel
+from sqlalchemy import text
+
+from app import metrics
+from app.auth import Caller
+from app.deps import CallerDep, ServicesDep
+from app.errors import NotFound
+from app.games.schemas import IntentionView, ProfileView
+from app.problems import PROBLEMS, ProblemView, documented
+from engine.intentions import CATALOGUE
+from engine.profile import PROFILES, make_profile
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+
+class Health(BaseModel):
+    status: str
+
+
+class ProblemKind(BaseModel):
+    code: str
+    title: str
+    status: int
+
+
+@router.get("/intentions", summary="The catalogue of intentions", response_model=list[IntentionView])
+async def intentions() -> Any:
+    """All intentions with their labels, categories, and when which role is offered them."""
+    return [
+        {
+            "id": one.id,
+            "category": one.category,
+            "label": one.label,
+            "roles": sorted(one.roles),
+            "turn": dict(one.turn),
+            "first_quest": one.first_quest,
+            "requires": list(one.requires),
+            "impactful_release": one.impactful_release,
+            "aliases": list(one.aliases),
+        }
+        for one in CATALOGUE
+    ]
+
+
+@router.get("/profiles", summary="The rule sets", response_model=list[ProfileView])
+async def profiles() -> Any:
+    """Every profile with its settings for 5 to 10 players."""
+    return [
+        {"name": name, "players": {str(n): make_profile(name, n).settings() for n in range(5, 11)}}
+        for name in PROFILES
+    ]
+
+
+@router.get(
+    "/problems/{code}", summary="What a problem means", response_model=ProblemKind, responses=documented(404)
+)
+async def problem(code: str) -> Any:
+    """The kind that a problem's `type` names."""
+    for one in PROBLEMS.values():
+        if one.code == code:
+            return {"code": one.code, "title": one.title, "status": one.status}
+    raise NotFound("no problem has this code")
+
+
+@router.get("/livez", summary="Is the process alive?", response_model=Health)
+async def livez() -> Health:
+    return Health(status="alive")
+
+
+@router.get(
+    "/readyz",
+    summary="Can it take requests?",
+    response_model=Health,
+    responses={503: {"model": ProblemView, "description": "Starting, stopping, or without its database."}},
+)
+async def readyz(services: ServicesDep, response: Response) -> Health:
+    """200 when the schema is migrated, the database answers and the service is not stopping."""
+    if not services.ready:
+        response.status_code = 503
+        return Health(status="draining" if services.draining else "starting")
+    try:
+        async with services.database.read_engine.connect() as connection:
+            await connection.execute(text("SELECT 1"))
+    except Exception:
+        response.status_code = 503
+        return Health(status="no database")
+    return Health(status="ready")
+
+
+def _may_scrape(caller: CallerDep) -> Caller:
+    caller.needs("metrics:read")
+    return caller
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}, "description": "The exposition format."}},
+)
+async def prometheus(_: Annotated[Caller, Depends(_may_scrape)]) -> Response:
+    return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)

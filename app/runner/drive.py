@@ -1,0 +1,46 @@
+"""Drives one game on from wherever its log ends."""
+
+from collections.abc import Sequence
+
+from agents.table import play
+from app import metrics
+from app.play.feed import Feed
+from app.seating import seat_agents
+from app.store.db import Database
+from app.store.games import OPEN, GameStore
+from app.store.log import GameLog, LogReader
+from engine.events import Event, GameEnded
+
+__all__ = ["TellingJournal", "drive"]
+
+
+class TellingJournal:
+    """Commits, then tells: a game's log, and the hint to those who watch it."""
+
+    def __init__(self, log: GameLog, feed: Feed, game_id: str, batch_id: str) -> None:
+        self._log = log
+        self._feed = feed
+        self._game_id = game_id
+        self._batch_id = batch_id
+
+    async def append(self, events: Sequence[Event]) -> None:
+        await self._log.append(events)
+        metrics.events_written.inc(len(events))
+        self._feed.hint(self._game_id)
+        last = events[-1]
+        if isinstance(last, GameEnded):
+            metrics.games_ended.labels("finished", last.winner.value).inc()
+            self._feed.hint(self._batch_id)
+
+
+async def drive(database: Database, store: GameStore, reader: LogReader, feed: Feed, game_id: str) -> None:
+    """Plays the game to its end. Nothing to do for one that is over, or that is stepped by hand.
+
+    Raises Conflict when somebody else drives it too, and whatever breaks an agent.
+    """
+    row = await store.game(game_id)
+    if row is None or row["status"] not in OPEN or row["drive"] != "auto":
+        return
+    log = await reader.events(game_id)
+    journal = TellingJournal(GameLog(database, game_id, len(log)), feed, game_id, row["batch_id"])
+    await play(log, seat_agents(row["seats"], row["seed"]), journal)

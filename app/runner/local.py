@@ -1,0 +1,110 @@
+"""Drives the games of one process: asyncio tasks, and a scan for unfinished games at the start."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Awaitable, Callable, Iterable
+
+import structlog
+
+from app import metrics
+from app.play.feed import Feed
+from app.runner.drive import drive
+from app.store.db import Conflict, Database, now_ms
+from app.store.games import GameStore
+from app.store.log import LogReader
+
+__all__ = ["LocalRunner"]
+
+log = structlog.get_logger()
+
+
+class LocalRunner:
+    """So many games at the same time, the others in line."""
+
+    def __init__(
+        self, database: Database, store: GameStore, reader: LogReader, feed: Feed, parallel: int
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._reader = reader
+        self._feed = feed
+        self._line: asyncio.Queue[str] = asyncio.Queue()
+        self._waiting: set[str] = set()
+        self._active: dict[str, asyncio.Task[None]] = {}
+        self._workers: set[asyncio.Task[None]] = set()
+        self._parallel = parallel
+        self._stopping = False
+
+    async def start(self) -> int:
+        """Takes up every unfinished game there is. Returns how many."""
+        found = await self._store.unfinished()
+        self.submit(found)
+        return len(found)
+
+    def submit(self, game_ids: Iterable[str]) -> None:
+        """Puts games in line. One that is in line or driven already is not put there twice."""
+        for game_id in game_ids:
+            if game_id not in self._waiting and game_id not in self._active:
+                self._waiting.add(game_id)
+                self._line.put_nowait(game_id)
+        metrics.games_waiting.set(len(self._waiting))
+        # Workers live while there is work: an idle service holds no tasks.
+        while len(self._workers) < min(self._parallel, len(self._waiting) + len(self._active)):
+            worker = asyncio.create_task(self._work(), name="runner")
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    async def _work(self) -> None:
+        while not self._stopping and not self._line.empty():
+            game_id = self._line.get_nowait()
+            if game_id not in self._waiting:
+                continue  # cancelled while it stood in line
+            self._waiting.discard(game_id)
+            task = asyncio.create_task(self._guarded(game_id), name=f"drive {game_id}")
+            self._active[game_id] = task
+            metrics.games_active.set(len(self._active))
+            try:
+                await asyncio.wait([task])
+            finally:
+                if not task.done():
+                    task.cancel()
+                self._active.pop(game_id, None)
+                metrics.games_active.set(len(self._active))
+                metrics.games_waiting.set(len(self._waiting))
+
+    async def _guarded(self, game_id: str) -> None:
+        try:
+            await drive(self._database, self._store, self._reader, self._feed, game_id)
+        except Conflict:
+            # Somebody else has appended: this picture of the game is old, and the log is right.
+            log.warning("left a game to another writer", game=game_id)
+        except Exception:
+            fault = secrets.token_hex(8)
+            log.exception("a game failed", game=game_id, trace_id=fault)
+            await self._store.mark_failed(game_id, fault, now_ms())
+            metrics.games_ended.labels("failed", "").inc()
+            self._feed.hint(game_id)
+
+    async def release(self, game_id: str) -> None:
+        """Stops driving this game; returns when nothing of it runs any more."""
+        self._waiting.discard(game_id)
+        task = self._active.get(game_id)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def stop(self) -> None:
+        """Stops between two steps. What is committed stays; the next start goes on from there."""
+        self._stopping = True
+        workers = list(self._workers)
+        for worker in workers:
+            worker.cancel()
+        for worker in workers:
+            with contextlib.suppress(asyncio.CancelledError):
+                await worker
+        self._waiting.clear()
+
+
+Submit = Callable[[Iterable[str]], None]
+Release = Callable[[str], Awaitable[None]]

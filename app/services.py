@@ -1,0 +1,65 @@
+"""Everything one service holds, made once at its start."""
+
+import structlog
+
+from app import metrics
+from app.auth import Keys
+from app.games.service import Games
+from app.play.feed import Feed
+from app.play.pages import Pages
+from app.runner.local import LocalRunner
+from app.settings import Settings
+from app.store.db import Database
+from app.store.games import GameStore
+from app.store.log import LogReader
+
+__all__ = ["Services"]
+
+log = structlog.get_logger()
+
+
+class Services:
+    """The parts and their order of starting and stopping."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.keys = Keys(settings)
+        self.database = Database(settings)
+        self.store = GameStore(self.database)
+        self.reader = LogReader(self.database)
+        # Another process may write too on PostgreSQL, and where this one does not drive the games.
+        self.feed = Feed(poll=not self.database.is_sqlite or not settings.runner)
+        self.pages = Pages(self.reader, self.store)
+        self.runner = LocalRunner(self.database, self.store, self.reader, self.feed, settings.parallel_games)
+        self.games = Games(self.database, self.store, self.reader, self.feed, self.runner)
+        self.draining = False
+        self.ready = False
+
+    async def start(self) -> None:
+        """Migrates, takes up what an earlier process left, and is ready."""
+        await self.database.start()
+        self.database.writer.on_commit = _observe_commit
+        if self.settings.runner:
+            unfinished = await self.runner.start()
+            await self.games.start()
+            if unfinished:
+                log.info("taking up unfinished games", games=unfinished)
+        self.ready = True
+
+    async def stop(self) -> None:
+        """Stops between two steps; the next start goes on from there."""
+        self.drain()
+        await self.games.stop()
+        await self.runner.stop()
+        await self.database.stop()
+
+    def drain(self) -> None:
+        """No new work; those who follow a stream are let go."""
+        self.draining = True
+        self.ready = False
+        self.feed.hint_all()
+
+
+def _observe_commit(seconds: float, appends: int) -> None:
+    metrics.append_seconds.observe(seconds)
+    metrics.append_group.observe(appends)

@@ -1,0 +1,78 @@
+"""What an operator may set: environment variables, or a ``.env`` file beside the service."""
+
+from ipaddress import ip_address
+from typing import Annotated
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+__all__ = ["Settings", "is_loopback"]
+
+
+class Settings(BaseSettings):
+    """Each field is the variable ``INTERINTENT_<FIELD>``; the database is ``DATABASE_URL`` as everywhere."""
+
+    model_config = SettingsConfigDict(env_prefix="INTERINTENT_", env_file=".env", extra="ignore", frozen=True)
+
+    database_url: str = Field(
+        "sqlite+aiosqlite:///interintent.db",
+        validation_alias="DATABASE_URL",
+        description="SQLite file or PostgreSQL; `postgresql://` and `sqlite:///` are understood too.",
+    )
+    host: str = Field(
+        "127.0.0.1", description="Address to listen on. Anything but loopback needs an API key."
+    )
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    api_key: SecretStr | None = Field(
+        None, description="The researcher's key. Unset: no key is asked for, and only loopback is served."
+    )
+    origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Web origins that may call the service from a browser, separated by commas."
+    )
+    parallel_games: int = Field(64, ge=1, le=10_000, description="Games driven at the same time.")
+    runner: bool = Field(True, description="Whether this process drives games.")
+    synchronous_full: bool = Field(
+        False, description="SQLite: survive power loss too, not only the death of the process. Slower."
+    )
+    identify_within_s: float = Field(
+        5.0, gt=0, description="How long a socket may stay silent before it identifies."
+    )
+    idle_s: float = Field(25.0, gt=0, description="A silent socket gets a beat after so long.")
+    follow_blank_s: float = Field(
+        10.0, gt=0, description="A silent NDJSON stream gets a blank line after so long."
+    )
+    drain_s: float = Field(
+        5.0, ge=0, description="How long open requests may take after a stop was asked for."
+    )
+
+    @field_validator("origins", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return (
+            tuple(filter(None, (part.strip() for part in value.split(","))))
+            if isinstance(value, str)
+            else value
+        )
+
+    @field_validator("database_url")
+    @classmethod
+    def _with_driver(cls, url: str) -> str:
+        scheme, found, rest = url.partition("://")
+        drivers = {
+            "postgres": "postgresql+asyncpg",
+            "postgresql": "postgresql+asyncpg",
+            "sqlite": "sqlite+aiosqlite",
+        }
+        if not found or drivers.get(scheme, scheme) not in drivers.values():
+            raise ValueError("DATABASE_URL starts with sqlite:/// or postgresql://")
+        return f"{drivers.get(scheme, scheme)}://{rest}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,248 @@
+"""Engines and the one writer.
+
+SQLite takes one writer at a time, so everything that writes goes through one connection, and many
+games' appends share a commit. PostgreSQL profits from the grouping as well; the code is the same.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.resources import files
+from typing import Any, Final, TypeVar
+
+import structlog
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+from app.settings import Settings
+
+__all__ = ["Append", "Conflict", "Database", "Writer", "now_ms"]
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+GROUP: Final = 50
+"""Appends that share a commit at most (RECIPES: 10 to 17 times more appends than one by one)."""
+
+MIGRATION_LOCK: Final = 4_931_007_221
+"""The advisory lock under which replicas that start together migrate one after the other."""
+
+
+def now_ms() -> int:
+    """UTC, milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Conflict(Exception):
+    """Somebody else has written there: this writer's picture of the game is old."""
+
+
+class Append:
+    """One game's step, waiting for its commit: what to write, given the commit time."""
+
+    __slots__ = ("done", "write")
+
+    def __init__(self, write: Callable[[int], Sequence[tuple[Any, Any]]], done: asyncio.Future[int]) -> None:
+        self.write = write
+        """Commit time → (statement, list of parameter sets), in order. Equal statements of a group
+        are executed together, so they must be the same object."""
+        self.done = done
+
+
+class Database:
+    """The engines of one service: one to write with, one to read with."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.url = settings.database_url
+        self.is_sqlite = self.url.startswith("sqlite")
+        if self.is_sqlite:
+            self.write_engine = _sqlite_engine(self.url, settings, writes=True)
+            self.read_engine = _sqlite_engine(self.url, settings, writes=False)
+        else:
+            self.write_engine = create_async_engine(self.url, pool_size=4, max_overflow=4, pool_pre_ping=True)
+            self.read_engine = self.write_engine
+        self.writer = Writer(self.write_engine)
+
+    async def start(self) -> None:
+        """Migrates to the newest schema and starts the writer. Safe when many start at once."""
+        async with self.write_engine.begin() as connection:
+            await connection.run_sync(_upgrade)
+        self.writer.start()
+
+    async def stop(self) -> None:
+        """Commits what waits, then closes every connection."""
+        await self.writer.stop()
+        await self.write_engine.dispose()
+        await self.read_engine.dispose()
+
+
+def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine:
+    engine = create_async_engine(
+        url, poolclass=AsyncAdaptedQueuePool, pool_size=1 if writes else 4, max_overflow=0
+    )
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def _on_connect(raw: Any, _: Any) -> None:
+        raw.isolation_level = None  # SQLAlchemy's own BEGIN below, not the driver's late one
+        cursor = raw.cursor()
+        cursor.execute("PRAGMA busy_timeout = 30000")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute(f"PRAGMA synchronous = {'FULL' if settings.synchronous_full else 'NORMAL'}")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        if not writes:
+            cursor.execute("PRAGMA query_only = ON")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _upgrade(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        # Held to the end of the transaction: the others wait, then find nothing to do.
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+    config = Config()
+    config.set_main_option("script_location", str(files("migrations")))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+class Writer:
+    """Takes appends and other writing, one transaction after the other, in order of arrival."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self._queue: asyncio.Queue[Append | Callable[[AsyncConnection], Awaitable[None]] | None] = (
+            asyncio.Queue()
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._last_ms = 0
+        self.on_commit: Callable[[float, int], None] = lambda seconds, appends: None
+        """Told after each grouped commit: seconds it took, appends it held."""
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="writer")
+
+    async def stop(self) -> None:
+        """Returns when everything that was handed in before has been committed."""
+        if self._task is not None:
+            self._queue.put_nowait(None)
+            await self._task
+            self._task = None
+
+    async def append(self, write: Callable[[int], Sequence[tuple[Any, Any]]]) -> int:
+        """Commits one append, perhaps with others', and returns the commit time in ms.
+
+        Raises Conflict when its rows are there already; then nothing of it was written.
+        """
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait(Append(write, done))
+        return await done
+
+    async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """Runs ``work`` in a transaction of its own and returns what it returned.
+
+        Raises what it raised; then nothing of it was written.
+        """
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        async def job(connection: AsyncConnection) -> None:
+            result = await work(connection)
+            await connection.commit()
+            _settle(done, result)
+
+        async def guarded(connection: AsyncConnection) -> None:
+            try:
+                await job(connection)
+            except Exception as fault:
+                _fail(done, fault)
+                await connection.rollback()
+
+        self._queue.put_nowait(guarded)
+        return await done
+
+    def _stamp(self) -> int:
+        # Never backwards: a log's times must not run against its order when the clock is set.
+        self._last_ms = max(self._last_ms, now_ms())
+        return self._last_ms
+
+    async def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            waiting = [await self._queue.get()]
+            # One turn of the loop lets every game that is ready hand in its step.
+            await asyncio.sleep(0)
+            while not self._queue.empty() and len(waiting) < GROUP:
+                waiting.append(self._queue.get_nowait())
+            group: list[Append] = []
+            for one in waiting:
+                if isinstance(one, Append):
+                    group.append(one)
+                    continue
+                # Order of arrival counts: what came before is committed before.
+                await self._commit(group)
+                group = []
+                if one is None:
+                    stopping = True
+                else:
+                    await self._alone(one)
+            await self._commit(group)
+
+    async def _alone(self, work: Callable[[AsyncConnection], Awaitable[None]]) -> None:
+        try:
+            async with self._engine.connect() as connection:
+                await work(connection)
+        except Exception:
+            # The work has told its caller; what is left is a connection that could not be returned.
+            log.exception("a write's connection broke")
+
+    async def _commit(self, group: Sequence[Append]) -> None:
+        if not group:
+            return
+        started = time.perf_counter()
+        try:
+            at = await self._write(group)
+        except IntegrityError:
+            if len(group) == 1:
+                _fail(group[0].done, Conflict("somebody else has written there"))
+                return
+            # One stale game must not cost the others their step.
+            for one in group:
+                await self._commit([one])
+            return
+        except Exception as fault:
+            for one in group:
+                _fail(one.done, fault)
+            return
+        for one in group:
+            _settle(one.done, at)
+        self.on_commit(time.perf_counter() - started, len(group))
+
+    async def _write(self, group: Sequence[Append]) -> int:
+        at = self._stamp()
+        together: dict[int, tuple[Any, list[Any]]] = {}
+        for one in group:
+            for statement, rows in one.write(at):
+                together.setdefault(id(statement), (statement, []))[1].extend(rows)
+        async with self._engine.begin() as connection:
+            for statement, rows in together.values():
+                await connection.execute(statement, rows)
+        return at
+
+
+def _settle(done: "asyncio.Future[T]", result: T) -> None:
+    if not done.done():  # its waiter may have been cancelled; the commit stands all the same
+        done.set_result(result)
+
+
+def _fail(done: "asyncio.Future[Any]", fault: Exception) -> None:
+    if not done.done():
+        done.set_exception(fault)

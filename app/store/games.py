@@ -1,0 +1,272 @@
+"""Batches and games in the database: laying them out, finding them, counting them."""
+
+import base64
+import binascii
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import and_, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import InvalidRequest
+from app.store.db import Database
+from app.store.log import INSERT_EVENTS, event_rows
+from app.store.tables import batches, games
+from engine.events import Event
+
+__all__ = ["OPEN", "GameStore", "NewGame", "Row", "Tallied", "new_id"]
+
+Row = dict[str, Any]
+"""A row by column."""
+
+OPEN: Final = ("created", "running")
+"""The statuses of games that are not over."""
+
+_ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"  # 32 signs, none to be taken for another
+
+
+def new_id(prefix: str) -> str:
+    """An id of 100 random bits, e.g. ``g_k3…``."""
+    bits = secrets.randbits(100)
+    return f"{prefix}_" + "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(0, 100, 5))
+
+
+@dataclass(frozen=True, slots=True)
+class NewGame:
+    """A game to lay out: its row's own values and its first events."""
+
+    game_id: str
+    position: int
+    drive: str
+    seed: str
+    seats: Sequence[Mapping[str, Any]]
+    log: Sequence[Event]
+    forked_from: Mapping[str, Any] | None = None
+    imported_from: Mapping[str, Any] | None = None
+    status: str = "created"
+    winner: str | None = None
+    ending: str | None = None
+
+
+_INSERT_BATCH: Final = insert(batches)
+_INSERT_GAMES: Final = insert(games)
+
+
+def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
+    profile = game.log[0].profile  # type: ignore[union-attr]
+    return {
+        "game_id": game.game_id,
+        "batch_id": batch_id,
+        "position": game.position,
+        "created_at": at,
+        "finished_at": None if game.status in OPEN else at,
+        "status": game.status,
+        "drive": game.drive,
+        "seed": game.seed,
+        "seats": list(game.seats),
+        "profile": profile.name,
+        "players": profile.players,
+        "head": len(game.log),
+        "winner": game.winner,
+        "ending": game.ending,
+        "forked_from": game.forked_from,
+        "imported_from": game.imported_from,
+        "fault": None,
+    }
+
+
+class GameStore:
+    """Everything about games and batches but their logs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def insert_batch(self, connection: AsyncConnection, batch: Mapping[str, Any]) -> None:
+        """Writes a batch's row, in the caller's transaction."""
+        await connection.execute(_INSERT_BATCH, [dict(batch)])
+
+    async def insert_games(
+        self, connection: AsyncConnection, batch_id: str, laid: Sequence[NewGame], at: int
+    ) -> None:
+        """Writes games and their first events, in the caller's transaction."""
+        await connection.execute(_INSERT_GAMES, [_game_row(batch_id, game, at) for game in laid])
+        rows = [row for game in laid for row in event_rows(game.game_id, 1, game.log, at)]
+        await connection.execute(INSERT_EVENTS, rows)
+
+    async def batch(self, batch_id: str) -> Row | None:
+        return await self._one(select(batches).where(batches.c.batch_id == batch_id))
+
+    async def game(self, game_id: str) -> Row | None:
+        return await self._one(select(games).where(games.c.game_id == game_id))
+
+    async def _one(self, query: Any) -> Row | None:
+        async with self._database.read_engine.connect() as connection:
+            found = (await connection.execute(query)).mappings().one_or_none()
+        return None if found is None else dict(found)
+
+    async def rows_laid(self, batch_id: str) -> int:
+        """Games of the batch that have been laid out."""
+        query = select(func.count()).where(games.c.batch_id == batch_id)
+        async with self._database.read_engine.connect() as connection:
+            return int((await connection.execute(query)).scalar_one())
+
+    async def ids(
+        self, batch_id: str, limit: int | None = None, status: Sequence[str] | None = None
+    ) -> list[str]:
+        """The batch's games in their order."""
+        query = (
+            select(games.c.game_id)
+            .where(games.c.batch_id == batch_id)
+            .order_by(games.c.position)
+            .limit(limit)
+        )
+        if status is not None:
+            query = query.where(games.c.status.in_(status))
+        async with self._database.read_engine.connect() as connection:
+            return list((await connection.execute(query)).scalars())
+
+    async def unfinished(self) -> list[str]:
+        """Games that the runner has to drive on, oldest first."""
+        query = (
+            select(games.c.game_id)
+            .where(games.c.status.in_(OPEN), games.c.drive == "auto")
+            .order_by(games.c.created_at, games.c.batch_id, games.c.position)
+        )
+        async with self._database.read_engine.connect() as connection:
+            return list((await connection.execute(query)).scalars())
+
+    async def unlaid_batches(self) -> list[str]:
+        """Batches that have fewer games than they shall have, and are not cancelled."""
+        laid = select(games.c.batch_id, func.count().label("n")).group_by(games.c.batch_id).subquery()
+        query = (
+            select(batches.c.batch_id)
+            .outerjoin(laid, laid.c.batch_id == batches.c.batch_id)
+            .where(func.coalesce(laid.c.n, 0) < batches.c.count, batches.c.cancelled.is_(False))
+            .order_by(batches.c.created_at)
+        )
+        async with self._database.read_engine.connect() as connection:
+            return list((await connection.execute(query)).scalars())
+
+    async def cancelled_batches(self) -> list[str]:
+        """Batches that were cancelled and still have open games."""
+        query = (
+            select(batches.c.batch_id)
+            .join(games, games.c.batch_id == batches.c.batch_id)
+            .where(batches.c.cancelled.is_(True), games.c.status.in_(OPEN))
+            .distinct()
+        )
+        async with self._database.read_engine.connect() as connection:
+            return list((await connection.execute(query)).scalars())
+
+    async def mark_cancelled(self, batch_id: str) -> None:
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(
+                update(batches).where(batches.c.batch_id == batch_id).values(cancelled=True)
+            )
+
+        await self._database.writer.run(work)
+
+    async def mark_failed(self, game_id: str, fault: str, at: int) -> None:
+        """Takes a game out of the runner's hands. Its log stays as it is."""
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(
+                update(games)
+                .where(games.c.game_id == game_id, games.c.status.in_(OPEN))
+                .values(status="failed", fault=fault, finished_at=at)
+            )
+
+        await self._database.writer.run(work)
+
+    async def tally(self, batch_id: str) -> "Tallied":
+        """Counts over a batch's games."""
+        query = (
+            select(
+                games.c.status,
+                games.c.winner,
+                games.c.ending,
+                func.count(),
+                func.max(games.c.finished_at),
+            )
+            .where(games.c.batch_id == batch_id)
+            .group_by(games.c.status, games.c.winner, games.c.ending)
+        )
+        async with self._database.read_engine.connect() as connection:
+            rows = (await connection.execute(query)).all()
+        status: dict[str, int] = {}
+        winners: dict[str, int] = {}
+        endings: dict[str, int] = {}
+        last = None
+        for state, winner, ending, count, finished in rows:
+            status[state] = status.get(state, 0) + count
+            if winner is not None:
+                winners[winner] = winners.get(winner, 0) + count
+            if ending is not None:
+                endings[ending] = endings.get(ending, 0) + count
+            if finished is not None:
+                last = max(last or 0, finished)
+        return Tallied(status, winners, endings, last)
+
+    async def page(
+        self, *, status: str | None, batch: str | None, limit: int, cursor: str | None
+    ) -> tuple[list[Row], str | None]:
+        """Games, newest batch first and in their order within it, and the cursor of the next page."""
+        query = select(games, batches.c.created_at.label("batch_at")).join(
+            batches, batches.c.batch_id == games.c.batch_id
+        )
+        if status is not None:
+            query = query.where(games.c.status == status)
+        if batch is not None:
+            query = query.where(games.c.batch_id == batch)
+        if cursor is not None:
+            at, batch_id, position = _read_cursor(cursor)
+            query = query.where(
+                or_(
+                    batches.c.created_at < at,
+                    and_(batches.c.created_at == at, games.c.batch_id > batch_id),
+                    and_(games.c.batch_id == batch_id, games.c.position > position),
+                )
+            )
+        query = query.order_by(batches.c.created_at.desc(), games.c.batch_id, games.c.position).limit(
+            limit + 1
+        )
+        async with self._database.read_engine.connect() as connection:
+            rows = [dict(row) for row in (await connection.execute(query)).mappings()]
+        if len(rows) <= limit:
+            return rows, None
+        last = rows[limit - 1]
+        return rows[:limit], _cursor(last["batch_at"], last["batch_id"], last["position"])
+
+
+@dataclass(frozen=True, slots=True)
+class Tallied:
+    """Counts over a batch's games."""
+
+    status: Mapping[str, int]
+    winners: Mapping[str, int]
+    endings: Mapping[str, int]
+    last_finished: int | None
+
+
+def _cursor(at: int, batch_id: str, position: int) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([at, batch_id, position])).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[int, str, int]:
+    wrong = InvalidRequest("this cursor was not given by us", "/cursor", "cursor")
+    try:
+        read = orjson.loads(
+            base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        )
+    except (binascii.Error, ValueError):
+        raise wrong from None
+    if not (isinstance(read, list) and len(read) == 3):
+        raise wrong
+    at, batch_id, position = read
+    whole = all(type(n) is int and 0 <= n < 2**53 for n in (at, position))
+    if not whole or not isinstance(batch_id, str) or not batch_id.isascii() or "\0" in batch_id:
+        raise wrong
+    return at, batch_id, position

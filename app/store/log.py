@@ -1,0 +1,200 @@
+"""Logs in the database: appending a step, reading on, counting a viewer's positions."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import orjson
+from sqlalchemy import bindparam, func, insert, select, update
+
+from app.store.db import Database
+from app.store.tables import events, games
+from engine.errors import CorruptLog
+from engine.events import Event, GameCancelled, GameEnded, audience, payload, read_event, type_name
+from engine.terms import FULL, PUBLIC, Viewer
+
+__all__ = [
+    "INSERT_EVENTS",
+    "GameLog",
+    "Line",
+    "LogReader",
+    "event_rows",
+    "line_text",
+    "read_lines",
+    "timestamp",
+]
+
+
+class Line(NamedTuple):
+    """One stored event as it is carried: its payload stays the JSON text it was stored as."""
+
+    seq: int
+    """Place in the full log."""
+    at: int
+    audience: int
+    type: str
+    payload: str
+
+
+INSERT_EVENTS: Final = insert(events)
+
+_MOVE_HEAD: Final = (
+    update(games)
+    .where(games.c.game_id == bindparam("game"))
+    .values(head=bindparam("new_head"), status="running")
+)
+_END_GAME: Final = (
+    update(games)
+    .where(games.c.game_id == bindparam("game"))
+    .values(
+        head=bindparam("new_head"),
+        status=bindparam("new_status"),
+        winner=bindparam("new_winner"),
+        ending=bindparam("new_ending"),
+        finished_at=bindparam("new_finished_at"),
+    )
+)
+
+
+def event_rows(game_id: str, first: int, written: Sequence[Event], at: int) -> list[dict[str, Any]]:
+    """The rows of consecutive events, the first at position ``first``."""
+    return [
+        {
+            "game_id": game_id,
+            "seq": seq,
+            "at": at,
+            "audience": audience(one),
+            "type": type_name(one),
+            "payload": orjson.dumps(payload(one)).decode(),
+        }
+        for seq, one in enumerate(written, first)
+    ]
+
+
+class GameLog:
+    """The journal of one game: appends a step and its index columns in one transaction."""
+
+    def __init__(self, database: Database, game_id: str, head: int) -> None:
+        self._database = database
+        self._game_id = game_id
+        self.head = head
+
+    async def append(self, written: Sequence[Event]) -> None:
+        """Returns when the events are committed. Raises Conflict when others were written there."""
+        first = self.head + 1
+        head = self.head + len(written)
+        last = written[-1]
+        # Encoded here, in the game's own turn, so that the writer only has to bind.
+        rows = event_rows(self._game_id, first, written, 0)
+
+        def write(at: int) -> list[tuple[Any, list[Any]]]:
+            for row in rows:
+                row["at"] = at
+            if isinstance(last, GameEnded):
+                index = (_END_GAME, [self._ended(head, "finished", at, last.winner.value, last.ending.value)])
+            elif isinstance(last, GameCancelled):
+                index = (_END_GAME, [self._ended(head, "cancelled", at, None, None)])
+            else:
+                index = (_MOVE_HEAD, [{"game": self._game_id, "new_head": head}])
+            return [(INSERT_EVENTS, rows), index]
+
+        await self._database.writer.append(write)
+        self.head = head
+
+    def _ended(
+        self, head: int, status: str, at: int, winner: str | None, ending: str | None
+    ) -> dict[str, Any]:
+        return {
+            "game": self._game_id,
+            "new_head": head,
+            "new_status": status,
+            "new_winner": winner,
+            "new_ending": ending,
+            "new_finished_at": at,
+        }
+
+
+def _seen_by(viewer: Viewer) -> list[Any]:
+    if viewer == FULL:
+        return []
+    return [events.c.audience.in_([PUBLIC] if viewer == PUBLIC else [PUBLIC, viewer])]
+
+
+_COLUMNS: Final = (events.c.seq, events.c.at, events.c.audience, events.c.type, events.c.payload)
+
+
+class LogReader:
+    """Reads one database's logs."""
+
+    def __init__(self, database: Database) -> None:
+        self._engine = database.read_engine
+
+    async def events(self, game_id: str) -> list[Event]:
+        """The whole log. Raises CorruptLog when it does not read or has holes."""
+        async with self._engine.connect() as connection:
+            rows = (
+                await connection.execute(
+                    select(events.c.seq, events.c.type, events.c.payload)
+                    .where(events.c.game_id == game_id)
+                    .order_by(events.c.seq)
+                )
+            ).all()
+        if rows and rows[-1][0] != len(rows):
+            raise CorruptLog(f"the log of {game_id} ends at {rows[-1][0]} and has {len(rows)} events")
+        return [read_event(type_, orjson.loads(text)) for _, type_, text in rows]
+
+    async def head(self, game_id: str, viewer: Viewer) -> int:
+        """How many events this viewer has been shown so far."""
+        async with self._engine.connect() as connection:
+            query = select(func.count()).where(events.c.game_id == game_id, *_seen_by(viewer))
+            return int((await connection.execute(query)).scalar_one())
+
+    async def place(self, game_id: str, viewer: Viewer, position: int) -> int | None:
+        """Where in the full log this viewer's event number ``position`` stands; 0 for position 0.
+
+        None when the viewer has not been shown so many.
+        """
+        if position == 0:
+            return 0
+        async with self._engine.connect() as connection:
+            query = (
+                select(events.c.seq)
+                .where(events.c.game_id == game_id, *_seen_by(viewer))
+                .order_by(events.c.seq)
+                .limit(1)
+                .offset(position - 1)
+            )
+            found = (await connection.execute(query)).scalar_one_or_none()
+        return None if found is None else int(found)
+
+    async def lines(self, game_id: str, viewer: Viewer, after_place: int, limit: int) -> list[Line]:
+        """The viewer's next events after a place in the full log, at most ``limit``."""
+        async with self._engine.connect() as connection:
+            query = (
+                select(*_COLUMNS)
+                .where(events.c.game_id == game_id, events.c.seq > after_place, *_seen_by(viewer))
+                .order_by(events.c.seq)
+                .limit(limit)
+            )
+            return [Line(*row) for row in (await connection.execute(query)).all()]
+
+
+async def read_lines(reader: LogReader, game_id: str, viewer: Viewer, page: int = 500) -> AsyncIterator[Line]:
+    """All the viewer's events so far, read page by page."""
+    place = 0
+    while found := await reader.lines(game_id, viewer, place, page):
+        for line in found:
+            yield line
+        place = found[-1].seq
+
+
+def timestamp(ms: int) -> str:
+    """RFC 3339, UTC, milliseconds."""
+    moment = datetime.fromtimestamp(ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+
+
+def line_text(game_id: str, seq: int, line: Line) -> str:
+    """One event as a viewer gets it: ``seq`` is the viewer's own position."""
+    head = f'{{"seq":{seq},"at":"{timestamp(line.at)}","type":"{line.type}","game":"{game_id}"'
+    return head + ("}" if line.payload == "{}" else "," + line.payload[1:])

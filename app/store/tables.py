@@ -1,0 +1,107 @@
+"""The tables. A game is its rows in ``events``; what else stands here is an index or a wish.
+
+Columns that repeat what the log tells (status, winner, ending, head) are written in the same
+transaction as the events they repeat.
+"""
+
+from typing import Any, Final
+
+from sqlalchemy import JSON, BigInteger, Column, Index, Integer, SmallInteger, Text
+from sqlmodel import Field, SQLModel
+
+__all__ = ["BatchRow", "EventRow", "GameRow", "IdempotencyRow", "batches", "events", "games", "idempotency"]
+
+Json = dict[str, Any]
+
+
+class BatchRow(SQLModel, table=True):
+    """Games created together."""
+
+    __tablename__ = "batches"
+
+    batch_id: str = Field(primary_key=True, max_length=40)
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """UTC, milliseconds since 1970."""
+    count: int
+    """Games it shall have. Fewer rows: it is still being laid out."""
+    seed: str
+    """Decimal: what the games' own seeds are drawn from where none are given."""
+    spec: Json = Field(sa_column=Column(JSON, nullable=False))
+    """The checked request."""
+    labels: Json = Field(sa_column=Column(JSON, nullable=False))
+    cancelled: bool = False
+
+
+class GameRow(SQLModel, table=True):
+    """One game beside its log."""
+
+    __tablename__ = "games"
+    __table_args__ = (
+        Index("ix_games_batch", "batch_id", "position", unique=True),
+        Index("ix_games_status", "status", "created_at"),
+    )
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    batch_id: str = Field(foreign_key="batches.batch_id", max_length=40)
+    position: int
+    """Place in the batch, from 0."""
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    finished_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    status: str
+    """created, running, finished, cancelled, failed."""
+    drive: str
+    """auto or manual."""
+    seed: str | None = None
+    """What agents' own seeds are drawn from; decimal. Not the deal's where a game was forked off an
+    imported one."""
+    seats: list[Json] = Field(sa_column=Column(JSON, nullable=False))
+    """The spec of seat 1 first. Empty: an imported game."""
+    profile: str
+    players: int
+    head: int
+    """Events in the log."""
+    winner: str | None = None
+    ending: str | None = None
+    forked_from: Json | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
+    imported_from: Json | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
+    fault: str | None = None
+    """Trace id of what failed the game; the error itself is in the service's own log."""
+
+
+class EventRow(SQLModel, table=True):
+    """One event. (game_id, seq) is unique: two writers cannot both be right."""
+
+    __tablename__ = "events"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    seq: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    """Place in the full log, from 1. Other viewers' positions are counted, never stored."""
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """Commit time, UTC, milliseconds since 1970."""
+    audience: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    """0 public, -1 full, else the seat that sees it beside full."""
+    type: str
+    payload: str = Field(sa_column=Column(Text, nullable=False))
+    """JSON, fields in the order of the event's definition."""
+
+
+class IdempotencyRow(SQLModel, table=True):
+    """An answer kept for a repeated request."""
+
+    __tablename__ = "idempotency"
+
+    caller: str = Field(primary_key=True)
+    route: str = Field(primary_key=True)
+    key: str = Field(primary_key=True, max_length=128)
+    body_hash: str
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    status: int
+    answer: Json = Field(sa_column=Column(JSON, nullable=False))
+
+
+_tables: Final = SQLModel.metadata.tables
+batches: Final = _tables["batches"]
+games: Final = _tables["games"]
+events: Final = _tables["events"]
+idempotency: Final = _tables["idempotency"]

@@ -1,0 +1,285 @@
+"""A log as text that reads like a game: golden files, ``interintent replay show``, the debug view."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from engine.errors import CorruptLog
+from engine.events import (
+    ActionDefaulted,
+    ActionRefused,
+    AssassinationDeclined,
+    AssassinationMade,
+    AssassinationOpened,
+    BeliefsFormed,
+    CardPlayed,
+    ChoiceExplained,
+    Event,
+    EvilConferred,
+    GameCancelled,
+    GameCreated,
+    GameEnded,
+    IntentionsSelected,
+    ProposalOpened,
+    QuestResolved,
+    ReadingsImagined,
+    ReplyUnusable,
+    RoleLearned,
+    RolesDealt,
+    RoundSummarised,
+    SpeechDrafted,
+    TeamConfirmed,
+    TeamProposed,
+    UtteranceMade,
+    VoteCast,
+    VotesRevealed,
+    visible,
+)
+from engine.profile import Profile
+from engine.terms import FULL, Seat, Viewer
+
+__all__ = ["playthrough"]
+
+
+def playthrough(
+    log: Iterable[Event], viewer: Viewer = FULL, *, thoughts: bool = True, first_seat: int = 1
+) -> str:
+    """The game as this viewer sees it, one happening a line; equal logs give equal texts.
+
+    ``log`` may be any viewer's stream: what is not in it is not shown. ``thoughts``: whether beliefs,
+    intentions, drafts, readings and summaries are told. ``first_seat`` is the number shown for the
+    first seat: 0 keeps a foreign record's numbering. What seats say is quoted on one line, so that
+    no speech can pass for a line of the game. Raises CorruptLog for a log without its first event.
+    """
+    events = iter(log)
+    first = next(events, None)
+    if type(first) is not GameCreated:
+        raise CorruptLog(f"a log starts with game_created, got {type(first).__name__}")
+    reader = _Reader(first, first_seat)
+    lines = [*reader.opening()]
+    for event in events:
+        if type(event) is GameCreated:
+            raise CorruptLog("a log holds one game_created, got a second")
+        if visible(event, viewer) and (thoughts or type(event) not in _THOUGHTS):
+            lines += _LINES[type(event)](reader, event)
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+class _Reader:
+    """What the lines need to remember: the profile, the names, the numbering."""
+
+    __slots__ = ("_first", "_names", "_profile")
+
+    def __init__(self, created: GameCreated, first_seat: int) -> None:
+        self._profile: Profile = created.profile
+        self._names = created.names
+        self._first = first_seat
+
+    def seat(self, seat: Seat) -> str:
+        """``3 Charlie``, or ``3`` where the name is just the number."""
+        number = seat - 1 + self._first
+        name = self._names[seat - 1]
+        return str(number) if name == f"Player {seat}" else f"{number} {_plain(name)}"
+
+    def seats(self, seats: Iterable[Seat]) -> str:
+        return ", ".join(str(seat - 1 + self._first) for seat in seats) or "nobody"
+
+    def opening(self) -> Iterator[str]:
+        p = self._profile
+        yield f"{p.name}: {p.players} players, {', '.join(p.roles)}"
+        yield f"seats: {', '.join(map(self.seat, range(1, p.players + 1)))}"
+        sizes, needed = (", ".join(map(str, each)) for each in (p.team_sizes, p.fails_needed))
+        yield f"teams of {sizes}; fails needed {needed}"
+        yield (
+            f"{p.approval}, at most {p.max_rejections} proposals ({p.on_max_rejections}), "
+            f"discussion {p.discussion}, assassination {p.assassination}"
+        )
+        leads = "next" if p.leader_step == 1 else "previous"
+        yield (
+            f"the lead goes to the {leads} seat; reconsideration {_yes(p.reconsideration)}, "
+            f"summaries {_yes(p.summaries)}"
+        )
+
+    # --- public ---------------------------------------------------------------------------------
+
+    def proposal_opened(self, e: ProposalOpened) -> Iterator[str]:
+        if e.attempt == 1:
+            yield ""
+            size = self._profile.team_sizes[e.round - 1]
+            needed = self._profile.fails_needed[e.round - 1]
+            yield f"QUEST {e.round}: {size} seats go, {_fails(needed)} needed to fail it"
+        yield f"{e.round}.{e.attempt} seat {self.seat(e.leader)} leads"
+
+    def team_proposed(self, e: TeamProposed) -> Iterator[str]:
+        yield f"  {self.seat(e.leader)} proposes {self.seats(e.team)}"
+
+    def utterance_made(self, e: UtteranceMade) -> Iterator[str]:
+        about = " (on the team)" if e.phase == "reconsider" else ""
+        yield f"  {self.seat(e.seat)}{about}: {_quoted(e.text)}"
+
+    def team_confirmed(self, e: TeamConfirmed) -> Iterator[str]:
+        how = "changes the team to" if e.changed else "keeps"
+        yield f"  {self.seat(e.leader)} {how} {self.seats(e.team)}"
+
+    def votes_revealed(self, e: VotesRevealed) -> Iterator[str]:
+        by = {vote: [seat for seat, v in enumerate(e.votes, 1) if v is vote] for vote in (True, False, None)}
+        result = "approved" if e.approved else "rejected, and goes all the same" if e.forced else "rejected"
+        unknown = f"; not recorded: {self.seats(by[None])}" if by[None] else ""
+        yield f"  {result}: yes {self.seats(by[True])}; no {self.seats(by[False])}{unknown}"
+
+    def quest_resolved(self, e: QuestResolved) -> Iterator[str]:
+        result = "succeeds" if e.succeeded else "fails"
+        if not e.team:
+            yield f"  quest {e.round} {result}: nobody goes"
+            return
+        fails = "fails not recorded" if e.fails is None else _fails(e.fails)
+        yield f"  quest {e.round} {result}: {self.seats(e.team)}, {fails}"
+
+    def assassination_opened(self, e: AssassinationOpened) -> Iterator[str]:
+        yield ""
+        yield "ASSASSINATION"
+
+    def assassination_declined(self, e: AssassinationDeclined) -> Iterator[str]:
+        yield "  the shooter holds fire"
+
+    def assassination_made(self, e: AssassinationMade) -> Iterator[str]:
+        target = "a seat not recorded" if e.target is None else f"seat {self.seat(e.target)}"
+        yield f"  {self.seat(e.assassin)} shoots {target}: {'it was Merlin' if e.hit else 'not Merlin'}"
+
+    def game_ended(self, e: GameEnded) -> Iterator[str]:
+        yield ""
+        yield f"{e.winner.value.upper()} WINS: {e.ending.replace('_', ' ')}"
+        if e.roles is not None:
+            dealt = (f"{self.seat(seat)} {role}" for seat, role in enumerate(e.roles, 1))
+            yield f"roles: {', '.join(dealt)}"
+        if e.seed is not None:
+            yield f"seed: {e.seed}"
+
+    def game_cancelled(self, e: GameCancelled) -> Iterator[str]:
+        yield ""
+        yield f"CANCELLED: {_quoted(e.reason)}"
+
+    # --- hidden ---------------------------------------------------------------------------------
+
+    def roles_dealt(self, e: RolesDealt) -> Iterator[str]:
+        seed = "" if e.seed is None else f" from seed {e.seed}"
+        shooter = "nobody shoots" if e.shooter is None else f"{self.seats([e.shooter])} shoots"
+        yield f"dealt{seed}; {shooter}"
+
+    def role_learned(self, e: RoleLearned) -> Iterator[str]:
+        sees = f", sees {self.seats(e.sees)}" if e.sees else ""
+        yield f"  {self.seat(e.seat)} is {e.role}{sees}"
+
+    def vote_cast(self, e: VoteCast) -> Iterator[str]:
+        # The reveal follows and says it for all.
+        return iter(())
+
+    def card_played(self, e: CardPlayed) -> Iterator[str]:
+        yield f"  {self.seat(e.seat)} plays {'success' if e.success else 'FAIL'}"
+
+    def evil_conferred(self, e: EvilConferred) -> Iterator[str]:
+        yield f"  {self.seat(e.seat)} to evil: {_quoted(e.text)}"
+
+    def round_summarised(self, e: RoundSummarised) -> Iterator[str]:
+        yield f"    {self.seat(e.seat)} sums up"
+        for question, answer in e.answers:
+            yield f"      {_plain(question)}: {_quoted(answer)}"
+
+    def beliefs_formed(self, e: BeliefsFormed) -> Iterator[str]:
+        for b in e.beliefs:
+            role = "unsure of" if b.role is None else f"{b.role} is"
+            intends = f"; intends {', '.join(b.intentions)}" if b.intentions else ""
+            why = f"; {_quoted(b.reasoning)}" if b.reasoning else ""
+            yield (
+                f"    {self.seat(e.seat)} thinks: {role} {self.seats([b.about])} "
+                f"({b.confidence}/5){intends}{why}"
+            )
+
+    def intentions_selected(self, e: IntentionsSelected) -> Iterator[str]:
+        chosen = ", ".join(choice.id for choice in e.intentions) or "nothing"
+        changed = ", changed" if e.changed else ""
+        yield f"    {self.seat(e.seat)} intends ({e.stage}{changed}): {chosen}"
+
+    def speech_drafted(self, e: SpeechDrafted) -> Iterator[str]:
+        yield f"    {self.seat(e.seat)} thinks ({e.stage}): {_quoted(e.think)}"
+        if e.stage == "formulation":
+            yield f"    {self.seat(e.seat)} would say: {_quoted(e.speak)}"
+
+    def readings_imagined(self, e: ReadingsImagined) -> Iterator[str]:
+        for reading in e.readings:
+            yield f"    {self.seat(e.seat)} imagines {_plain(reading.by)}: {_quoted(reading.text)}"
+        if e.reveals_role:
+            yield f"    {self.seat(e.seat)} finds that it gives the role away"
+
+    def choice_explained(self, e: ChoiceExplained) -> Iterator[str]:
+        yield f"    {self.seat(e.seat)} on the {e.about}: {_quoted(e.text)}"
+
+    def action_refused(self, e: ActionRefused) -> Iterator[str]:
+        yield f"    {self.seat(e.seat)} refused at {_plain(e.request_id)}: {_plain(e.cause)}"
+
+    def action_defaulted(self, e: ActionDefaulted) -> Iterator[str]:
+        yield f"    {self.seat(e.seat)} gets the default at {_plain(e.request_id)}: {e.cause}"
+
+    def reply_unusable(self, e: ReplyUnusable) -> Iterator[str]:
+        where = f"{_plain(e.request_id)}, {_plain(e.step)}"
+        yield f"    {self.seat(e.seat)} answers unusably at {where}: {_quoted(e.raw)}"
+
+
+_LINES: Final[dict[type[Any], Callable[[_Reader, Any], Iterator[str]]]] = {
+    ProposalOpened: _Reader.proposal_opened,
+    TeamProposed: _Reader.team_proposed,
+    UtteranceMade: _Reader.utterance_made,
+    TeamConfirmed: _Reader.team_confirmed,
+    VotesRevealed: _Reader.votes_revealed,
+    QuestResolved: _Reader.quest_resolved,
+    AssassinationOpened: _Reader.assassination_opened,
+    AssassinationDeclined: _Reader.assassination_declined,
+    AssassinationMade: _Reader.assassination_made,
+    GameEnded: _Reader.game_ended,
+    GameCancelled: _Reader.game_cancelled,
+    RolesDealt: _Reader.roles_dealt,
+    RoleLearned: _Reader.role_learned,
+    VoteCast: _Reader.vote_cast,
+    CardPlayed: _Reader.card_played,
+    EvilConferred: _Reader.evil_conferred,
+    RoundSummarised: _Reader.round_summarised,
+    BeliefsFormed: _Reader.beliefs_formed,
+    IntentionsSelected: _Reader.intentions_selected,
+    SpeechDrafted: _Reader.speech_drafted,
+    ReadingsImagined: _Reader.readings_imagined,
+    ChoiceExplained: _Reader.choice_explained,
+    ActionRefused: _Reader.action_refused,
+    ActionDefaulted: _Reader.action_defaulted,
+    ReplyUnusable: _Reader.reply_unusable,
+}
+
+_THOUGHTS: Final = frozenset(
+    {
+        BeliefsFormed,
+        ChoiceExplained,
+        IntentionsSelected,
+        ReadingsImagined,
+        RoundSummarised,
+        SpeechDrafted,
+    }
+)
+
+
+def _fails(count: int) -> str:
+    return "1 fail" if count == 1 else f"{count} fails"
+
+
+def _yes(setting: bool) -> str:
+    return "yes" if setting else "no"
+
+
+def _plain(text: str) -> str:
+    """On one line, with nothing in it that moves the cursor or turns the writing round."""
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(char: str) -> str:
+    return "\\n" if char == "\n" else f"\\u{ord(char):04x}"
+
+
+def _quoted(text: str) -> str:
+    return f"“{_plain(text)}”"

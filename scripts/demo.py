@@ -1,0 +1,177 @@
+"""Starts the service, plays a batch of games on it over HTTP, shows what came of them.
+
+make demo              and keeps serving
+make demo ARGS=--exit  and stops after the table
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from app.tables import print_metrics
+from engine.events import Event, read_event
+from evaluators.play import PlayMetrics
+
+console = Console(highlight=False)
+WAIT_S = 60
+
+
+class Client:
+    """Plain HTTP against one address, with the key of the environment where there is one."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = (host, port)
+        key = os.environ.get("INTERINTENT_API_KEY")
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+
+    def send(self, method: str, path: str, body: Any = None) -> HTTPResponse:
+        connection = HTTPConnection(*self._address, timeout=WAIT_S)
+        sent = None if body is None else json.dumps(body).encode()
+        connection.request(method, path, sent, {**self._headers, "Content-Type": "application/json"})
+        response = connection.getresponse()
+        if response.status >= 400:
+            raise SystemExit(f"{method} {path} answered {response.status}: {response.read().decode()}")
+        return response
+
+    def json(self, method: str, path: str, body: Any = None) -> Any:
+        return json.loads(self.send(method, path, body).read())
+
+    def lines(self, path: str) -> Iterator[Any]:
+        for line in self.send("GET", path):
+            if line.strip():
+                yield json.loads(line)
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_ready(client: Client, service: "subprocess.Popen[bytes]") -> None:
+    until = time.monotonic() + WAIT_S
+    while time.monotonic() < until:
+        if service.poll() is not None:
+            raise SystemExit(f"the service stopped with status {service.returncode}; its words are above")
+        try:
+            client.send("GET", "/readyz")
+        except (OSError, SystemExit):
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit(f"the service was not ready within {WAIT_S} s")
+
+
+def follow(client: Client, batch: str, count: int) -> Any:
+    """Shows the batch's progress until it is over and returns its last state."""
+    view: Any = None
+    with Progress(
+        TextColumn("games"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
+    ) as bar:
+        task = bar.add_task("games", total=count)
+        for view in client.lines(f"/batches/{batch}/events?follow=true"):
+            games = view["games"]
+            bar.update(task, completed=games["finished"] + games["cancelled"] + games["failed"])
+    return view
+
+
+def measure(client: Client, batch: str) -> PlayMetrics:
+    """The paper's game metrics over the batch, from its export."""
+    metrics = PlayMetrics()
+    log: list[Event] = []
+    game = None
+    for line in client.lines(f"/batches/{batch}/export?view=full"):
+        if line.get("game") != game:
+            if log:
+                metrics.add(log)
+            log, game = [], line.get("game")
+        if game is not None:
+            values = {k: v for k, v in line.items() if k not in ("seq", "at", "type", "game")}
+            log.append(read_event(line["type"], values))
+    return metrics
+
+
+def show_where_to_look(url: str, batch: str, game: str) -> None:
+    socket_url = url.replace("http", "ws", 1)
+    python = Path(sys.executable).parent / "python"
+    console.print(
+        f"""
+[bold]Where to look[/]
+  the routes, to try in a browser   {url}/docs
+  one more game                     curl -X POST {url}/games -d '{{}}'
+  this batch                        curl {url}/batches/{batch}
+  one game, as everybody saw it     curl '{url}/games/{game}/events?viewer=public'
+  the same with every thought       curl {url}/games/{game}/events
+  as a playthrough                  curl -s {url}/games/{game}/events | interintent replay show -
+  live, over WebSocket              (echo '{{"t":"identify","v":1,"game":"{game}"}}'; sleep 2) | \\
+                                      {python} -m websockets {socket_url}/ws
+  metrics for Prometheus            curl {url}/metrics
+""",
+        soft_wrap=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--exit", action="store_true", help="stop after the table")
+    parser.add_argument("--games", type=int, default=20, help="games in the batch (20)")
+    parser.add_argument("--port", type=int, default=8000, help="port; a free one when it is taken (8000)")
+    wish = parser.parse_args()
+    port = wish.port if is_free(wish.port) else free_port()
+    if port != wish.port:
+        console.print(f"port {wish.port} is taken, serving on {port}")
+    service = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", "serve", "--host", "127.0.0.1", "--port", str(port)],
+        # Ctrl-C reaches the service through us, once.
+        start_new_session=True,
+    )
+    threading.Thread(target=service.wait, daemon=True).start()
+    try:
+        client = Client("127.0.0.1", port)
+        wait_until_ready(client, service)
+        created = client.json("POST", "/games", {"count": wish.games, "labels": {"experiment": "demo"}})
+        batch, game = created["batch_id"], created["games"][0]["game_id"]
+        view = follow(client, batch, wish.games)
+        if view["status"] != "done":
+            raise SystemExit(f"the batch ended as {view['status']}: {view['games']}")
+        title = f"{wish.games} games of scripted seats, profile interintent"
+        print_metrics(measure(client, batch), f"{title} ({view['games_per_second']:.0f} games/s)", console)
+        show_where_to_look(f"http://localhost:{port}", batch, game)
+        if not wish.exit:
+            console.print("serving until Ctrl-C")
+            service.wait()
+    except KeyboardInterrupt:
+        console.print("stopping")
+    finally:
+        if service.poll() is None:
+            service.send_signal(signal.SIGTERM)
+            service.wait(WAIT_S)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The real server on a real port, in the test's own event loop."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+
+from app.main import create_app
+from app.server import Server, listen
+from app.services import Services
+from app.settings import Settings
+
+WITHIN_S = 30.0
+"""No test waits longer for a server that is well."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that answers."""
+
+    url: str
+    app: FastAPI
+    server: Server
+
+    @property
+    def services(self) -> Services:
+        """The parts inside, for what a client cannot see or do."""
+        services: Services = self.app.state.services
+        return services
+
+    @property
+    def ws_url(self) -> str:
+        return f"{self.url.replace('http://', 'ws://')}/ws"
+
+
+def local_settings(database_url: str, **more: Any) -> Settings:
+    """Settings of a test: nothing from the environment's file, a free port."""
+    return Settings(_env_file=None, DATABASE_URL=database_url, **{"port": 0, "drain_s": 1, **more})
+
+
+@contextlib.asynccontextmanager
+async def running_server(settings: Settings) -> AsyncIterator[Served]:
+    """Serves while the block lasts. What the server dies of is raised at the end of the block."""
+    app = create_app(settings)
+    bound: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    server = Server(app, settings, bound.set_result)
+    serving = asyncio.create_task(server.serve(listen(settings.host, settings.port)), name="server")
+    try:
+        await asyncio.wait({serving, bound}, timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+        yield Served(bound.result(), app, server)
+    finally:
+        server.stop()
+        await asyncio.wait_for(serving, WITHIN_S)

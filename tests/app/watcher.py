@@ -1,0 +1,104 @@
+"""A client of the socket for tests: connects, identifies, collects what it is sent."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from app.services import Services
+from app.store.log import timestamp
+from engine.events import payload, type_name, visible
+from engine.terms import FULL, Viewer
+
+SUBPROTOCOL = "avalon.v1"
+
+
+class Watcher:
+    """One connection."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.hello: dict[str, Any] = {}
+        self.welcome: dict[str, Any] = {}
+        self.items: list[dict[str, Any]] = []
+        self.frames: list[dict[str, Any]] = []
+        """Everything that came after welcome."""
+
+    async def receive(self) -> dict[str, Any]:
+        """The next frame, read; the raised ConnectionClosed tells the code."""
+        async with asyncio.timeout(20):
+            frame = json.loads(await self.connection.recv())
+        assert isinstance(frame, dict)
+        return frame
+
+    async def send(self, **message: Any) -> None:
+        await self.connection.send(json.dumps(message))
+
+    async def identify(self, game: str, **more: Any) -> dict[str, Any]:
+        """Identifies, and gives the welcome."""
+        await self.send(t="identify", v=1, game=game, **more)
+        self.welcome = await self.receive()
+        assert self.welcome["t"] == "welcome", self.welcome
+        return self.welcome
+
+    async def next(self) -> dict[str, Any]:
+        """The next frame after welcome, kept as well."""
+        frame = await self.receive()
+        self.frames.append(frame)
+        if frame["t"] == "events":
+            self.items += frame["items"]
+        return frame
+
+    async def until_seq(self, seq: int) -> None:
+        while not self.items or self.items[-1]["seq"] < seq:
+            await self.next()
+
+    async def until_closed(self) -> int:
+        """Reads on to the end, and gives the close code."""
+        try:
+            while True:
+                await self.next()
+        except ConnectionClosed as closed:
+            return closed.rcvd.code if closed.rcvd else 1006
+
+    async def close_code(self) -> int:
+        return await self.until_closed()
+
+
+@contextlib.asynccontextmanager
+async def watching(ws_url: str, **options: Any) -> AsyncIterator[Watcher]:
+    """A connection that has had its hello."""
+    async with connect(ws_url, subprotocols=[SUBPROTOCOL], proxy=None, **options) as connection:  # type: ignore[list-item]
+        one = Watcher(connection)
+        one.hello = await one.receive()
+        yield one
+
+
+async def watched_to_the_end(ws_url: str, game: str, **identify: Any) -> Watcher:
+    """The whole stream of a game, until the server closes; the close must be 1000."""
+    async with watching(ws_url) as one:
+        await one.identify(game, **identify)
+        assert await one.until_closed() == 1000
+        return one
+
+
+async def projection(services: Services, game: str, viewer: Viewer) -> list[dict[str, Any]]:
+    """What this viewer must have been sent, made from the log by the engine alone."""
+    log = await services.reader.events(game)
+    times = [line.at for line in await services.reader.lines(game, FULL, 0, len(log))]
+    seen = [(at, event) for at, event in zip(times, log, strict=True) if visible(event, viewer)]
+    return [
+        {
+            "seq": seq,
+            "at": timestamp(at),
+            "type": type_name(event),
+            "game": game,
+            **orjson.loads(orjson.dumps(payload(event))),
+        }
+        for seq, (at, event) in enumerate(seen, 1)
+    ]

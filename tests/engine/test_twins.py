@@ -1,0 +1,19 @@
+"""Invariants 5 and 6: what a viewer may not know changes no byte it gets, and no refusal's words.
+
+TWIN_SETS sets how many sets of each kind there are; the night takes 25,000.
+"""
+
+import os
+
+import pytest
+
+from tests.engine.twins import KINDS, twin_faults
+
+SETS = int(os.environ.get("TWIN_SETS", "75"))
+"""A set holds a twin pair for the public viewer and for each of five to ten seats."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_twins_that_differ_only_in_what_a_viewer_cannot_see_look_the_same_to_it(kind: str) -> None:
+    for number in range(SETS):
+        assert twin_faults(kind, number) == [], f"set {number}"
