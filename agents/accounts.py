@@ -35,10 +35,10 @@ def reason_for_vote(book: Notebook, table: Table, approves: bool, safe: float) -
     if book.side is Side.EVIL:
         grip = "evil can fail it" if safe < 0.5 else "evil cannot fail it"
         cover = "" if approves == (safe < 0.5) else " My vote is cover."
-        return f"I {word} {team}: {grip}.{cover}"
+        return f"I {word} the team of {team}: {grip}.{cover}"
     if table.attempt == table.profile.max_rejections and approves:
-        return f"I approve {team}: another rejection would cost us more than this team can."
-    return f"I {word} {team}: it is safe from evil with {percent(safe)}, as I see it."
+        return f"I approve the team of {team}: another rejection would cost us more than this team can."
+    return f"I {word} the team of {team}: it is safe from evil with {percent(safe)}, as I see it."
 
 
 def reason_for_shot(book: Notebook, target: Seat | None, chances: Mapping[Seat, float]) -> str:
@@ -58,9 +58,9 @@ def reconsideration(scene: Scene, team: tuple[Seat, ...]) -> str:
     else:
         out = tuple(seat for seat in before if seat not in team)
         into = tuple(seat for seat in team if seat not in before)
+        doubted, instead = listed(book.names, out), listed(book.names, into)
         parts = [
-            f"I heard your doubts about {listed(book.names, out)}, "
-            f"so {listed(book.names, into)} goes on {scene.common['quest']} instead."
+            f"I heard your doubts about {doubted}, so {instead} goes on {scene.common['quest']} instead."
         ]
     asked = _asked_about(scene)
     for seat in asked:

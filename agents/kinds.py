@@ -32,4 +32,6 @@ def make_agent(kind: str, setup: Setup) -> Agent:
     known = kinds()
     if kind not in known:
         raise InvalidAgent(f"agent must be one of {', '.join(sorted(known))}, got {kind!r}", "/agent")
+    if kind in _OURS and setup.options:
+        raise InvalidAgent(f"{kind} takes no options, got {', '.join(sorted(setup.options))}", "/options")
     return known[kind](setup)

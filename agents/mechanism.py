@@ -195,7 +195,7 @@ def _think(scene: Scene, points: Sequence[Point], cause: str = "") -> str:
     if not scene.team:
         lean = "No team stands yet."
     else:
-        lean = f"I am {'for' if scene.approves else 'against'} {scene.common['team']}."
+        lean = f"I am {'for' if scene.approves else 'against'} the team of {scene.common['team']}."
     return " ".join(part for part in (f"My goals: {goals}.", lean, cause) if part)
 
 
@@ -206,7 +206,7 @@ def _closing(scene: Scene, points: Sequence[Point]) -> str:
     if scene.dice.share() < 0.5:
         return ""
     word = "for" if scene.approves else "against"
-    return f"As it stands I would vote {word} {scene.common['team']}."
+    return f"As it stands I would vote {word} the team of {scene.common['team']}."
 
 
 _ON_THE_VOTE: Final = frozenset({"back_team", "disagree_off", "counter_evil", "counter_off"})
@@ -244,22 +244,22 @@ def _readers(deck: tuple[Role, ...], own: Role) -> tuple[Role, ...]:
 def _readings(scene: Scene, points: Sequence[Point], giveaway: _Giveaway | None) -> tuple[Reading, ...]:
     me = scene.names[scene.me - 1]
     accused = tuple(p.target for p in points if p.tone == "against" and p.target is not None)
-    against = f" that {me} wants to stop {listed(scene.names, accused)}," if accused else ""
+    stops = (
+        f"Would notice that {me} wants to stop {listed(scene.names, accused)}, and" if accused else "Would"
+    )
     readings = []
     for reader in _readers(scene.book.profile.roles, scene.book.role):
         if giveaway is not None and (scene.book.side is Side.EVIL) != (reader in EVIL_ROLES):
-            text = f"Would notice{against} that {giveaway.text}."
+            text = f"{stops} see what gives me away: {giveaway.text}."
         elif reader is Role.MERLIN:
-            side = (
-                "evil whatever it says" if scene.book.side is Side.EVIL else "a loyal seat with its own ideas"
-            )
+            side = "evil whatever it says" if scene.book.side is Side.EVIL else "loyal, with its own ideas"
             text = f"Would take {me} for {side}."
         elif reader is Role.PERCIVAL:
-            text = f"Would weigh{against} whether {me} speaks like Merlin or like somebody who plays Merlin."
+            text = f"{stops} weigh whether {me} speaks like Merlin or like somebody who plays Merlin."
         elif reader in EVIL_ROLES:
-            text = f"Would ask{against} how much {me} knows, and find nothing out of the ordinary."
+            text = f"{stops} ask how much {me} knows, and find nothing out of the ordinary."
         else:
-            text = f"Would hear{against} that {me} cares about {scene.common['quest']}."
+            text = f"{stops} believe that {me} cares about {scene.common['quest']}."
         readings.append(Reading(reader.value, text))
     return tuple(readings)
 
@@ -270,13 +270,8 @@ def _modify(
     """The final selection, and why it is another; the reason is empty where it is not."""
     if giveaway is not None and scene.dice.share() < 0.75:
         kept = [point for point in first if point is not giveaway.point]
-        spare = [
-            point
-            for point in points
-            if point not in first
-            and not any(point.clashes(other) for other in kept)
-            and _harmless(scene, point)
-        ]
+        fitting = [p for p in points if p not in first and not any(p.clashes(other) for other in kept)]
+        spare = [point for point in fitting if _giveaway(scene, (point,)) is None]
         if len(kept) < FEWEST and spare:
             kept.append(max(spare, key=lambda point: point.weight))
         if len(kept) >= FEWEST:

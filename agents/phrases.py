@@ -63,14 +63,14 @@ ACTS: Final[Mapping[str, Act]] = {
         (
             "{leader}, why are you not on your own team for {quest}?",
             "You lead but {team} is without you, {leader}; why leave yourself out?",
-            "{leader}, you lead and still stay at home while {team} goes; what is the thought?",
+            "{leader}, you lead and still stay at home on {quest}; what is the thought?",
         ),
     ),
     "back_team": Act(
         ("i can support", "looks right to me", "let us send", "i stand by"),
         (
             "I can support {team} for {quest}.",
-            "{team} looks right to me for {quest}, and I mean to approve.",
+            "The team of {team} looks right to me for {quest}, and I mean to approve.",
             "Let us send {team} on {quest}; {good}.",
             "I stand by {team} for {quest}: {good}.",
         ),
@@ -135,9 +135,9 @@ ACTS: Final[Mapping[str, Act]] = {
     "counter_off": Act(
         ("not the best team", "leaves out", "better with me"),
         (
-            "I am good and I am not on it, so {team} is not the best team for {quest}.",
-            "{team} leaves out a good player, me, and so I ask for another team.",
-            "{quest} would be better with me: I am good, and {team} goes without me.",
+            "I am good and I am not on it, so this is not the best team for {quest}.",
+            "The team of {team} leaves out a good player, me, and so I ask for another team.",
+            "{quest} would be better with me: I am good, and {team} would go without me.",
         ),
     ),
     "counter_evil": Act(
@@ -145,15 +145,15 @@ ACTS: Final[Mapping[str, Act]] = {
         (
             "I speak against {team}: I think {x} is evil, as {blame}.",
             "I take {x} for evil and cannot back this team; {blame}.",
-            "{team} should not go, since {x} looks evil to me: {blame}.",
+            "{team} should not go together, since {x} looks evil to me: {blame}.",
         ),
     ),
     "disagree_off": Act(
         ("so i disagree", "my vote is no", "gets a rejection from me"),
         (
-            "I am not on {team}, so I disagree and will vote against it.",
-            "{team} goes on {quest} without me, and so my vote is no.",
-            "A team without me gets a rejection from me, and {team} is one.",
+            "I am not on the team of {team}, so I disagree and will vote against it.",
+            "{team} would go on {quest} without me, and so my vote is no.",
+            "A team without me gets a rejection from me, and {team} make one.",
         ),
     ),
     "quiet": Act(
@@ -242,7 +242,7 @@ WORDING: Final[Mapping[IntentionId, Wording]] = {
     "question_leader_absence": Wording(
         "ask_absence", "ask", "ask {leader} about staying off the team", "{leader} leads and is not on {team}"
     ),
-    "defend_team": Wording("back_team", "for", "speak up for {team}", "I hold {team} to be loyal"),
+    "defend_team": Wording("back_team", "for", "speak up for {team}", "I hold {team} to be loyal, every one"),
     "defend_self": Wording(
         "defend_self", "self", "clear my own name before {quest}", "I may be doubted, and my record helps me"
     ),
@@ -257,7 +257,10 @@ WORDING: Final[Mapping[IntentionId, Wording]] = {
         "worry", "against", "turn the doubts towards {x}", "{x} is not on my side and is easy to doubt"
     ),
     "counter_not_on_team": Wording(
-        "counter_off", "self", "argue against {team}, which leaves me out", "I am not on {team}"
+        "counter_off",
+        "self",
+        "argue against the team of {team}, which leaves me out",
+        "the team of {team} is without me",
     ),
     "counter_evil_on_team": Wording(
         "counter_evil",
@@ -269,7 +272,7 @@ WORDING: Final[Mapping[IntentionId, Wording]] = {
         "disagree_off",
         "self",
         "announce my vote against {team}",
-        "I am not on {team} and will vote against it",
+        "the team of {team} is without me, and I will vote against it",
     ),
     "stay_hidden": Wording(
         "quiet", "quiet", "say little and sound like a Servant", "nobody should wonder what I know"
@@ -310,7 +313,9 @@ WORDING: Final[Mapping[IntentionId, Wording]] = {
         "tell the table that I am a Servant",
         "I have nothing to hide, and trust helps us",
     ),
-    "support_proposal": Wording("back_team", "for", "get {team} approved", "{team} suits me for {quest}"),
+    "support_proposal": Wording(
+        "back_team", "for", "get {team} approved", "the team of {team} suits me for {quest}"
+    ),
     "support_loyal_player": Wording("vouch", "for", "strengthen {x}", "I hold {x} to be loyal"),
     "support_teammate_on_team": Wording("wish", "for", "see {x} on {quest}", "{x} plays on my side"),
     "vouch_for_teammate": Wording(

@@ -184,7 +184,12 @@ class Scene:
             if vote is not None:
                 word = "for" if vote else "against"
                 return f"I voted {word} {listed(self.names, tally.team)} on {when(tally)} and stand by it"
-        return "nothing on the record speaks against me"
+        fresh = (
+            "nothing on the record speaks against me",
+            "I have no failed quest behind me",
+            "I come with a clean slate",
+        )
+        return fresh[self.dice.below(3)]
 
     # --- whom to talk about ---------------------------------------------------------------------
 
@@ -369,7 +374,7 @@ def _hint(scene: Scene) -> _Made:
     if role in EVIL_ROLES or role is Role.MERLIN:
         return _accuse(scene, 1.0, scene.others)
     # Who only plays Merlin points where its own belief points, and not at random.
-    likely = [seat for seat in scene.others if scene.evil[seat - 1] >= 0.5]
+    likely = [seat for seat in scene.others if scene.evil[seat - 1] >= 0.6]
     return _accuse(scene, 0.5, likely)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from agents.agent import Agent, Journal
-from engine.actions import ACTION_OF, Action, SeatAction
+from engine.actions import ACTION_OF, SeatAction
 from engine.errors import IllegalAction
 from engine.events import ActionDefaulted, ActionRefused, Event, Note
 from engine.rules import Answers, Request, check, decide, default, pending
@@ -14,7 +14,7 @@ from engine.state import State, apply, fold
 from engine.terms import Seat
 from engine.view import observe
 
-__all__ = ["ATTEMPTS", "MemoryJournal", "play", "step"]
+__all__ = ["ATTEMPTS", "MemoryJournal", "play", "settled", "step"]
 
 ATTEMPTS: Final = 3
 """Answers a seat may give to one request before the default is played for it."""
@@ -62,33 +62,33 @@ async def step(
 
 
 async def _ask_all(state: State, requests: Sequence[Request], agents: Mapping[Seat, Agent]) -> Answers:
-    answers: list[tuple[Seat, Action]] = []
-    waiting: list[tuple[int, Awaitable[SeatAction]]] = []
-    for request in requests:
-        answer = agents[request.seat].act(observe(state, request))
-        # Most agents answer at once: a task for each would cost more than the rules do.
-        if type(answer) in _ACTIONS:
-            answers.append((request.seat, answer))  # type: ignore[arg-type]
-        else:
-            waiting.append((len(answers), answer))  # type: ignore[arg-type]
-            answers.append((request.seat, _UNANSWERED))
-    if len(waiting) == 1:
-        place, answer = waiting[0]
-        answers[place] = (requests[place].seat, _action(await answer))
-    elif waiting:
+    answers = [(request.seat, agents[request.seat].act(observe(state, request))) for request in requests]
+    for _, answer in answers:
+        if type(answer) not in _ACTIONS:
+            return await _all_of(answers)
+    # Most agents answer at once: a task for each would cost more than the rules do.
+    return answers  # type: ignore[return-value]
+
+
+async def _all_of(answers: Sequence[tuple[Seat, SeatAction | Awaitable[SeatAction]]]) -> Answers:
+    """The answers in their order, which is that of the seats: the log must not depend on who answered
+    first.
+    """
+    if len(answers) == 1:
+        ((seat, answer),) = answers
+        return [(seat, await settled(answer))]
+    try:
         async with asyncio.TaskGroup() as group:
-            tasks = [(place, group.create_task(_awaited(answer))) for place, answer in waiting]
-        # In seat order, not in order of arrival: the log must not depend on who answered first.
-        for place, task in tasks:
-            answers[place] = (requests[place].seat, task.result())
-    return answers
+            tasks = [(seat, group.create_task(settled(answer))) for seat, answer in answers]
+    except ExceptionGroup as faults:
+        # One agent's fault looks alike whether it was asked alone or among others.
+        raise faults.exceptions[0] from None
+    return [(seat, task.result()) for seat, task in tasks]
 
 
-_UNANSWERED: Final = default  # never decided on: every waiting place is filled before
-
-
-async def _awaited(answer: Awaitable[SeatAction]) -> SeatAction:
-    return _action(await answer)
+async def settled(answer: SeatAction | Awaitable[SeatAction]) -> SeatAction:
+    """The action that an agent gave, awaited where need be. Raises TypeError for anything else."""
+    return _action(await answer if isinstance(answer, Awaitable) else answer)
 
 
 def _action(answer: object) -> SeatAction:
@@ -121,8 +121,7 @@ async def _until_legal(state: State, request: Request, action: SeatAction, agent
             return replace(action, thoughts=(*notes, *action.thoughts))
         if len(refusals) == ATTEMPTS:
             break
-        answer = agent.act(observe(state, request, refusals))
-        action = _action(answer if type(answer) in _ACTIONS else await answer)  # type: ignore[misc]
+        action = await settled(agent.act(observe(state, request, refusals)))
     notes.append(ActionDefaulted(request.seat, request.id, "attempts"))
     return replace(default(state.table, request), thoughts=(*_kept(state, request, action), *notes))
 

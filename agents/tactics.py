@@ -18,9 +18,9 @@ __all__ = ["Dice", "choose_card", "choose_target", "choose_team", "reconsidered_
 ENOUGH: Final = (0.95, 0.85, 0.70, 0.50)
 ALMOST_SURE: Final = 0.85
 """Chance of having found Merlin that makes the shooter fire before it must."""
-HIDES_FIRST: Final = 0.35
+HIDES_FIRST: Final = 0.5
 """How often evil lets a first quest pass, to look loyal."""
-JOINS_CLEAN: Final = 0.30
+JOINS_CLEAN: Final = 0.5
 """How often evil approves a team without evil while nothing is at stake."""
 MERLIN_FOLLOWS: Final = 0.35
 """How often Merlin votes as one who knows nothing would, while nothing is at stake."""

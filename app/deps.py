@@ -9,6 +9,7 @@ from app.auth import Caller
 from app.errors import Draining, Forbidden, InvalidRequest
 from app.services import Services
 from app.store.idempotency import Key
+from engine.errors import InvalidInput
 from engine.terms import FULL, PUBLIC, Viewer
 from engine.view import read_viewer
 
@@ -50,11 +51,15 @@ class needs:  # reads as a word where routes list their dependencies
 def viewer_for(caller: Caller, name: str | None, players: int) -> Viewer:
     """Whose eyes the caller looks through: its own, or by ``?viewer=`` lower ones.
 
-    Raises InvalidInput for a name that is none, Forbidden for eyes that are not the caller's.
+    Raises InvalidRequest for a name that is none, Forbidden for eyes that are not the caller's.
     """
     if name is None:
         return FULL if caller.sees_all else PUBLIC
-    viewer = read_viewer(name, players)
+    try:
+        viewer = read_viewer(name, players)
+    except InvalidInput:
+        # The rules' own message repeats what was sent.
+        raise InvalidRequest(f"a viewer is public, full or seat:1 to seat:{players}", "/viewer") from None
     if viewer != PUBLIC and not caller.sees_all:
         raise Forbidden("only a caller with export:full looks through other eyes")
     return viewer

@@ -81,7 +81,7 @@ def _check_depth(text: str, limit: int) -> None:
     # Before parsing: the parser recurses, and a stack is no place to count in.
     depth = deepest = 0
     in_string = escaped = False
-    for char in text if max(text.count("["), text.count("{")) > limit else ():
+    for char in text if text.count("[") + text.count("{") > limit else ():
         if in_string:
             if escaped:
                 escaped = False
@@ -149,7 +149,7 @@ class Door:
             headers = _headers(scope)
             self.check_caller(headers)
             if scope["method"] in ("POST", "PUT", "PATCH"):
-                scope, receive = await self._cleaned(scope, receive, headers)
+                receive = await self._cleaned(scope, receive, headers)
         except AvalonError as refusal:
             await problem_response(refusal)(scope, receive, send)
             return
@@ -164,11 +164,9 @@ class Door:
             raise Forbidden("without an API key the service answers to localhost only")
 
     def _same(self, origin: str, headers: dict[str, str]) -> bool:
-        return urlsplit(origin).netloc == headers.get("host", "")
+        return _netloc(origin) == headers.get("host", "")
 
-    async def _cleaned(
-        self, scope: Scope, receive: Receive, headers: dict[str, str]
-    ) -> tuple[Scope, Receive]:
+    async def _cleaned(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> Receive:
         record = scope["path"].endswith("/import")
         limit = MAX_RECORD if record else MAX_BODY
         body = await _read(receive, headers, limit)
@@ -188,7 +186,9 @@ class Door:
             sent = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        return {**scope, "headers": kept}, replay
+        # In place: the router writes the matched route into the scope, and the timing outside reads it.
+        scope["headers"] = kept
+        return replay
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -200,6 +200,13 @@ def _hostname(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
+
+
+def _netloc(url: str) -> str | None:
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return None
 
 
 async def _read(receive: Receive, headers: dict[str, str], limit: int) -> bytes:

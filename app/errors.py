@@ -18,7 +18,8 @@ AvalonError                (engine.errors)
     ├── TooLarge           more than we read
     ├── WrongMediaType     not JSON by its own word
     ├── NotAllowed         this address takes other methods
-    └── Draining           stopping; ask again elsewhere or later
+    ├── Draining           stopping; ask again elsewhere or later
+    └── NotReady           starting, stopping, or without its database
 """
 
 from engine.errors import AvalonError, InvalidInput
@@ -34,6 +35,7 @@ __all__ = [
     "KeyReused",
     "NotAllowed",
     "NotFound",
+    "NotReady",
     "RefusedRequest",
     "Stale",
     "TooLarge",
@@ -114,3 +116,7 @@ class NotAllowed(RefusedRequest):
 
 class Draining(RefusedRequest):
     """The service is stopping."""
+
+
+class NotReady(RefusedRequest):
+    """The service starts, stops, or has lost its database."""

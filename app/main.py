@@ -43,6 +43,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         description=DESCRIPTION,
         lifespan=lifespan,
         redoc_url=None,
+        redirect_slashes=False,
     )
     problems.install(app)
     app.include_router(games_router, tags=["games"])

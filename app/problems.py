@@ -19,6 +19,7 @@ from engine import errors as rules
 from engine.errors import AvalonError
 
 __all__ = [
+    "INTERNAL",
     "PROBLEMS",
     "Problem",
     "ProblemResponse",
@@ -67,6 +68,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     edge.WrongMediaType: Problem("wrong-media-type", "The body must be JSON", 415),
     edge.NotAllowed: Problem("method-not-allowed", "This address takes other methods", 405),
     edge.Draining: Problem("draining", "The service is stopping", 503),
+    edge.NotReady: Problem("not-ready", "The service cannot take requests now", 503),
 }
 
 INTERNAL: Final = Problem("internal", "Something broke on our side", 500)
@@ -87,12 +89,12 @@ def problem_of(error: AvalonError) -> Problem:
 def problem_body(
     problem: Problem, detail: str, found: Sequence[Mapping[str, str]] = (), **more: Any
 ) -> dict[str, Any]:
-    """The problem as JSON values. For 5xx the detail is constant: what broke stays inside."""
+    """The problem as JSON values. For 500 the detail is constant: what broke stays inside."""
     body = {
         "type": f"/problems/{problem.code}",
         "title": problem.title,
         "status": problem.status,
-        "detail": detail if problem.status < 500 or problem.code == "draining" else problem.title,
+        "detail": problem.title if problem.status == 500 else detail,
         "code": problem.code,
         "trace_id": secrets.token_hex(8),
         **more,
@@ -125,15 +127,32 @@ def problem_response(error: AvalonError) -> ProblemResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if problem.status == 503:
         headers["Retry-After"] = "5"
-    if problem.status >= 500:
+    if problem.status == 500:
         log.error("request failed", code=problem.code, trace_id=body["trace_id"], exc_info=error)
     return ProblemResponse(body, problem.status, headers)
 
 
-def _pointer(location: Sequence[str | int]) -> str:
+def _pointer(location: Sequence[str | int], kind: str, body: object) -> str:
     # RFC 6901: the body's own path, without FastAPI's leading "body"; a parameter is named plainly.
-    parts = location[1:] if location and location[0] in ("body", "query", "path", "header") else location
+    parts = list(location)
+    place = parts.pop(0) if location and location[0] in ("body", "query", "path", "header") else None
+    if place == "body":
+        parts = _found_in(body, parts, missing=kind == "missing")
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def _found_in(body: object, parts: Sequence[str | int], *, missing: bool) -> list[str | int]:
+    # Pydantic's path also names the alternatives it tried and marks keys: neither stands in the body.
+    found: list[str | int] = []
+    here = body
+    for index, part in enumerate(parts):
+        try:
+            here = here[part]  # type: ignore[index]
+        except (KeyError, IndexError, TypeError):
+            if not missing or index < len(parts) - 1:
+                continue
+        found.append(part)
+    return found
 
 
 async def _on_avalon_error(request: Request, error: Exception) -> Response:
@@ -145,7 +164,11 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     # Message and place, never the value: it may be a secret, or somebody's attack on a log reader.
     found = [
-        {"pointer": _pointer(one["loc"]), "code": str(one["type"]), "message": str(one["msg"])}
+        {
+            "pointer": _pointer(one["loc"], str(one["type"]), error.body),
+            "code": str(one["type"]),
+            "message": str(one["msg"]),
+        }
         for one in error.errors()
     ]
     problem = PROBLEMS[edge.InvalidRequest]

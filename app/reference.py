@@ -10,9 +10,9 @@ from sqlalchemy import text
 from app import metrics
 from app.auth import Caller
 from app.deps import CallerDep, ServicesDep
-from app.errors import NotFound
+from app.errors import NotFound, NotReady
 from app.games.schemas import IntentionView, ProfileView
-from app.problems import PROBLEMS, ProblemView, documented
+from app.problems import INTERNAL, PROBLEMS, documented
 from engine.intentions import CATALOGUE
 from engine.profile import PROFILES, make_profile
 
@@ -64,7 +64,7 @@ async def profiles() -> Any:
 )
 async def problem(code: str) -> Any:
     """The kind that a problem's `type` names."""
-    for one in PROBLEMS.values():
+    for one in (*PROBLEMS.values(), INTERNAL):
         if one.code == code:
             return {"code": one.code, "title": one.title, "status": one.status}
     raise NotFound("no problem has this code")
@@ -79,19 +79,17 @@ async def livez() -> Health:
     "/readyz",
     summary="Can it take requests?",
     response_model=Health,
-    responses={503: {"model": ProblemView, "description": "Starting, stopping, or without its database."}},
+    responses=documented(503),
 )
-async def readyz(services: ServicesDep, response: Response) -> Health:
+async def readyz(services: ServicesDep) -> Health:
     """200 when the schema is migrated, the database answers and the service is not stopping."""
     if not services.ready:
-        response.status_code = 503
-        return Health(status="draining" if services.draining else "starting")
+        raise NotReady("it is stopping" if services.draining else "it is starting")
     try:
         async with services.database.read_engine.connect() as connection:
             await connection.execute(text("SELECT 1"))
     except Exception:
-        response.status_code = 503
-        return Health(status="no database")
+        raise NotReady("the database does not answer") from None
     return Health(status="ready")
 
 

@@ -26,6 +26,8 @@ def unit(seed: int | str, *purpose: object) -> float:
 
 def pick(options: Sequence[T], seed: int | str, *purpose: object) -> T:
     """One of ``options``; raises IndexError when there is none."""
+    if not options:
+        raise IndexError("nothing to pick from")
     # 64 random bits against at most a few hundred options: the bias of % is below 1e-16.
     return options[draw(seed, *purpose) % len(options)]
 

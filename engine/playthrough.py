@@ -114,7 +114,7 @@ class _Reader:
 
     def utterance_made(self, e: UtteranceMade) -> Iterator[str]:
         about = " (on the team)" if e.phase == "reconsider" else ""
-        yield f"  {self.seat(e.seat)}{about}: {_quoted(e.text)}"
+        yield f"  {self.seat(e.seat)}{about}: {_quoted(e.text) if e.text else 'says nothing'}"
 
     def team_confirmed(self, e: TeamConfirmed) -> Iterator[str]:
         how = "changes the team to" if e.changed else "keeps"
@@ -180,7 +180,7 @@ class _Reader:
         yield f"  {self.seat(e.seat)} to evil: {_quoted(e.text)}"
 
     def round_summarised(self, e: RoundSummarised) -> Iterator[str]:
-        yield f"    {self.seat(e.seat)} sums up"
+        yield f"    {self.seat(e.seat)} sums up{'' if e.answers else ' nothing'}"
         for question, answer in e.answers:
             yield f"      {_plain(question)}: {_quoted(answer)}"
 

@@ -112,17 +112,28 @@ class Profile:
     """What ``game_ended`` tells everybody."""
     teams: tuple[tuple[tuple[Seat, ...], ...], ...] = field(init=False, repr=False, compare=False)
     """Derived: all legal teams of quest 1 to 5, ascending."""
+    legal_team: tuple[Mapping[tuple[Seat, ...], tuple[Seat, ...]], ...] = field(
+        init=False, repr=False, compare=False
+    )
+    """Derived: the same, to look a team up in: each legal team by itself."""
     yes_needed: int = field(init=False, repr=False, compare=False)
     """Derived: approvals that carry a team."""
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        # Asked for at every game's creation; twenty fields are many to hash again and again.
+        return self._hash
 
     def __post_init__(self) -> None:
         _check(self)
         seats = range(1, self.players + 1)
         set_ = object.__setattr__
         set_(self, "teams", tuple(tuple(combinations(seats, size)) for size in self.team_sizes))
+        set_(self, "legal_team", tuple({team: team for team in teams} for teams in self.teams))
         half = self.players // 2
         strict = self.approval == "strict_majority" or self.players % 2 == 1
         set_(self, "yes_needed", half + 1 if strict else half)
+        set_(self, "_hash", hash(tuple(getattr(self, f.name) for f in fields(self) if f.compare)))
 
     @property
     def evil_seats(self) -> int:

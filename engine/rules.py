@@ -13,7 +13,7 @@ seat sees, so a refusal tells it nothing new.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Final, get_args
 
@@ -78,6 +78,11 @@ __all__ = [
     "offered",
     "pending",
 ]
+
+# Looking a member up in its enum costs as much as a step of the rules (CPython 3.11): names of our own.
+_PROPOSE, _VOTE, _QUEST, _SUMMARY = Phase.PROPOSE, Phase.VOTE, Phase.QUEST, Phase.SUMMARY
+_KIND_VOTE, _KIND_CARD, _KIND_PROPOSE = Kind.VOTE, Kind.CARD, Kind.PROPOSE_TEAM
+_EVIL = Side.EVIL
 
 Answers = Sequence[tuple[Seat, Action]]
 """Who answers what; any non-empty part of what is open, in any order."""
@@ -149,12 +154,21 @@ def create(
         if seed is None:
             raise InvalidProfile("a game without a seed needs a first leader", "/rules/first_leader")
         leader = pick(range(1, profile.players + 1), seed, "first_leader")
-    seats = range(1, profile.players + 1)
     return (
-        GameCreated(profile, tuple(names) if names is not None else _default_names(profile.players)),
+        _game_created(profile, tuple(names) if names is not None else _default_names(profile.players)),
         RolesDealt(roles, seed, shooter),
-        *(RoleLearned(seat, roles[seat - 1], sees(roles, seat), seat == shooter) for seat in seats),
+        *_roles_learned(roles, shooter),
         _proposal_opened(1, 1, leader),
+    )
+
+
+_game_created = lru_cache(256)(GameCreated)
+
+
+@lru_cache(1024)
+def _roles_learned(roles: tuple[Role, ...], shooter: Seat | None) -> tuple[RoleLearned, ...]:
+    return tuple(
+        RoleLearned(seat, role, sees(roles, seat), seat == shooter) for seat, role in enumerate(roles, 1)
     )
 
 
@@ -177,8 +191,13 @@ def _request(seat: Seat, kind: Kind, round_: int, attempt: int, size: int | None
 
 
 @cache
-def _requests(seats: tuple[Seat, ...], kind: Kind, round_: int, attempt: int) -> tuple[Request, ...]:
-    return tuple(Request(seat, kind, round_, attempt, None) for seat in seats)
+def _of_everybody(players: int, kind: Kind, round_: int, attempt: int) -> tuple[Request, ...]:
+    return tuple(Request(seat, kind, round_, attempt, None) for seat in range(1, players + 1))
+
+
+@cache
+def _of_team(team: tuple[Seat, ...], round_: int, attempt: int) -> tuple[Request, ...]:
+    return tuple(Request(seat, Kind.CARD, round_, attempt, None) for seat in team)
 
 
 @cache
@@ -190,15 +209,15 @@ def pending(state: State) -> tuple[Request, ...]:
     """Who is asked for what, in seat order. Empty: the game is over."""
     table = state.table
     phase = table.phase
-    if phase is Phase.VOTE:
-        seats, kind = _everybody(table.players), Kind.VOTE
-    elif phase is Phase.QUEST:
-        seats, kind = table.team, Kind.CARD
-    elif phase is Phase.SUMMARY:
-        seats, kind = _everybody(table.players), Kind.SUMMARISE
-    elif phase is Phase.PROPOSE:
+    if phase is _VOTE:
+        requests = _of_everybody(table.players, _KIND_VOTE, table.round, table.attempt)
+    elif phase is _PROPOSE:
         size = table.profile.team_sizes[table.round - 1]
-        return _request(table.leader, Kind.PROPOSE_TEAM, table.round, table.attempt, size)
+        return _request(table.leader, _KIND_PROPOSE, table.round, table.attempt, size)
+    elif phase is _QUEST:
+        requests = _of_team(table.team, table.round, table.attempt)
+    elif phase is _SUMMARY:
+        requests = _of_everybody(table.players, Kind.SUMMARISE, table.round, table.attempt)
     elif phase is Phase.DISCUSS:
         return _request(table.speaker, Kind.SPEAK, table.round, table.attempt, None)
     elif phase is Phase.RECONSIDER:
@@ -209,9 +228,9 @@ def pending(state: State) -> tuple[Request, ...]:
     else:
         return ()
     if state.answers:
-        hands = state.hands
-        seats = tuple(seat for seat in seats if hands[seat - 1].answered != table.opening)
-    return _requests(seats, kind, table.round, table.attempt)
+        hands, opening = state.hands, table.opening
+        return tuple(one for one in requests if hands[one.seat - 1].answered != opening)
+    return requests
 
 
 def offered(table: Table, hand: Hand, kind: Kind) -> tuple[IntentionId, ...] | None:
@@ -316,7 +335,11 @@ def _check_team(table: Table, hand: Hand, team: tuple[Seat, ...]) -> None:
     size = table.profile.team_sizes[table.round - 1]
     # Membership in the table of legal teams is the quick yes; the rest finds the words for the no.
     # Its types count too: (True, 2.0) equals (1, 2), and interned events would keep it.
-    if team in table.profile.teams[table.round - 1] and _ONLY_INT.issuperset(map(type, team)):
+    if (
+        type(team) is tuple
+        and _ONLY_INT.issuperset(map(type, team))
+        and team in table.profile.legal_team[table.round - 1]
+    ):
         return
     if not isinstance(team, tuple | list):
         raise IllegalAction(hand.seat, f"a team is a list of seats, got {team!r}", "/team")
@@ -399,7 +422,9 @@ def _check_beliefs(table: Table, hand: Hand, note: BeliefsFormed, where: str) ->
                 f"{at}/about",
             )
         if belief.role is not None:
-            spare = deck.count(belief.role) - (belief.role == hand.role)
+            # A plain "merlin" equals the role, but has no wire form.
+            known = isinstance(belief.role, Role)
+            spare = known and deck.count(belief.role) - (belief.role == hand.role)
             if spare < 1:
                 raise IllegalAction(
                     hand.seat, f"no other seat can hold {belief.role} in this deal", f"{at}/role"
@@ -426,7 +451,7 @@ def legal(table: Table, hand: Hand) -> tuple[SeatAction, ...] | None:
     if phase is Phase.QUEST:
         return _CARDS if hand.side is Side.EVIL else _CARDS[:1]
     if phase is Phase.PROPOSE:
-        return tuple(ProposeTeam(team) for team in table.profile.teams[table.round - 1])
+        return _proposals(table.profile, table.round)
     if phase is Phase.RECONSIDER:
         return tuple(Reconsider(team) for team in table.profile.teams[table.round - 1])
     if phase is Phase.ASSASSINATE:
@@ -436,8 +461,13 @@ def legal(table: Table, hand: Hand) -> tuple[SeatAction, ...] | None:
     return None
 
 
-_VOTES: Final = (CastVote(True), CastVote(False))
-_CARDS: Final = (PlayCard(True), PlayCard(False))
+@lru_cache(256)
+def _proposals(profile: Profile, round_: int) -> tuple[ProposeTeam, ...]:
+    return tuple(ProposeTeam(team) for team in profile.teams[round_ - 1])
+
+
+_APPROVE, _REJECT = _VOTES = (CastVote(True), CastVote(False))
+_SUCCESS, _FAIL = _CARDS = (PlayCard(True), PlayCard(False))
 
 
 def default(table: Table, request: Request) -> SeatAction:
@@ -475,6 +505,15 @@ def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Ev
     naming the first seat in order that may not.
     """
     table = state.table
+    phase = table.phase
+    if phase is _VOTE:
+        if whole := _whole_vote(state, answers):
+            return whole
+    elif phase is _PROPOSE:
+        if whole := _plain_proposal(state, answers):
+            return whole
+    elif phase is _QUEST and (whole := _whole_quest(state, answers)):
+        return whole
     if len(answers) > 1:
         if any(later[0] <= earlier[0] for earlier, later in pairwise(answers)):
             answers = sorted(answers, key=_seat_of)
@@ -488,15 +527,15 @@ def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Ev
         if foreign and type(action) in _FOREIGN:
             return (*action.thoughts, *_FOREIGN[type(action)](state, seat, action))
         check(table, hands[seat - 1], action)
-    phase = table.phase
-    if phase is Phase.VOTE:
+    if phase is _VOTE:
         return _votes(state, answers)
-    if phase is Phase.QUEST:
+    if phase is _QUEST:
         return _cards(state, answers)
-    if phase is Phase.SUMMARY:
+    if phase is _SUMMARY:
         return _summaries(state, answers)
     ((seat, action),) = answers
-    return (*action.thoughts, *_ALONE[phase](state, seat, action))
+    events = _ALONE[phase](state, seat, action)
+    return (*action.thoughts, *events) if action.thoughts else events
 
 
 def _seat_of(answer: tuple[Seat, Action]) -> Seat:
@@ -529,6 +568,88 @@ def _ballots(votes: tuple[bool, ...]) -> tuple[VoteCast, ...]:
     return tuple(_vote_cast(seat, approve) for seat, approve in enumerate(votes, 1))
 
 
+@cache
+def _cast_and_revealed(votes: tuple[bool, ...], approved: bool) -> tuple[Event, ...]:
+    return (*_ballots(votes), _votes_revealed(votes, approved, False))
+
+
+@cache
+def _cards_on_table(team: tuple[Seat, ...], cards: tuple[bool, ...]) -> tuple[CardPlayed, ...]:
+    return tuple(_card_played(seat, success) for seat, success in zip(team, cards, strict=True))
+
+
+def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
+    """The common vote: every seat at once, in order, by the actions that ``legal`` gives.
+
+    None: look closer.
+    """
+    table = state.table
+    if state.answers or len(answers) != table.players:
+        return None
+    ballots = []
+    expected = 1
+    for seat, action in answers:
+        if seat != expected:
+            return None
+        expected += 1
+        if action is _APPROVE:
+            ballots.append(True)
+        elif action is _REJECT:
+            ballots.append(False)
+        else:
+            return None
+    votes = tuple(ballots)
+    profile = table.profile
+    if ballots.count(True) >= profile.yes_needed:
+        return _cast_and_revealed(votes, True)
+    if table.attempt >= profile.max_rejections:
+        return (*_ballots(votes), *_after_vote(state, votes, False))
+    events = _cast_and_revealed(votes, False)
+    if profile.summaries:
+        return events
+    return (*events, _proposal_opened(table.round, table.attempt + 1, table.next_leader()))
+
+
+def _whole_quest(state: State, answers: Answers) -> tuple[Event, ...] | None:
+    """The common quest: every card at once, in order, by the actions that ``legal`` gives.
+
+    None: look closer.
+    """
+    table = state.table
+    team = table.team
+    if state.answers or len(answers) != len(team):
+        return None
+    cards = []
+    for member, (seat, action) in zip(team, answers, strict=True):
+        if seat != member:
+            return None
+        if action is _SUCCESS:
+            cards.append(True)
+        elif action is _FAIL and state.hands[member - 1].side is _EVIL:
+            cards.append(False)
+        else:
+            return None
+    fails = cards.count(False)
+    needed = table.profile.fails_needed[table.round - 1]
+    return (*_cards_on_table(team, tuple(cards)), *_resolve(state, team, fails, fails < needed))
+
+
+def _plain_proposal(state: State, answers: Answers) -> tuple[Event, ...] | None:
+    """The common proposal without talk, by an action that ``legal`` gives. None: look closer."""
+    if len(answers) != 1:
+        return None
+    seat, action = answers[0]
+    table = state.table
+    if seat != table.leader or type(action) is not ProposeTeam or action.thoughts or action.text:
+        return None
+    profile = table.profile
+    team = action.team
+    # The very tuple of the table of legal teams: one that only equals it may hold True for 1.
+    if type(team) is not tuple or profile.legal_team[table.round - 1].get(team) is not team:
+        return None
+    return None if profile.discussion == "after_proposal" else (_team_proposed(seat, team),)
+
+
 # Bounded: ten seats have 3,072 outcomes, and an imported record may hold unknown ballots besides.
 @cache
 def _votes_revealed(votes: tuple[bool | None, ...], approved: bool, forced: bool) -> VotesRevealed:
@@ -536,33 +657,17 @@ def _votes_revealed(votes: tuple[bool | None, ...], approved: bool, forced: bool
 
 
 def _votes(state: State, answers: Answers) -> tuple[Event, ...]:
-    table = state.table
-    players = table.players
-    if len(answers) == players:
-        votes = tuple([action.approve for _, action in answers])  # type: ignore[union-attr]
-        for _, action in answers:
-            if action.thoughts:
-                break
-        else:
-            return (*_ballots(votes), *_reveal(state, votes))
-    else:
-        if state.answers + len(answers) == players:
-            given = {hand.seat: hand.vote for hand in state.hands}
-            given.update((seat, action.approve) for seat, action in answers)  # type: ignore[union-attr]
-            votes = tuple(bool(given[seat]) for seat in range(1, players + 1))
-        else:
-            votes = ()
+    players = state.table.players
     events: list[Event] = []
     for seat, action in answers:
         events += action.thoughts
         events.append(_vote_cast(seat, action.approve))  # type: ignore[union-attr]
-    if votes:
-        events += _reveal(state, votes)
+    if state.answers + len(answers) == players:
+        given = {hand.seat: hand.vote for hand in state.hands}
+        given.update((seat, action.approve) for seat, action in answers)  # type: ignore[union-attr]
+        votes = tuple(bool(given[seat]) for seat in range(1, players + 1))
+        events += _after_vote(state, votes, votes.count(True) >= state.table.profile.yes_needed)
     return tuple(events)
-
-
-def _reveal(state: State, votes: tuple[bool, ...]) -> tuple[Event, ...]:
-    return _after_vote(state, votes, votes.count(True) >= state.table.profile.yes_needed)
 
 
 def _after_vote(state: State, votes: tuple[bool | None, ...], approved: bool) -> tuple[Event, ...]:
@@ -661,7 +766,10 @@ def _utterance(table: Table, seat: Seat, text: str, phase: Any = "discuss") -> U
 
 def _propose(state: State, seat: Seat, action: ProposeTeam) -> tuple[Event, ...]:
     table = state.table
-    proposed = _team_proposed(seat, tuple(sorted(action.team)))
+    team = action.team
+    if team not in table.profile.legal_team[table.round - 1]:  # legal, but not ascending
+        team = tuple(sorted(team))
+    proposed = _team_proposed(seat, team)
     # The opening turn of a discussion is a turn even when nothing is said.
     if action.text or table.profile.discussion == "after_proposal":
         return (proposed, _utterance(table, seat, action.text))

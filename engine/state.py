@@ -36,6 +36,10 @@ from engine.terms import Ending, Phase, Role, Seat, Side, side_of
 __all__ = ["Hand", "State", "Table", "Tally", "apply", "fold"]
 
 
+# Looking a member up in its enum costs as much as a handler (CPython 3.11): names of our own.
+_PROPOSE, _DISCUSS, _VOTE, _QUEST = Phase.PROPOSE, Phase.DISCUSS, Phase.VOTE, Phase.QUEST
+
+
 class Tally(NamedTuple):
     """One proposal that was voted on, or went without a vote."""
 
@@ -58,6 +62,7 @@ class Table:
     """The fold of the public events: all that everybody knows."""
 
     __slots__ = (
+        "_told",
         "attempt",
         "cancelled",
         "ending",
@@ -73,9 +78,9 @@ class Table:
         "quests",
         "round",
         "succeeded",
-        "tallies",
         "team",
         "turn",
+        "untold",
         "winner",
     )
 
@@ -104,7 +109,8 @@ class Table:
     missed: bool
     """A shot was taken and missed, and the game went on."""
     quests: list[QuestResolved]
-    tallies: list[Tally]
+    untold: list[tuple[Any, ...]]
+    """The fields of ``tallies``, not yet put into their names."""
     winner: Side | None
     ending: Ending | None
     cancelled: bool
@@ -119,15 +125,25 @@ class Table:
         self.succeeded = self.failed = 0
         self.missed = self.cancelled = False
         self.quests = []
-        self.tallies = []
+        self.untold = []
+        self._told: list[Tally] = []
         self.winner = self.ending = None
 
     def __eq__(self, other: object) -> bool:
+        # _told is a cache of untold, as long as it was last looked at.
         return isinstance(other, Table) and all(
-            getattr(self, s) == getattr(other, s) for s in Table.__slots__
+            getattr(self, s) == getattr(other, s) for s in Table.__slots__ if s != "_told"
         )
 
     __hash__ = None  # type: ignore[assignment]  # folded in place
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """The proposals that were voted on, or went without a vote, oldest first."""
+        told = self._told
+        if len(told) < len(self.untold):
+            told += map(Tally._make, self.untold[len(told) :])
+        return told
 
     @property
     def over(self) -> bool:
@@ -236,20 +252,20 @@ def _on_proposal_opened(table: Table, event: ProposalOpened) -> None:
     table.leader = event.leader
     table.proposed = table.team = ()
     table.turn = 0
-    table.phase = Phase.DISCUSS if table.profile.discussion == "before_proposal" else Phase.PROPOSE
+    table.phase = _DISCUSS if table.profile.discussion == "before_proposal" else _PROPOSE
 
 
 def _on_team_proposed(table: Table, event: TeamProposed) -> None:
     table.proposed = table.team = event.team
     if table.profile.discussion == "after_proposal":
-        table.phase = Phase.DISCUSS
+        table.phase = _DISCUSS
     else:
         _talk_is_over(table)
 
 
 def _on_utterance_made(table: Table, event: UtteranceMade) -> None:
     table.turn += 1
-    if table.phase is Phase.DISCUSS and table.turn == table.players:
+    if table.phase is _DISCUSS and table.turn == table.players:
         if table.profile.discussion == "before_proposal":
             table.phase = Phase.PROPOSE
         else:
@@ -270,32 +286,25 @@ def _on_team_confirmed(table: Table, event: TeamConfirmed) -> None:
 
 
 def _team_stands(table: Table) -> None:
-    profile = table.profile
     table.opening += 1
-    if table.attempt == profile.max_rejections and profile.on_max_rejections == "forced_team":
-        table.phase = Phase.QUEST
-    else:
-        table.phase = Phase.VOTE
+    table.phase = _QUEST if _goes_unvoted(table) else _VOTE
+
+
+def _goes_unvoted(table: Table) -> bool:
+    profile = table.profile
+    return table.attempt == profile.max_rejections and profile.on_max_rejections == "forced_team"
 
 
 def _on_votes_revealed(table: Table, event: VotesRevealed) -> None:
     approved = event.approved
     forced = event.forced
-    table.tallies.append(
-        Tally(
-            table.round,
-            table.attempt,
-            table.leader,
-            table.proposed,
-            table.team,
-            event.votes,
-            approved,
-            forced,
-        )
+    # A plain tuple: a named one costs a third of the whole step, and few games look at it.
+    table.untold.append(
+        (table.round, table.attempt, table.leader, table.proposed, table.team, event.votes, approved, forced)
     )
     if approved or forced:
         table.opening += 1
-        table.phase = Phase.QUEST
+        table.phase = _QUEST
     elif table.profile.summaries and table.attempt < table.profile.max_rejections:
         table.opening += 1
         table.phase = Phase.SUMMARY
@@ -303,9 +312,9 @@ def _on_votes_revealed(table: Table, event: VotesRevealed) -> None:
 
 
 def _on_quest_resolved(table: Table, event: QuestResolved) -> None:
-    if event.team and not (table.tallies and table.tallies[-1][:2] == (table.round, table.attempt)):
-        table.tallies.append(
-            Tally(table.round, table.attempt, table.leader, table.proposed, event.team, (), False, True)
+    if event.team and _goes_unvoted(table):
+        table.untold.append(
+            (table.round, table.attempt, table.leader, table.proposed, event.team, (), False, True)
         )
     table.quests.append(event)
     if event.succeeded:
@@ -397,8 +406,9 @@ _SEAT: Final[dict[type[Any], Callable[[Hand, Table, Any], None]]] = {
     RoundSummarised: _on_round_summarised,
 }
 
-# A new opening, or the end of one, starts the count of answers anew.
-_CLOSES: Final = frozenset({VotesRevealed, QuestResolved, ProposalOpened, TeamConfirmed, TeamProposed})
+# Answers of a simultaneous opening that is not a vote, and what ends such an opening.
+_ANSWERS: Final = frozenset({CardPlayed, RoundSummarised})
+_CLOSES: Final = frozenset({QuestResolved, TeamConfirmed})
 
 
 def apply(state: State, events: Iterable[Event]) -> None:
@@ -417,45 +427,60 @@ def apply(state: State, events: Iterable[Event]) -> None:
         if type(first) is not GameCreated:
             raise CorruptLog(f"a log starts with game_created, got {type(first).__name__}")
         state.table = Table(first)
-        state.hands = tuple(Hand(seat) for seat in range(1, first.profile.players + 1))
+        state.hands = tuple(map(Hand, range(1, first.profile.players + 1)))
         log.append(first)
         public.append(first)
     table = state.table
     hands = state.hands
+    answers = state.answers
     for event in events:
         log.append(event)
         kind = type(event)
-        # The two commonest events first: they are two thirds of a game without talk.
+        # A chain in the order of how often: a dict of handlers costs more (RECIPES).
         if kind is VoteCast:
             seat = event.seat  # type: ignore[union-attr]
             if not 1 <= seat <= table.players:
                 raise _no_such_seat(table, event)
             hand = hands[seat - 1]
-            hand.own.append((len(public) + len(hand.own), event))
+            own = hand.own
+            own.append((len(public) + len(own), event))
             hand.answered = table.opening
             hand.vote = event.approve  # type: ignore[union-attr]
-            state.answers += 1
-        elif kind in _PUBLIC:
+            answers += 1
+        elif kind is VotesRevealed:
             public.append(event)
-            _PUBLIC[kind](table, event)
-            if kind in _CLOSES:
-                state.answers = 0
-        elif kind is RolesDealt:
-            state.roles = event.roles  # type: ignore[union-attr]
-            state.seed = event.seed  # type: ignore[union-attr]
-            state.shooter = event.shooter  # type: ignore[union-attr]
+            answers = 0
+            _on_votes_revealed(table, event)  # type: ignore[arg-type]
+        elif kind is ProposalOpened:
+            public.append(event)
+            answers = 0
+            _on_proposal_opened(table, event)  # type: ignore[arg-type]
+        elif kind is TeamProposed:
+            public.append(event)
+            _on_team_proposed(table, event)  # type: ignore[arg-type]
         elif event.seen_by == "seat":
             seat = event.seat  # type: ignore[union-attr]
             if not 1 <= seat <= table.players:
                 raise _no_such_seat(table, event)
             hand = hands[seat - 1]
             hand.own.append((len(public) + len(hand.own), event))
-            if kind in _SEAT:
-                _SEAT[kind](hand, table, event)
-                if kind is not RoleLearned:
-                    state.answers += 1
-        elif kind is GameCreated:
-            raise CorruptLog("a log holds one game_created, got a second")
+            handler = _SEAT.get(kind)
+            if handler is not None:
+                handler(hand, table, event)
+                answers += kind in _ANSWERS
+        elif event.seen_by == "public":
+            if kind is GameCreated:
+                raise CorruptLog("a log holds one game_created, got a second")
+            public.append(event)
+            if kind in _CLOSES:
+                answers = 0
+            if kind in _PUBLIC:
+                _PUBLIC[kind](table, event)
+        elif kind is RolesDealt:
+            state.roles = event.roles  # type: ignore[union-attr]
+            state.seed = event.seed  # type: ignore[union-attr]
+            state.shooter = event.shooter  # type: ignore[union-attr]
+    state.answers = answers
 
 
 def _no_such_seat(table: Table, event: Any) -> CorruptLog:

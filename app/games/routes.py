@@ -250,6 +250,8 @@ async def _lines(
     services: Services, game_id: str, viewer: Viewer, seq: int, place: int, limit: int | None, follow: bool
 ) -> AsyncIterator[bytes]:
     left = limit
+    # Not what a wait says: where others write too, it wakes several times a second for nothing.
+    sent = time.monotonic()
     with services.feed.watch(game_id) as watch:
         while True:
             # The status first: what is read after it holds everything that it speaks of.
@@ -260,6 +262,7 @@ async def _lines(
                     seq += 1
                     texts.append(line_text(game_id, seq, line))
                 yield ("\n".join(texts) + "\n").encode()
+                sent = time.monotonic()
                 place = found[-1].seq
                 if left is not None:
                     left -= len(found)
@@ -267,12 +270,9 @@ async def _lines(
                         return
             if not follow or over or services.draining:
                 return
-            silent_since = time.monotonic()
-            while not await watch.wait(services.settings.follow_blank_s):
-                if services.draining:
-                    return
-                yield b"\n"
-            if time.monotonic() - silent_since >= services.settings.follow_blank_s:
+            await watch.wait(services.settings.follow_blank_s)
+            if time.monotonic() - sent >= services.settings.follow_blank_s:
+                sent = time.monotonic()
                 yield b"\n"
 
 
@@ -382,16 +382,20 @@ async def batch_events(
 
 async def _progress(services: Services, batch_id: str, follow: bool) -> AsyncIterator[bytes]:
     last = None
+    sent = time.monotonic()
     with services.feed.watch(batch_id) as watch:
         while True:
             row = await services.games.batch_row(batch_id)
             view = batch_view(row, await services.games.tally(batch_id))
-            if view.games != last:
-                last = view.games
+            if (view.status, view.games) != last:
+                last = (view.status, view.games)
+                sent = time.monotonic()
                 yield view.model_dump_json().encode() + b"\n"
             if not follow or services.draining or view.status not in ("queued", "running"):
                 return
-            if not await watch.wait(services.settings.follow_blank_s):
+            await watch.wait(services.settings.follow_blank_s)
+            if time.monotonic() - sent >= services.settings.follow_blank_s:
+                sent = time.monotonic()
                 yield b"\n"
 
 

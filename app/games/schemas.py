@@ -59,6 +59,13 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _no_flag(value: object) -> object:
+    # A literal 1 would take true, which equals it.
+    if isinstance(value, bool):
+        raise ValueError("a flag is no number")
+    return value
+
+
 Whole = Annotated[int, BeforeValidator(_whole)]
 SeatNumber = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10)]
 SeatKey = Annotated[str, StringConstraints(pattern=r"^([1-9]|10)$")]
@@ -107,7 +114,7 @@ class Rules(Strict):
     assassination: Assassination | None = None
     missed_shot: MissedShot | None = None
     first_leader: SeatNumber | None = None
-    leader_step: Literal[1, -1] | None = None
+    leader_step: Annotated[Literal[1, -1], BeforeValidator(_no_flag)] | None = None
 
     def given(self) -> dict[str, Any]:
         """The rules that were named; ``first_leader: null`` is one of them and draws the leader."""

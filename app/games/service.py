@@ -2,9 +2,11 @@
 
 import asyncio
 import hashlib
+import json
 import secrets
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import orjson
 import structlog
@@ -36,11 +38,12 @@ from app.play.feed import Feed
 from app.runner.drive import TellingJournal
 from app.runner.local import LocalRunner
 from app.seating import seat_agents
-from app.store.db import Conflict, Database, now_ms
+from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, NewGame, Row, Tallied, new_id
 from app.store.idempotency import Key, keep
 from app.store.log import GameLog, LogReader, line_text, read_lines
 from engine.chance import draw
+from engine.errors import InvalidProfile
 from engine.events import Event
 from engine.profile import Profile, make_profile
 from engine.record import SCHEMA, read_record
@@ -71,7 +74,8 @@ class Games:
         self._reader = reader
         self._feed = feed
         self._runner = runner
-        self._stepping: dict[str, asyncio.Lock] = {}
+        # A lock lives as long as somebody steps its game or waits to.
+        self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._background: set[asyncio.Task[None]] = set()
 
     # --- creating ---------------------------------------------------------------------------
@@ -85,7 +89,7 @@ class Games:
         batch_id = new_id("b")
         seed = secrets.randbits(128)
         first = [_new_game(wish, seed, position) for position in range(min(wish.count, CHUNK))]
-        at = now_ms()
+        at = self._database.writer.stamp()
         created = BatchCreated(
             batch_id=batch_id,
             status="queued",
@@ -115,24 +119,27 @@ class Games:
         """Lays out the rest of a batch, chunk by chunk; a restart takes it up where it stopped."""
         row = await self._store.batch(batch_id)
         assert row is not None
-        wish = NewGames.model_validate_json(orjson.dumps(row["spec"]))
+        # Not orjson: a seed may have 128 bits, and orjson stops at 64.
+        wish = NewGames.model_validate_json(json.dumps(row["spec"]))
         laid = await self._store.rows_laid(batch_id)
         while laid < wish.count:
-            row = await self._store.batch(batch_id)
-            if row is None or row["cancelled"]:
-                return
             chunk = [
                 _new_game(wish, int(row["seed"]), position)
                 for position in range(laid, min(wish.count, laid + CHUNK))
             ]
-            at = now_ms()
+            at = self._database.writer.stamp()
 
             async def work(
                 connection: AsyncConnection, chunk: Sequence[NewGame] = chunk, at: int = at
-            ) -> None:
+            ) -> bool:
+                # In the transaction: who cancels looks for open games after its own, and finds these or none.
+                if await self._store.is_cancelled(connection, batch_id):
+                    return False
                 await self._store.insert_games(connection, batch_id, chunk, at)
+                return True
 
-            await self._database.writer.run(work)
+            if not await self._database.writer.run(work):
+                return
             metrics.games_created.labels("created").inc(len(chunk))
             self._take_up(wish, chunk)
             laid += len(chunk)
@@ -172,7 +179,7 @@ class Games:
         """
         record = read_record(data)
         state = replay(record)
-        game_id, batch_id, at = new_id("g"), new_id("b"), now_ms()
+        game_id, batch_id, at = new_id("g"), new_id("b"), self._database.writer.stamp()
         table = state.table
         assert table.winner is not None
         assert table.ending is not None
@@ -222,7 +229,7 @@ class Games:
         state = fold(events[:taken])
         over = state.table.over
         origin: dict[str, JsonValue] = {"game_id": game_id, "events": taken}
-        fork_id, batch_id, at = new_id("g"), new_id("b"), now_ms()
+        fork_id, batch_id, at = new_id("g"), new_id("b"), self._database.writer.stamp()
         game = NewGame(
             fork_id,
             0,
@@ -307,11 +314,7 @@ class Games:
         """
         lock = self._stepping.setdefault(game_id, asyncio.Lock())
         async with lock:
-            try:
-                return await self._step(game_id, until, head)
-            finally:
-                if len(self._stepping) > 1000 and not lock.locked():
-                    self._stepping.pop(game_id, None)
+            return await self._step(game_id, until, head)
 
     async def _step(
         self, game_id: str, until: str, head: int | None
@@ -398,7 +401,12 @@ def _profile(wish: NewGames) -> Profile:
         if roles is not None and sorted(roles) != sorted(dealt):
             raise InvalidRequest("deal and roles name different decks: give one of them", "/deal", "conflict")
         roles = dealt
-    return make_profile(wish.profile, players, roles=roles, rules=wish.rules.given(), reveal=wish.reveal)
+    try:
+        return make_profile(wish.profile, players, roles=roles, rules=wish.rules.given(), reveal=wish.reveal)
+    except InvalidProfile as fault:
+        if wish.deal is not None and fault.pointer.startswith("/roles"):
+            raise InvalidProfile(str(fault), "/deal") from None  # there the deck was named
+        raise
 
 
 def _by_seat(values: Mapping[str, Any], players: int, pointer: str) -> list[Any]:

@@ -211,7 +211,7 @@ class Connection:
             viewer = viewer_for(caller, identify.viewer, row["players"])
         except Forbidden:
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential") from None
-        except InvalidInput as fault:
+        except InvalidRequest as fault:
             await self._send_refusal(refusal(identify.id, fault))
             raise Closing(Code.MALFORMED, "no such viewer") from None
         reader = self._services.reader

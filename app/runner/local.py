@@ -51,9 +51,14 @@ class LocalRunner:
         metrics.games_waiting.set(len(self._waiting))
         # Workers live while there is work: an idle service holds no tasks.
         while len(self._workers) < min(self._parallel, len(self._waiting) + len(self._active)):
-            worker = asyncio.create_task(self._work(), name="runner")
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
+            self._workers.add(asyncio.create_task(self._worker(), name="runner"))
+
+    async def _worker(self) -> None:
+        try:
+            await self._work()
+        finally:
+            # At once, not in a callback: a game that is put in line in between would find nobody.
+            self._workers.discard(asyncio.current_task())  # type: ignore[arg-type]
 
     async def _work(self) -> None:
         while not self._stopping and not self._line.empty():

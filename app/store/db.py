@@ -169,8 +169,9 @@ class Writer:
         self._queue.put_nowait(guarded)
         return await done
 
-    def _stamp(self) -> int:
-        # Never backwards: a log's times must not run against its order when the clock is set.
+    def stamp(self) -> int:
+        """Now, in ms, and never earlier than the last one."""
+        # A log's times must not run against its order when the clock is set.
         self._last_ms = max(self._last_ms, now_ms())
         return self._last_ms
 
@@ -227,7 +228,7 @@ class Writer:
         self.on_commit(time.perf_counter() - started, len(group))
 
     async def _write(self, group: Sequence[Append]) -> int:
-        at = self._stamp()
+        at = self.stamp()
         together: dict[int, tuple[Any, list[Any]]] = {}
         for one in group:
             for statement, rows in one.write(at):

@@ -161,6 +161,11 @@ class GameStore:
         async with self._database.read_engine.connect() as connection:
             return list((await connection.execute(query)).scalars())
 
+    async def is_cancelled(self, connection: AsyncConnection, batch_id: str) -> bool:
+        """Whether the batch was cancelled, as the caller's transaction sees it. True when there is none."""
+        query = select(batches.c.cancelled).where(batches.c.batch_id == batch_id).with_for_update()
+        return (await connection.execute(query)).scalar_one_or_none() is not False
+
     async def mark_cancelled(self, batch_id: str) -> None:
         async def work(connection: AsyncConnection) -> None:
             await connection.execute(
@@ -266,7 +271,7 @@ def _read_cursor(cursor: str) -> tuple[int, str, int]:
     if not (isinstance(read, list) and len(read) == 3):
         raise wrong
     at, batch_id, position = read
-    whole = all(type(n) is int and 0 <= n < 2**53 for n in (at, position))
+    whole = type(at) is int and 0 <= at < 2**53 and type(position) is int and 0 <= position < 2**31
     if not whole or not isinstance(batch_id, str) or not batch_id.isascii() or "\0" in batch_id:
         raise wrong
     return at, batch_id, position

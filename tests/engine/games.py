@@ -207,7 +207,10 @@ def numbered(events: Sequence[Event]) -> bytes:
 def snapshot(value: Any) -> Any:
     """A deep picture of a state, of values alone: what changed nothing leaves equal."""
     if isinstance(value, State | Table | Hand):
-        return {name: snapshot(getattr(value, name)) for name in type(value).__slots__}
+        # What a private slot caches is in a property: a cache that is cold is no difference.
+        names = [name for name in type(value).__slots__ if not name.startswith("_")]
+        names += [name for name, one in vars(type(value)).items() if isinstance(one, property)]
+        return {name: snapshot(getattr(value, name)) for name in names}
     if isinstance(value, list | tuple):
         return [snapshot(one) for one in value]
     return repr(value)

@@ -20,7 +20,11 @@ class Play:
     def __init__(self, deal: str = FIVE, profile: str = "official", **rules: Any) -> None:
         """Official rules without talk, seat 1 leading, unless ``rules`` say otherwise."""
         roles = [Role(name) for name in deal.split()]
-        quiet = {"discussion": "none", "reconsideration": False, "summaries": False} if profile == "official" else {}
+        quiet = (
+            {"discussion": "none", "reconsideration": False, "summaries": False}
+            if profile == "official"
+            else {}
+        )
         reveal = rules.pop("reveal", None)
         self.profile = make_profile(
             profile, len(roles), roles=roles, rules={**quiet, "first_leader": 1, **rules}, reveal=reveal
@@ -96,5 +100,3 @@ def said(event: Event) -> tuple[str, dict[str, Any]]:
 def names(events: list[tuple[str, dict[str, Any]]]) -> list[str]:
     """The events' names alone."""
     return [name for name, _ in events]
-
-

@@ -42,7 +42,7 @@ def test_missing_merlin_wins_for_loyal(target: int) -> None:
 @pytest.mark.parametrize("target", [0, 6, -1, True, 1.0, "1", 4, None])
 def test_the_shot_names_another_seat_at_the_table(target: object) -> None:
     game = after_three()
-    with pytest.raises(IllegalAction, match="seats are 1 to 5|must name") as refusal:
+    with pytest.raises(IllegalAction, match=r"seats are 1 to 5|must name") as refusal:
         game.do((4, Assassinate(target)))  # type: ignore[arg-type]
     assert refusal.value.pointer == "/target"
 

@@ -80,7 +80,13 @@ def test_names_tell_nothing_of_who_plays() -> None:
 
 
 def test_the_deck_is_public_in_one_order_whoever_holds_what() -> None:
-    deal = [Role(name) for name in "morgana servant assassin merlin percival".split()]
+    deal = [Role(name) for name in ["morgana", "servant", "assassin", "merlin", "percival"]]
     game = Play(" ".join(deal))
-    assert [role.value for role in game.profile.roles] == ["merlin", "percival", "servant", "assassin", "morgana"]
+    assert [role.value for role in game.profile.roles] == [
+        "merlin",
+        "percival",
+        "servant",
+        "assassin",
+        "morgana",
+    ]
     assert new_game(game.profile, 1, deal=deal).roles == tuple(deal)

@@ -7,6 +7,7 @@ there are (2,000 unless set; the night takes 200,000).
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -181,6 +182,15 @@ def wire(events: Any) -> list[tuple[str, Any]]:
     return [(type_name(event), payload(event)) for event in events]
 
 
+def refused(ask: Callable[..., object], *arguments: object) -> IllegalAction | None:
+    """The refusal, where there is one."""
+    try:
+        ask(*arguments)
+    except IllegalAction as refusal:
+        return refusal
+    return None
+
+
 def try_in_vain(rng: Random, game: State, referee: Referee) -> None:
     """Engine and referee agree on a few random wrong (or, by chance, right) actions."""
     before = (len(game.log), game.answers, game.table.opening, game.table.phase)
@@ -191,19 +201,13 @@ def try_in_vain(rng: Random, game: State, referee: Referee) -> None:
         else:
             seat, action = any_action(rng, game)
         allowed = referee.may(seat, action)
-        try:
-            rules.decide(game, [(seat, action)])
-        except IllegalAction as refusal:
-            assert not allowed, f"refused what the rules allow: seat {seat!r}, {action!r}: {refusal}"
-            assert refusal.seat == seat
-        else:
-            assert allowed, f"allowed what the rules forbid: seat {seat!r}, {action!r}"
+        refusal = refused(rules.decide, game, [(seat, action)])
+        assert (refusal is None) == allowed, (
+            f"the rules {'allow' if allowed else 'forbid'} it: seat {seat!r}, {action!r}: {refusal}"
+        )
+        assert refusal is None or refusal.seat == seat
         if type(seat) is int and 1 <= seat <= game.table.players:
-            try:
-                rules.check(game.table, game.hand(seat), action)
-                checked = True
-            except IllegalAction:
-                checked = False
+            checked = refused(rules.check, game.table, game.hand(seat), action) is None
             assert checked == allowed, f"check and decide differ: seat {seat}, {action!r}"
     assert before == (len(game.log), game.answers, game.table.opening, game.table.phase)
 

@@ -30,7 +30,9 @@ def test_teams_have_the_size_of_the_rulebook(profile: str, players: int) -> None
 
 
 @pytest.mark.parametrize("players", range(5, 11))
-def test_two_fails_are_needed_on_quest_four_from_seven_players_in_the_official_game_only(players: int) -> None:
+def test_two_fails_are_needed_on_quest_four_from_seven_players_in_the_official_game_only(
+    players: int,
+) -> None:
     official = [1, 1, 1, 2, 1] if players >= 7 else [1] * 5
     assert list(make_profile("official", players).fails_needed) == official
     assert list(make_profile("interintent", players).fails_needed) == [1] * 5

@@ -1,0 +1,1 @@
+"""Golden playthroughs: whole games as text, kept to notice what changes unseen."""

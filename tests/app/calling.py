@@ -1,0 +1,208 @@
+"""Callers of the service: one inside this process, one process of its own, and what both want to know."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+import orjson
+from fastapi import FastAPI
+from sqlalchemy import func, select
+
+from agents.table import MemoryJournal, play
+from app.main import create_app
+from app.seating import seat_agents
+from app.services import Services
+from app.settings import Settings
+from app.store.tables import batches, events, games, idempotency
+from engine.events import Event, payload, read_event, type_name
+from engine.profile import make_profile
+from engine.rules import create
+from tests.app.serving import local_settings
+
+PROJECT = Path(__file__).parents[2]
+
+WITHIN_S = 60.0
+"""No test waits longer for games that are well."""
+
+Line = dict[str, Any]
+
+
+class Caller(httpx.AsyncClient):
+    """Calls one application in this process, with all its middleware."""
+
+    def __init__(self, app: FastAPI, **options: Any) -> None:
+        # As a server does: a broken request is a 500, not an exception in the caller.
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        super().__init__(transport=transport, base_url="http://localhost", timeout=WITHIN_S, **options)
+        self.app = app
+
+    @property
+    def services(self) -> Services:
+        services: Services = self.app.state.services
+        return services
+
+    async def create(self, **wish: Any) -> tuple[str, list[str]]:
+        """The batch and its games, as far as the answer names them."""
+        answer = await self.post("/games", json=wish)
+        assert answer.status_code in (201, 202), answer.text
+        body = answer.json()
+        return body["batch_id"], [game["game_id"] for game in body["games"]]
+
+    async def played(self, **wish: Any) -> tuple[str, list[str]]:
+        """The same when every game is over."""
+        batch, found = await self.create(**wish)
+        await self.over(batch)
+        return batch, found
+
+    async def over(self, batch: str) -> Line:
+        """The batch, when it is over."""
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                view: Line = (await self.get(f"/batches/{batch}")).json()
+                if view["status"] not in ("queued", "running"):
+                    return view
+                await asyncio.sleep(0.02)
+
+    async def lines(self, path: str, **query: Any) -> list[Line]:
+        """An NDJSON answer."""
+        answer = await self.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        return read_ndjson(answer.content)
+
+    async def rows(self) -> dict[str, int]:
+        """How many rows each table holds: equal before and after means that nothing was written."""
+        async with self.services.database.read_engine.connect() as connection:
+            return {
+                table.name: (await connection.execute(select(func.count()).select_from(table))).scalar_one()
+                for table in (batches, games, events, idempotency)
+            }
+
+
+@contextlib.asynccontextmanager
+async def calling(database_url: str, **settings: Any) -> AsyncIterator[Caller]:
+    """A started application and its caller; stopped at the end as a server stops it."""
+    app = create_app(local_settings(database_url, **settings))
+    async with app.router.lifespan_context(app), Caller(app) as caller:
+        yield caller
+
+
+def read_ndjson(content: bytes) -> list[Line]:
+    """The values of an NDJSON body; blank lines are no values."""
+    return [json.loads(line) for line in content.splitlines() if line.strip()]
+
+
+def without_times(lines: Iterable[Mapping[str, Any]]) -> list[Line]:
+    """Event lines without what must differ between two runs: the commit time and the game's id."""
+    return [{name: value for name, value in line.items() if name not in ("at", "game")} for line in lines]
+
+
+def read_log(lines: Iterable[Mapping[str, Any]]) -> list[Event]:
+    """Events of the full viewer's lines."""
+    outer = ("seq", "at", "game", "type")
+    return [read_event(one["type"], {k: v for k, v in one.items() if k not in outer}) for one in lines]
+
+
+def written(log: Sequence[Event]) -> list[Line]:
+    """A log as the lines that the full viewer gets, without times and ids."""
+    return [
+        {"seq": seq, "type": type_name(event), **orjson.loads(orjson.dumps(payload(event)))}
+        for seq, event in enumerate(log, 1)
+    ]
+
+
+async def undisturbed(
+    seed: int, *, profile: str = "interintent", players: int = 5, agent: str = "scripted"
+) -> list[Line]:
+    """The log of one game that is played in this process, without any service."""
+    seats = [{"agent": agent}] * players
+    log = create(make_profile(profile, players), seed)
+    return written((await play(log, seat_agents(seats, str(seed)), MemoryJournal())).log)
+
+
+def problem(answer: httpx.Response, status: int, code: str, pointer: str | None = None) -> Line:
+    """The problem in an answer, checked for everything that holds of all problems."""
+    assert answer.status_code == status, (answer.status_code, answer.text[:600])
+    assert answer.headers["content-type"] == "application/problem+json"
+    body: Line = answer.json()
+    assert body["code"] == code, body
+    assert body["status"] == status
+    assert body["type"] == f"/problems/{code}"
+    assert body["title"]
+    assert body["detail"]
+    assert re.fullmatch("[0-9a-f]{16}", body["trace_id"])
+    if pointer is not None:
+        assert [one["pointer"] for one in body["errors"]] == [pointer], body
+    return body
+
+
+class Process:
+    """``interintent serve`` as an operator starts it."""
+
+    def __init__(self, database_url: str, directory: Path, *arguments: str) -> None:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("INTERINTENT_", "DATABASE_URL"))}
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "app.cli", "serve"),
+                *("--port", "0", "--database-url", database_url, *arguments),
+            ],
+            cwd=directory,
+            env={**clean, "PYTHONPATH": str(PROJECT), "COLUMNS": "200"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.said: list[str] = []
+        self._bound = threading.Event()
+        self.url = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self._bound.wait(WITHIN_S), self.said
+        assert self.url, self.said
+
+    def _read(self) -> None:
+        stream: IO[str] | None = self.process.stderr
+        assert stream is not None
+        for line in stream:
+            self.said.append(line)
+            if found := re.search(r"http://[\d.]+:\d+", line):
+                self.url = found[0]
+                self._bound.set()
+        self._bound.set()
+
+    def kill(self) -> None:
+        """As -9 does: no goodbye."""
+        self.process.kill()
+        self.wait()
+
+    def terminate(self) -> int:
+        """SIGTERM; the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        status = self.process.wait(WITHIN_S)
+        self._reader.join(WITHIN_S)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return status
+
+
+@contextlib.contextmanager
+def serving_process(database_url: str, directory: Path, *arguments: str) -> Iterator[Process]:
+    """A process that serves; gone at the end, whatever happened."""
+    one = Process(database_url, directory, *arguments)
+    try:
+        yield one
+    finally:
+        if one.process.poll() is None:
+            one.kill()
