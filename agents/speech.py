@@ -266,22 +266,48 @@ def _ask_vote(scene: Scene) -> _Made:
 
 
 def _ask_change(scene: Scene) -> _Made:
-    tallies = {(tally.round, tally.attempt): tally for tally in scene.table.tallies}
-    for said in reversed(scene.book.said):
-        tally = tallies.get((said.round, said.attempt))
-        if tally is None or not tally.votes or said.seat == scene.me or said.seat in scene.book.mates:
+    """The latest change of somebody's line that the record shows: backed and then rejected a team, or
+    spoke against a seat and later for a team with it.
+    """
+    table = scene.table
+    tallies = {(tally.round, tally.attempt): tally for tally in table.tallies}
+    accused: dict[Seat, dict[Seat, Said]] = {}
+    found: tuple[Seat, str] | None = None
+    for said in scene.book.said:
+        if said.seat == scene.me or said.seat in scene.book.mates:
             continue
-        turned = tally.votes[said.seat - 1] is False and tally.proposed == tally.team
-        if turned and said.seat != tally.leader and _spoke_for(scene, said):
-            change = (
-                f"you spoke for {listed(scene.names, tally.team)} on {when(tally)} and then voted against it"
-            )
-            return 2.0, said.seat, {**_about(scene, said.seat), "change": change}
-    return None
+        tally = tallies.get((said.round, said.attempt))
+        team = tally.proposed if tally is not None else table.proposed
+        for remark in heard(said.text, scene.names):
+            if remark.act in ACCUSING and remark.seats:
+                accused.setdefault(said.seat, {})[remark.seats[0]] = said
+            elif remark.act == "back_team":
+                change = _turned(scene, said, team, accused.get(said.seat, {}), tally)
+                if change:
+                    found = said.seat, change
+    if found is None:
+        return None
+    target, change = found
+    return 0.7, target, {**_about(scene, target), "change": change}
 
 
-def _spoke_for(scene: Scene, said: Said) -> bool:
-    return any(remark.act == "back_team" for remark in heard(said.text, scene.names))
+def _turned(
+    scene: Scene, said: Said, team: tuple[Seat, ...], accused: Mapping[Seat, Said], tally: Tally | None
+) -> str:
+    """How this support for a team departs from what the seat said or voted; empty where it does not."""
+    if (
+        tally is not None
+        and tally.votes
+        and tally.votes[said.seat - 1] is False
+        and tally.proposed == tally.team
+    ):
+        return f"you spoke for {listed(scene.names, team)} on {when(tally)} and then voted against it"
+    for seat in team:
+        before = accused.get(seat)
+        if before is not None and (before.round, before.attempt) < (said.round, said.attempt):
+            x = scene.names[seat - 1]
+            return f"on quest {before.round} you spoke against {x}, and on quest {said.round} for a team with {x}"
+    return ""
 
 
 def _ask_pick(scene: Scene) -> _Made:

@@ -458,15 +458,14 @@ def apply(state: State, events: Iterable[Event]) -> None:
         elif kind is TeamProposed:
             public.append(event)
             _on_team_proposed(table, event)  # type: ignore[arg-type]
-        elif event.seen_by == "seat":
+        elif kind in _SEAT or event.seen_by == "seat":
             seat = event.seat  # type: ignore[union-attr]
             if not 1 <= seat <= table.players:
                 raise _no_such_seat(table, event)
             hand = hands[seat - 1]
             hand.own.append((len(public) + len(hand.own), event))
-            handler = _SEAT.get(kind)
-            if handler is not None:
-                handler(hand, table, event)
+            if kind in _SEAT:
+                _SEAT[kind](hand, table, event)
                 answers += kind in _ANSWERS
         elif event.seen_by == "public":
             if kind is GameCreated:
@@ -474,8 +473,7 @@ def apply(state: State, events: Iterable[Event]) -> None:
             public.append(event)
             if kind in _CLOSES:
                 answers = 0
-            if kind in _PUBLIC:
-                _PUBLIC[kind](table, event)
+            _PUBLIC[kind](table, event)
         elif kind is RolesDealt:
             state.roles = event.roles  # type: ignore[union-attr]
             state.seed = event.seed  # type: ignore[union-attr]

@@ -6,9 +6,11 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     JsonValue,
     StringConstraints,
+    Tag,
     model_validator,
 )
 
@@ -185,10 +187,19 @@ class AfterPhase(Strict):
     phase: Annotated[Phase, Field(strict=False)]
 
 
+def _kind_of_place(value: object) -> str:
+    # So that what is wrong with the one is not reported as wrong with the other, too.
+    named = value.keys() if isinstance(value, dict) else ()
+    return "AfterRequest" if "request" in named or isinstance(value, AfterRequest) else "AfterPhase"
+
+
 class ForkGame(Strict):
     """A new game with the same log up to a point."""
 
-    after: AfterRequest | AfterPhase
+    after: Annotated[
+        Annotated[AfterRequest, Tag("AfterRequest")] | Annotated[AfterPhase, Tag("AfterPhase")],
+        Discriminator(_kind_of_place),
+    ]
     seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10)] | None = Field(
         None, description="Who goes on; left out: the same agents, which repeat the original."
     )

@@ -58,7 +58,7 @@ class LocalRunner:
             await self._work()
         finally:
             # At once, not in a callback: a game that is put in line in between would find nobody.
-            self._workers.discard(asyncio.current_task())  # type: ignore[arg-type]
+            self._workers.discard(asyncio.current_task())
 
     async def _work(self) -> None:
         while not self._stopping and not self._line.empty():

@@ -262,14 +262,14 @@ def test_the_referee_finds_a_fail_that_is_not_counted(monkeypatch: pytest.Monkey
 
 
 def test_the_referee_finds_a_summary_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = state._PUBLIC[VotesRevealed]
+    opened = state._on_votes_revealed
 
     def always(table: Table, event: VotesRevealed) -> None:
         opened(table, event)
         if table.profile.summaries and not event.approved:
             state._open_summary(table)
 
-    monkeypatch.setitem(state._PUBLIC, VotesRevealed, always)
+    monkeypatch.setattr(state, "_on_votes_revealed", always)
     assert referee_objects()
 
 
