@@ -24,6 +24,9 @@ FEWEST: Final = 2
 MOST: Final = 3
 """Intentions a turn: the paper asks for two or three."""
 
+MOST_WORDS: Final = 100
+"""Words a speech, about: the paper's limit."""
+
 _INTENTIONS_OF: Final[Mapping[str, tuple[IntentionId, ...]]] = {
     **{act: tuple(one.id for one in CATALOGUE if WORDING[one.id].act == act) for act in ACTS},
     "pick_self": ("convince_leader",),
@@ -59,13 +62,16 @@ def speak(scene: Scene, menu: Sequence[IntentionId], facts: frozenset[str], open
     thoughts.append(SpeechDrafted(me, "formulation", _think(scene, first), draft))
     giveaway = _giveaway(scene, first)
     thoughts.append(ReadingsImagined(me, _readings(scene, first, giveaway), giveaway is not None))
-    final, cause = _modify(scene, points, first, giveaway)
+    final, cause = _modify(scene, points, first, giveaway, too_long=len(draft.split()) > MOST_WORDS)
     changed = final != first
     thoughts.append(IntentionsSelected(me, "final", _choices(final, cause), changed))
     for point in final:
         if point.id not in lines:
             lines[point.id] = scene.line(point)
-    text = _joined(opening, [lines[point.id] for point in final], _closing(scene, final))
+    text = _joined(opening, [lines[point.id] for point in final], "")
+    closing = _closing(scene, final)
+    if len(text.split()) + len(closing.split()) <= MOST_WORDS:
+        text = _joined(text, (), closing)
     thoughts.append(SpeechDrafted(me, "refinement", _think(scene, final, cause), text))
     return Turn(text, tuple(thoughts))
 
@@ -265,7 +271,12 @@ def _readings(scene: Scene, points: Sequence[Point], giveaway: _Giveaway | None)
 
 
 def _modify(
-    scene: Scene, points: Sequence[Point], first: tuple[Point, ...], giveaway: _Giveaway | None
+    scene: Scene,
+    points: Sequence[Point],
+    first: tuple[Point, ...],
+    giveaway: _Giveaway | None,
+    *,
+    too_long: bool,
 ) -> tuple[tuple[Point, ...], str]:
     """The final selection, and why it is another; the reason is empty where it is not."""
     if giveaway is not None and scene.dice.share() < 0.75:
@@ -276,7 +287,7 @@ def _modify(
             kept.append(max(spare, key=lambda point: point.weight))
         if len(kept) >= FEWEST:
             return tuple(kept), f"I drop {BY_ID[giveaway.point.id].label!r}: {giveaway.text}."
-    if len(first) == MOST and scene.dice.share() < 0.15:
+    if len(first) == MOST and (too_long or scene.dice.share() < 0.15):
         weakest = min(first, key=lambda point: point.weight)
         kept = [point for point in first if point is not weakest]
         return tuple(kept), f"I drop {BY_ID[weakest.id].label!r}: three aims in one speech blur each other."

@@ -306,7 +306,8 @@ def _turned(
         before = accused.get(seat)
         if before is not None and (before.round, before.attempt) < (said.round, said.attempt):
             x = scene.names[seat - 1]
-            return f"on quest {before.round} you spoke against {x}, and on quest {said.round} for a team with {x}"
+            then, now = f"quest {before.round}", f"quest {said.round}"
+            return f"on {then} you spoke against {x}, and on {now} for a team with {x}"
     return ""
 
 

@@ -211,7 +211,7 @@ class _Reader:
             yield f"    {self.seat(e.seat)} finds that it gives the role away"
 
     def choice_explained(self, e: ChoiceExplained) -> Iterator[str]:
-        yield f"    {self.seat(e.seat)} on the {e.about}: {_quoted(e.text)}"
+        yield f"    {self.seat(e.seat)} explains ({e.about}): {_quoted(e.text)}"
 
     def action_refused(self, e: ActionRefused) -> Iterator[str]:
         yield f"    {self.seat(e.seat)} refused at {_plain(e.request_id)}: {_plain(e.cause)}"

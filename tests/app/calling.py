@@ -22,7 +22,6 @@ from agents.table import MemoryJournal, play
 from app.main import create_app
 from app.seating import seat_agents
 from app.services import Services
-from app.settings import Settings
 from app.store.tables import batches, events, games, idempotency
 from engine.events import Event, payload, read_event, type_name
 from engine.profile import make_profile

@@ -3,7 +3,7 @@
 Every test breaks the engine in one way and calls the very functions that the invariants' tests call.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -21,6 +21,20 @@ from tests.engine.test_model import one_game
 from tests.engine.twins import permuted, refusals_differ, twin_faults
 
 SETS = range(24)
+
+
+@pytest.fixture(autouse=True)
+def nothing_cached() -> Iterator[None]:
+    """What the engine interned before would hide a fault, what it interns now must not outlive the test."""
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    for one in vars(rules).values():
+        if hasattr(one, "cache_clear"):
+            one.cache_clear()
 
 
 def found(kind: str) -> bool:

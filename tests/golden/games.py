@@ -93,12 +93,13 @@ EVERYTHING_ELSE: Final = {
     "leader_step": -1,
 }
 DARK: Final = ("merlin", "percival", *["servant"] * 3, "assassin", "mordred", "oberon")
+NO_MERLIN: Final = ("percival", "servant", "servant", "morgana", "minion")
 
 GOLDEN: Final[Mapping[str, Golden]] = {
-    "interintent-5": Golden(make_profile("interintent"), 2, think=True),
+    "interintent-5": Golden(make_profile("interintent"), 4, think=True),
     "official-5": Golden(make_profile("official"), 3),
     "official-5-five-rejections": Golden(
-        make_profile("official", rules={"discussion": "none"}), 4, approval=0.25
+        make_profile("official", rules={"discussion": "none"}), 5, approval=0.25
     ),
     "official-7-two-fails": Golden(make_profile("official", 7, rules={"discussion": "none"}), 5),
     "forced-team-6": Golden(
@@ -107,13 +108,14 @@ GOLDEN: Final[Mapping[str, Golden]] = {
             6,
             rules={"on_max_rejections": "forced_team", "max_rejections": 2, "discussion": "none"},
         ),
-        6,
+        3,
         approval=0.4,
     ),
     "everything-else-8": Golden(
-        make_profile("official", 8, roles=DARK, rules=EVERYTHING_ELSE, reveal="all"), 7
+        make_profile("official", 8, roles=DARK, rules=EVERYTHING_ELSE, reveal="all"), 41, approval=0.5
     ),
-    "interintent-10": Golden(make_profile("interintent", 10, reveal="none"), 8),
+    "interintent-10": Golden(make_profile("interintent", 10, reveal="none"), 12),
+    "no-merlin-5": Golden(make_profile("official", roles=NO_MERLIN, rules={"discussion": "none"}), 4),
 }
 """The games by the names of their files."""
 
