@@ -173,10 +173,7 @@ def _at_least_two(scene: Scene, menu: Sequence[IntentionId], points: list[Point]
         return points
     for id_ in ("convince_leader", "defend_self", "stay_hidden"):
         if id_ in menu and all(point.id != id_ for point in points):
-            wording = WORDING[id_]
-            act = "pick_self" if id_ == "convince_leader" and scene.leads else wording.act
-            slots = {**scene.common, "record": scene.record()}
-            points.append(Point(id_, 0.5, None, slots, act, wording.tone))
+            points.append(scene.point(id_, 0.5, None, {}))
     return points
 
 
@@ -281,7 +278,11 @@ def _modify(
     """The final selection, and why it is another; the reason is empty where it is not."""
     if giveaway is not None and scene.dice.share() < 0.75:
         kept = [point for point in first if point is not giveaway.point]
-        fitting = [p for p in points if p not in first and not any(p.clashes(other) for other in kept)]
+        fitting = [
+            p
+            for p in points
+            if all(p is not one for one in first) and not any(p.clashes(other) for other in kept)
+        ]
         spare = [point for point in fitting if _giveaway(scene, (point,)) is None]
         if len(kept) < FEWEST and spare:
             kept.append(max(spare, key=lambda point: point.weight))

@@ -18,11 +18,11 @@ from engine.actions import (
     Speak,
     Summarise,
 )
-from engine.chance import pick
+from engine.chance import draw, pick
 from engine.events import ChoiceExplained
 from engine.rules import legal, offered
 from engine.state import Table
-from engine.terms import Kind, Seat
+from engine.terms import Kind, Seat, Side
 from engine.view import Observation
 
 __all__ = ["RandomAgent", "ScriptedAgent"]
@@ -31,23 +31,49 @@ __all__ = ["RandomAgent", "ScriptedAgent"]
 class RandomAgent:
     """Plays a legal action, all equally likely, and says nothing."""
 
+    __slots__ = ("_bits", "_round", "_seed")
+
     def __init__(self, setup: Setup) -> None:
         self._seed = setup.seed
+        self._round = self._bits = 0
 
     def act(self, observation: Observation) -> SeatAction:
         request = observation.request
         kind = request.kind
         if kind is Kind.SPEAK:
             return _SILENCE
+        if kind is Kind.VOTE:
+            return _VOTES[self._coins(request.round) >> request.attempt & 1]
         if kind is Kind.SUMMARISE:
             return _NOTHING
-        options = legal(observation.table, observation.hand)
+        if kind is Kind.CARD:
+            if observation.hand.side is Side.LOYAL:
+                return _SUCCESS
+            return _CARDS[self._coins(request.round) & 1]
+        table = observation.table
+        if kind is Kind.PROPOSE_TEAM:
+            return ProposeTeam(pick(table.profile.teams[request.round - 1], self._seed, request.id))
+        if kind is Kind.RECONSIDER:
+            return Reconsider(pick(table.profile.teams[request.round - 1], self._seed, request.id))
+        options = legal(table, observation.hand)
         assert options, f"{request.id} is open"
         return pick(options, self._seed, request.id)
+
+    def _coins(self, round_: int) -> int:
+        """Bit n decides the vote of attempt n of this round, bit 0 the card: one draw for all of them,
+        since votes are two thirds of a game without talk.
+        """
+        if self._round != round_:
+            self._round = round_
+            self._bits = draw(self._seed, "coins", round_)
+        return self._bits
 
 
 _SILENCE: Final = Speak("")
 _NOTHING: Final = Summarise(())
+_VOTES: Final = (CastVote(False), CastVote(True))
+_SUCCESS: Final = PlayCard(True)
+_CARDS: Final = (PlayCard(False), _SUCCESS)
 
 
 class ScriptedAgent:

@@ -29,7 +29,7 @@ class Point(NamedTuple):
     id: IntentionId
     weight: float
     target: Seat | None
-    slots: Mapping[str, str]
+    slots: "_Slots"
     act: str
     tone: Tone
 
@@ -52,6 +52,19 @@ class Point(NamedTuple):
         if len(acts & _CLAIMS) == 2:
             return True
         return "hint" in acts and bool(acts & {"claim_percival", "claim_servant"})
+
+
+class _Slots(dict[str, str]):
+    """The words for the braces of a point's lines; what takes work is worked out when first needed."""
+
+    __slots__ = ("scene", "target")
+
+    scene: "Scene"
+    target: Seat | None
+
+    def __missing__(self, name: str) -> str:
+        words = self[name] = self.scene.words(name, self.target)
+        return words
 
 
 @lru_cache(maxsize=4096)
@@ -151,6 +164,21 @@ class Scene:
             f"nothing on the record speaks against {x}" if not self.table.tallies else f"I like what {x} does"
         )
 
+    def excuse(self, seat: Seat) -> str:
+        """What takes the blame for a failed quest off a seat."""
+        for quest in reversed(self.table.quests):
+            if seat in quest.team and not quest.succeeded:
+                others = tuple(other for other in quest.team if other != seat)
+                if others:
+                    were = "was" if len(others) == 1 else "were"
+                    return f"{listed(self.names, others)} {were} on quest {quest.round} too"
+        return self.credit(seat)
+
+    def good(self) -> str:
+        """What speaks for the team: the record of its best-looking member."""
+        known = self.best([seat for seat in self.team if seat != self.me], self.looks)
+        return self.record() if known is None else self.credit(known)
+
     def record(self) -> str:
         """What this seat can say for itself; always true."""
         if self._record is None:
@@ -233,11 +261,34 @@ class Scene:
             made = _MAKERS[id_](self) if held.issuperset(BY_ID[id_].requires) else None
             if made is None:
                 continue
-            weight, target, slots = made
-            wording = WORDING[id_]
-            act = "pick_self" if id_ == "convince_leader" and self.leads else wording.act
-            found.append(Point(id_, weight, target, {**self.common, **slots}, act, wording.tone))
+            found.append(self.point(id_, *made))
         return found
+
+    def point(self, id_: IntentionId, weight: float, target: Seat | None, said: Mapping[str, str]) -> Point:
+        """An intention as this scene puts it; ``said`` holds the words that are its own."""
+        wording = WORDING[id_]
+        act = "pick_self" if id_ == "convince_leader" and self.leads else wording.act
+        slots = _Slots(said)
+        slots.scene, slots.target = self, target
+        return Point(id_, weight, target, slots, act, wording.tone)
+
+    def words(self, name: str, target: Seat | None) -> str:
+        """What a brace stands for in a line about ``target``."""
+        if name == "record":
+            return self.record()
+        if name == "good":
+            return self.good()
+        if target is None:
+            return self.common[name]
+        if name == "x":
+            return self.names[target - 1]
+        if name == "blame":
+            return self.blame(target)[0]
+        if name == "credit":
+            return self.credit(target)
+        if name == "excuse":
+            return self.excuse(target)
+        return self.common[name]
 
     def line(self, point: Point) -> str:
         """One sentence that acts on the point."""
@@ -248,17 +299,13 @@ class Scene:
 _Made = tuple[float, Seat | None, dict[str, str]] | None
 
 
-def _about(scene: Scene, seat: Seat) -> dict[str, str]:
-    return {"x": scene.names[seat - 1]}
-
-
 def _ask_vote(scene: Scene) -> _Made:
     for tally in reversed(scene.table.tallies):
         no = [seat for seat, vote in enumerate(tally.votes, 1) if vote is False and seat != scene.me]
         no = [seat for seat in no if seat not in scene.book.mates]
         target = scene.worst(no, scene.looks)
         if target is not None:
-            slots = {**_about(scene, target), "then": listed(scene.names, tally.team), "when": when(tally)}
+            slots = {"then": listed(scene.names, tally.team), "when": when(tally)}
             return 0.9, target, slots
         if tally.votes:
             return None  # the label speaks of the last team
@@ -288,7 +335,7 @@ def _ask_change(scene: Scene) -> _Made:
     if found is None:
         return None
     target, change = found
-    return 0.7, target, {**_about(scene, target), "change": change}
+    return 0.7, target, {"change": change}
 
 
 def _turned(
@@ -324,7 +371,7 @@ def _ask_pick(scene: Scene) -> _Made:
     target = scene.suspect([seat for seat in team if seat not in (scene.me, leader)])
     if target is None:
         return None
-    slots = {**_about(scene, target), "leader": scene.names[leader - 1], "when": quest}
+    slots = {"leader": scene.names[leader - 1], "when": quest}
     return 0.4 if scene.approves else 1.2, target, slots
 
 
@@ -337,9 +384,7 @@ def _ask_absence(scene: Scene) -> _Made:
 def _back_team(scene: Scene) -> _Made:
     if not scene.team or not scene.approves:
         return None
-    known = scene.best([seat for seat in scene.team if seat != scene.me], scene.looks)
-    good = scene.record() if known is None else scene.credit(known)
-    return 2.0, None, {"good": good}
+    return 2.0, None, {}
 
 
 def _defend_team(scene: Scene) -> _Made:
@@ -352,17 +397,7 @@ def _defend_team(scene: Scene) -> _Made:
 def _defend_self(scene: Scene) -> _Made:
     accused = scene.accused()[scene.me - 1] > 0
     on_failed = any(scene.me in quest.team and not quest.succeeded for quest in scene.table.quests)
-    return 3.0 if accused else 1.2 if on_failed else 0.4, None, {"record": scene.record()}
-
-
-def _excuse(scene: Scene, seat: Seat) -> str:
-    for quest in reversed(scene.table.quests):
-        if seat in quest.team and not quest.succeeded:
-            others = tuple(other for other in quest.team if other != seat)
-            if others:
-                were = "was" if len(others) == 1 else "were"
-                return f"{listed(scene.names, others)} {were} on quest {quest.round} too"
-    return scene.credit(seat)
+    return 3.0 if accused else 1.2 if on_failed else 0.4, None, {}
 
 
 def _defend_teammate(scene: Scene) -> _Made:
@@ -373,7 +408,7 @@ def _defend_teammate(scene: Scene) -> _Made:
             s for s in scene.book.mates if any(s in q.team and not q.succeeded for q in scene.table.quests)
         ]
         mate = scene.worst(mates, scene.looks)
-    return None if mate is None else (0.8, mate, {**_about(scene, mate), "excuse": _excuse(scene, mate)})
+    return None if mate is None else (0.8, mate, {})
 
 
 def _failed_team_loyals(scene: Scene) -> _Made:
@@ -382,14 +417,14 @@ def _failed_team_loyals(scene: Scene) -> _Made:
     last = scene.table.quests[-1]
     loyal = [seat for seat in last.team if seat != scene.me and scene.evil[seat - 1] < 0.5]
     seat = scene.worst(loyal, scene.looks)
-    return None if seat is None else (0.9, seat, {**_about(scene, seat), "excuse": _excuse(scene, seat)})
+    return None if seat is None else (0.9, seat, {})
 
 
 def _accuse(scene: Scene, weight: float, pool: Iterable[Seat]) -> _Made:
     target = scene.suspect(pool)
     if target is None:
         return None
-    return weight, target, {**_about(scene, target), "blame": scene.blame(target)[0]}
+    return weight, target, {}
 
 
 def _worry(scene: Scene) -> _Made:
@@ -423,7 +458,7 @@ def _worry_failed(scene: Scene) -> _Made:
             on_team = [seat for seat in members if seat in scene.team] if scene.team else members
             target = scene.suspect(on_team)
             if target is not None and (scene.book.side is Side.EVIL or scene.evil[target - 1] >= 0.4):
-                return 2.0, target, {**_about(scene, target), "failed": f"quest {quest.round}"}
+                return 2.0, target, {"failed": f"quest {quest.round}"}
     return None
 
 
@@ -440,11 +475,11 @@ def _rarely(scene: Scene) -> _Made:
 
 
 def _sometimes(scene: Scene) -> _Made:
-    return 0.6, None, {"record": scene.record()}
+    return 0.6, None, {}
 
 
 def _loyalty(scene: Scene) -> _Made:
-    return 1.3, None, {"record": scene.record()}
+    return 1.3, None, {}
 
 
 def _confusion(scene: Scene) -> _Made:
@@ -462,22 +497,18 @@ def _ask_in(scene: Scene) -> _Made:
     # Where the team stands and suits the seat, asking for another place contradicts the support.
     if not scene.leads and scene.team and (on_team or scene.approves):
         return None
-    return weight, None, {"record": scene.record()}
+    return weight, None, {}
 
 
 def _vouch(scene: Scene) -> _Made:
     friend = scene.friend(scene.others)
-    return (
-        None if friend is None else (0.9, friend, {**_about(scene, friend), "credit": scene.credit(friend)})
-    )
+    return None if friend is None else (0.9, friend, {})
 
 
 def _wish(scene: Scene) -> _Made:
     pool = [seat for seat in scene.team if seat != scene.me] if scene.team else scene.others
     friend = scene.friend(pool) or (scene.friend(scene.others) if not scene.leads else None)
-    return (
-        None if friend is None else (1.0, friend, {**_about(scene, friend), "credit": scene.credit(friend)})
-    )
+    return None if friend is None else (1.0, friend, {})
 
 
 _MAKERS: Final = {

@@ -36,8 +36,8 @@ async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Jour
     Whatever ``journal.append`` raises ends the play with nothing half done.
     """
     state = fold(log)
-    while pending(state):
-        await step(state, agents, journal)
+    while await step(state, agents, journal):
+        pass
     return state
 
 
@@ -51,7 +51,14 @@ async def step(
     requests = pending(state)[:1] if alone else pending(state)
     if not requests:
         return ()
-    answers = await _ask_all(state, requests, agents)
+    given = [(request.seat, agents[request.seat].act(observe(state, request))) for request in requests]
+    # Most agents answer at once: a task for each would cost more than the rules do.
+    for _, answer in given:
+        if type(answer) not in _ACTIONS:
+            answers = await _all_of(given)
+            break
+    else:
+        answers = given  # type: ignore[assignment]
     try:
         events = decide(state, answers)
     except IllegalAction:
@@ -59,15 +66,6 @@ async def step(
     await journal.append(events)
     apply(state, events)
     return events
-
-
-async def _ask_all(state: State, requests: Sequence[Request], agents: Mapping[Seat, Agent]) -> Answers:
-    answers = [(request.seat, agents[request.seat].act(observe(state, request))) for request in requests]
-    for _, answer in answers:
-        if type(answer) not in _ACTIONS:
-            return await _all_of(answers)
-    # Most agents answer at once: a task for each would cost more than the rules do.
-    return answers  # type: ignore[return-value]
 
 
 async def _all_of(answers: Sequence[tuple[Seat, SeatAction | Awaitable[SeatAction]]]) -> Answers:

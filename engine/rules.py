@@ -80,8 +80,9 @@ __all__ = [
 ]
 
 # Looking a member up in its enum costs as much as a step of the rules (CPython 3.11): names of our own.
-_PROPOSE, _VOTE, _QUEST, _SUMMARY = Phase.PROPOSE, Phase.VOTE, Phase.QUEST, Phase.SUMMARY
-_KIND_VOTE, _KIND_CARD, _KIND_PROPOSE = Kind.VOTE, Kind.CARD, Kind.PROPOSE_TEAM
+_PROPOSE, _DISCUSS, _RECONSIDER = Phase.PROPOSE, Phase.DISCUSS, Phase.RECONSIDER
+_VOTE, _QUEST, _SUMMARY, _ASSASSINATE = Phase.VOTE, Phase.QUEST, Phase.SUMMARY, Phase.ASSASSINATE
+_TO_PROPOSE, _TO_SPEAK, _TO_VOTE, _TO_SUMMARISE = Kind.PROPOSE_TEAM, Kind.SPEAK, Kind.VOTE, Kind.SUMMARISE
 _EVIL = Side.EVIL
 
 Answers = Sequence[tuple[Seat, Action]]
@@ -137,7 +138,7 @@ def create(
                 f"the deal must hold {', '.join(profile.roles)}, got {', '.join(map(str, deal))}", "/deal"
             )
         roles = tuple(map(Role, deal))
-    if shooter is not None and not 1 <= shooter <= profile.players:
+    if shooter is not None and not (type(shooter) is int and 1 <= shooter <= profile.players):
         raise InvalidProfile(
             f"the shooter must be a seat 1 to {profile.players}, got {shooter!r}", "/shooter"
         )
@@ -210,20 +211,20 @@ def pending(state: State) -> tuple[Request, ...]:
     table = state.table
     phase = table.phase
     if phase is _VOTE:
-        requests = _of_everybody(table.players, _KIND_VOTE, table.round, table.attempt)
+        requests = _of_everybody(table.players, _TO_VOTE, table.round, table.attempt)
     elif phase is _PROPOSE:
         size = table.profile.team_sizes[table.round - 1]
-        return _request(table.leader, _KIND_PROPOSE, table.round, table.attempt, size)
+        return _request(table.leader, _TO_PROPOSE, table.round, table.attempt, size)
     elif phase is _QUEST:
         requests = _of_team(table.team, table.round, table.attempt)
     elif phase is _SUMMARY:
-        requests = _of_everybody(table.players, Kind.SUMMARISE, table.round, table.attempt)
-    elif phase is Phase.DISCUSS:
-        return _request(table.speaker, Kind.SPEAK, table.round, table.attempt, None)
-    elif phase is Phase.RECONSIDER:
+        requests = _of_everybody(table.players, _TO_SUMMARISE, table.round, table.attempt)
+    elif phase is _DISCUSS:
+        return _request(table.speaker, _TO_SPEAK, table.round, table.attempt, None)
+    elif phase is _RECONSIDER:
         size = table.profile.team_sizes[table.round - 1]
         return _request(table.leader, Kind.RECONSIDER, table.round, table.attempt, size)
-    elif phase is Phase.ASSASSINATE and state.shooter is not None:
+    elif phase is _ASSASSINATE and state.shooter is not None:
         return _request(state.shooter, Kind.ASSASSINATE, table.round, table.attempt, None)
     else:
         return ()
@@ -240,9 +241,9 @@ def offered(table: Table, hand: Hand, kind: Kind) -> tuple[IntentionId, ...] | N
     turn, where the discussion comes after it; a reconsideration is not one.
     """
     before = table.profile.discussion == "before_proposal"
-    if kind is Kind.SPEAK:
+    if kind is _TO_SPEAK:
         opener = before and table.turn == 0
-    elif kind is Kind.PROPOSE_TEAM and table.profile.discussion == "after_proposal":
+    elif kind is _TO_PROPOSE and table.profile.discussion == "after_proposal":
         opener = True
     else:
         return None
@@ -264,15 +265,15 @@ _KIND_IN: Final = {
 
 def _is_asked(table: Table, hand: Hand) -> bool:
     phase = table.phase
-    if phase is Phase.VOTE or phase is Phase.SUMMARY:
+    if phase is _VOTE or phase is _SUMMARY:
         return hand.answered != table.opening
-    if phase is Phase.QUEST:
+    if phase is _QUEST:
         return hand.seat in table.team and hand.answered != table.opening
-    if phase is Phase.PROPOSE or phase is Phase.RECONSIDER:
+    if phase is _PROPOSE or phase is _RECONSIDER:
         return hand.seat == table.leader
-    if phase is Phase.DISCUSS:
+    if phase is _DISCUSS:
         return hand.seat == table.speaker
-    return phase is Phase.ASSASSINATE and hand.shoots
+    return phase is _ASSASSINATE and hand.shoots
 
 
 def check(table: Table, hand: Hand, action: Action) -> None:
@@ -280,17 +281,17 @@ def check(table: Table, hand: Hand, action: Action) -> None:
     # The commonest actions first, and nothing more for them: this runs for every ballot.
     kind = type(action)
     if kind is CastVote:
-        if table.phase is not Phase.VOTE or hand.answered == table.opening:
+        if table.phase is not _VOTE or hand.answered == table.opening:
             raise _not_asked(table, hand, action)
         # By identity: 1 equals True, and interned events would keep it for every later game.
         if action.approve is not True and action.approve is not False:  # type: ignore[union-attr]
             raise _neither(hand, "approve", action.approve)  # type: ignore[union-attr]
     elif kind is PlayCard:
-        if table.phase is not Phase.QUEST or hand.answered == table.opening or hand.seat not in table.team:
+        if table.phase is not _QUEST or hand.answered == table.opening or hand.seat not in table.team:
             raise _not_asked(table, hand, action)
         if action.success is not True and action.success is not False:  # type: ignore[union-attr]
             raise _neither(hand, "success", action.success)  # type: ignore[union-attr]
-        if hand.side is not Side.EVIL and not action.success:  # type: ignore[union-attr]
+        if hand.side is not _EVIL and not action.success:  # type: ignore[union-attr]
             raise IllegalAction(hand.seat, "a loyal seat plays success, got fail", "/success")
     else:
         expected = _KIND_IN.get(table.phase)
@@ -446,15 +447,15 @@ def legal(table: Table, hand: Hand) -> tuple[SeatAction, ...] | None:
     if not _is_asked(table, hand):
         return ()
     phase = table.phase
-    if phase is Phase.VOTE:
+    if phase is _VOTE:
         return _VOTES
-    if phase is Phase.QUEST:
-        return _CARDS if hand.side is Side.EVIL else _CARDS[:1]
-    if phase is Phase.PROPOSE:
+    if phase is _QUEST:
+        return _CARDS if hand.side is _EVIL else _CARDS[:1]
+    if phase is _PROPOSE:
         return _proposals(table.profile, table.round)
-    if phase is Phase.RECONSIDER:
+    if phase is _RECONSIDER:
         return tuple(Reconsider(team) for team in table.profile.teams[table.round - 1])
-    if phase is Phase.ASSASSINATE:
+    if phase is _ASSASSINATE:
         targets = tuple(Assassinate(seat) for seat in _everybody(table.players) if seat != hand.seat)
         hold = (Assassinate(None),) if table.profile.assassination == "after_any_quest" else ()
         return targets + hold
@@ -477,18 +478,18 @@ def default(table: Table, request: Request) -> SeatAction:
     leader and the seats that follow, keep the team, hold fire or else shoot the next seat.
     """
     kind = request.kind
-    if kind is Kind.VOTE:
+    if kind is _TO_VOTE:
         return _VOTES[1]
     if kind is Kind.CARD:
         return _CARDS[0]
-    if kind is Kind.SPEAK:
+    if kind is _TO_SPEAK:
         return Speak("")
-    if kind is Kind.SUMMARISE:
+    if kind is _TO_SUMMARISE:
         return Summarise(())
     if kind is Kind.RECONSIDER:
         return Reconsider(table.team)
     following = [(request.seat - 1 + step) % table.players + 1 for step in range(table.players)]
-    if kind is Kind.PROPOSE_TEAM:
+    if kind is _TO_PROPOSE:
         size = table.profile.team_sizes[table.round - 1]
         return ProposeTeam(tuple(sorted(following[:size])))
     return Assassinate(None if table.profile.assassination == "after_any_quest" else following[1])
@@ -589,7 +590,7 @@ def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
     ballots = []
     expected = 1
     for seat, action in answers:
-        if seat != expected:
+        if seat != expected or type(seat) is not int:
             return None
         expected += 1
         if action is _APPROVE:
@@ -621,7 +622,7 @@ def _whole_quest(state: State, answers: Answers) -> tuple[Event, ...] | None:
         return None
     cards = []
     for member, (seat, action) in zip(team, answers, strict=True):
-        if seat != member:
+        if seat != member or type(seat) is not int:
             return None
         if action is _SUCCESS:
             cards.append(True)
@@ -640,7 +641,9 @@ def _plain_proposal(state: State, answers: Answers) -> tuple[Event, ...] | None:
         return None
     seat, action = answers[0]
     table = state.table
-    if seat != table.leader or type(action) is not ProposeTeam or action.thoughts or action.text:
+    if seat != table.leader or type(seat) is not int:
+        return None
+    if type(action) is not ProposeTeam or action.thoughts or action.text != "":
         return None
     profile = table.profile
     team = action.team
@@ -767,8 +770,8 @@ def _utterance(table: Table, seat: Seat, text: str, phase: Any = "discuss") -> U
 def _propose(state: State, seat: Seat, action: ProposeTeam) -> tuple[Event, ...]:
     table = state.table
     team = action.team
-    if team not in table.profile.legal_team[table.round - 1]:  # legal, but not ascending
-        team = tuple(sorted(team))
+    if type(team) is not tuple or team not in table.profile.legal_team[table.round - 1]:
+        team = tuple(sorted(team))  # legal, but a list or not ascending
     proposed = _team_proposed(seat, team)
     # The opening turn of a discussion is a turn even when nothing is said.
     if action.text or table.profile.discussion == "after_proposal":
@@ -830,7 +833,7 @@ def _confer(state: State, seat: Seat, action: Confer) -> tuple[Event, ...]:
 
 def _foreign_needs(state: State, seat: Seat, phase: Phase, action: Action) -> None:
     table = state.table
-    asked = state.shooter if phase is Phase.ASSASSINATE else table.leader
+    asked = state.shooter if phase is _ASSASSINATE else table.leader
     if table.phase is not phase or seat != asked:
         raise _not_asked(table, state.hand(seat), action)
     if state.answers:
@@ -866,7 +869,7 @@ def _record_vote(state: State, seat: Seat, action: RecordVote) -> tuple[Event, .
 def _record_quest(state: State, seat: Seat, action: RecordQuest) -> tuple[Event, ...]:
     _foreign_needs(state, seat, Phase.QUEST, action)
     table = state.table
-    evil = sum(state.hand(member).side is Side.EVIL for member in table.team)
+    evil = sum(state.hand(member).side is _EVIL for member in table.team)
     needed = table.profile.fails_needed[table.round - 1]
     if action.fails is not None:
         if not 0 <= action.fails <= evil:

@@ -37,7 +37,8 @@ __all__ = ["Hand", "State", "Table", "Tally", "apply", "fold"]
 
 
 # Looking a member up in its enum costs as much as a handler (CPython 3.11): names of our own.
-_PROPOSE, _DISCUSS, _VOTE, _QUEST = Phase.PROPOSE, Phase.DISCUSS, Phase.VOTE, Phase.QUEST
+_PROPOSE, _DISCUSS, _RECONSIDER = Phase.PROPOSE, Phase.DISCUSS, Phase.RECONSIDER
+_VOTE, _QUEST, _SUMMARY = Phase.VOTE, Phase.QUEST, Phase.SUMMARY
 
 
 class Tally(NamedTuple):
@@ -274,14 +275,14 @@ def _on_utterance_made(table: Table, event: UtteranceMade) -> None:
 
 def _talk_is_over(table: Table) -> None:
     if table.profile.reconsideration:
-        table.phase = Phase.RECONSIDER
+        table.phase = _RECONSIDER
     else:
         _team_stands(table)
 
 
 def _on_team_confirmed(table: Table, event: TeamConfirmed) -> None:
     table.team = event.team
-    if table.phase is Phase.RECONSIDER:
+    if table.phase is _RECONSIDER:
         _team_stands(table)
 
 
@@ -307,7 +308,7 @@ def _on_votes_revealed(table: Table, event: VotesRevealed) -> None:
         table.phase = _QUEST
     elif table.profile.summaries and table.attempt < table.profile.max_rejections:
         table.opening += 1
-        table.phase = Phase.SUMMARY
+        table.phase = _SUMMARY
     # Else what follows in the same append says how the game goes on.
 
 
@@ -322,15 +323,15 @@ def _on_quest_resolved(table: Table, event: QuestResolved) -> None:
     else:
         table.failed += 1
     profile = table.profile
-    ends = table.failed == 3 or table.succeeded == 3
-    shot = profile.assassination == "after_any_quest" and not table.missed
-    if profile.summaries and not ends and not shot:
-        _open_summary(table)
+    if profile.summaries and table.failed < 3 and table.succeeded < 3:
+        shot_opens = profile.assassination == "after_any_quest" and not table.missed
+        if not shot_opens:
+            _open_summary(table)
 
 
 def _open_summary(table: Table) -> None:
     table.opening += 1
-    table.phase = Phase.SUMMARY
+    table.phase = _SUMMARY
 
 
 def _on_assassination_opened(table: Table, event: AssassinationOpened) -> None:
@@ -362,53 +363,30 @@ def _on_game_cancelled(table: Table, event: GameCancelled) -> None:
 
 
 # --- seat handlers: the seat's hand, and the table to read -------------------------------------
+# A ballot, a card and a summary are folded where they are met, in ``apply``: they mark the hand as
+# having answered the table's present opening, and keep what it answered.
 
 
 def _on_role_learned(hand: Hand, table: Table, event: RoleLearned) -> None:
     hand.role = event.role
-    hand.side = side_of(event.role)
+    hand.side = _SIDE_OF[event.role]
     hand.sees = event.sees
     hand.shoots = event.shoots
 
 
-def _on_vote_cast(hand: Hand, table: Table, event: VoteCast) -> None:
-    hand.answered = table.opening
-    hand.vote = event.approve
+_SIDE_OF: Final = {role: side_of(role) for role in Role}
 
 
-def _on_card_played(hand: Hand, table: Table, event: CardPlayed) -> None:
-    hand.answered = table.opening
-    hand.success = event.success
-
-
-def _on_round_summarised(hand: Hand, table: Table, event: RoundSummarised) -> None:
-    hand.answered = table.opening
-
-
+# The rarer public events; ``apply`` knows the others by name.
 _PUBLIC: Final[dict[type[Any], Callable[[Table, Any], None]]] = {
-    ProposalOpened: _on_proposal_opened,
-    TeamProposed: _on_team_proposed,
     UtteranceMade: _on_utterance_made,
     TeamConfirmed: _on_team_confirmed,
-    VotesRevealed: _on_votes_revealed,
-    QuestResolved: _on_quest_resolved,
     AssassinationOpened: _on_assassination_opened,
     AssassinationDeclined: _on_assassination_declined,
     AssassinationMade: _on_assassination_made,
     GameEnded: _on_game_ended,
     GameCancelled: _on_game_cancelled,
 }
-
-_SEAT: Final[dict[type[Any], Callable[[Hand, Table, Any], None]]] = {
-    RoleLearned: _on_role_learned,
-    VoteCast: _on_vote_cast,
-    CardPlayed: _on_card_played,
-    RoundSummarised: _on_round_summarised,
-}
-
-# Answers of a simultaneous opening that is not a vote, and what ends such an opening.
-_ANSWERS: Final = frozenset({CardPlayed, RoundSummarised})
-_CLOSES: Final = frozenset({QuestResolved, TeamConfirmed})
 
 
 def apply(state: State, events: Iterable[Event]) -> None:
@@ -447,6 +425,19 @@ def apply(state: State, events: Iterable[Event]) -> None:
             hand.answered = table.opening
             hand.vote = event.approve  # type: ignore[union-attr]
             answers += 1
+        elif kind is CardPlayed or kind is RoleLearned:
+            seat = event.seat  # type: ignore[union-attr]
+            if not 1 <= seat <= table.players:
+                raise _no_such_seat(table, event)
+            hand = hands[seat - 1]
+            own = hand.own
+            own.append((len(public) + len(own), event))
+            if kind is CardPlayed:
+                hand.answered = table.opening
+                hand.success = event.success  # type: ignore[union-attr]
+                answers += 1
+            else:
+                _on_role_learned(hand, table, event)  # type: ignore[arg-type]
         elif kind is VotesRevealed:
             public.append(event)
             answers = 0
@@ -458,21 +449,23 @@ def apply(state: State, events: Iterable[Event]) -> None:
         elif kind is TeamProposed:
             public.append(event)
             _on_team_proposed(table, event)  # type: ignore[arg-type]
-        elif kind in _SEAT or event.seen_by == "seat":
+        elif kind is QuestResolved:
+            public.append(event)
+            answers = 0
+            _on_quest_resolved(table, event)  # type: ignore[arg-type]
+        elif event.seen_by == "seat":
             seat = event.seat  # type: ignore[union-attr]
             if not 1 <= seat <= table.players:
                 raise _no_such_seat(table, event)
             hand = hands[seat - 1]
             hand.own.append((len(public) + len(hand.own), event))
-            if kind in _SEAT:
-                _SEAT[kind](hand, table, event)
-                answers += kind in _ANSWERS
+            if kind is RoundSummarised:
+                hand.answered = table.opening
+                answers += 1
         elif event.seen_by == "public":
             if kind is GameCreated:
                 raise CorruptLog("a log holds one game_created, got a second")
             public.append(event)
-            if kind in _CLOSES:
-                answers = 0
             _PUBLIC[kind](table, event)
         elif kind is RolesDealt:
             state.roles = event.roles  # type: ignore[union-attr]

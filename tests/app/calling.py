@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -93,6 +93,13 @@ async def calling(database_url: str, **settings: Any) -> AsyncIterator[Caller]:
     app = create_app(local_settings(database_url, **settings))
     async with app.router.lifespan_context(app), Caller(app) as caller:
         yield caller
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns when it holds; what cannot be waited for otherwise."""
+    async with asyncio.timeout(WITHIN_S):
+        while not condition():  # noqa: ASYNC110  # there is no event to wait for
+            await asyncio.sleep(0.01)
 
 
 def read_ndjson(content: bytes) -> list[Line]:

@@ -16,6 +16,7 @@ class Stored:
         self.log = lines
         self.status = status
         self.reads = 0
+        self.begun = asyncio.Event()
         self.answering = asyncio.Event()
         self.answering.set()
 
@@ -24,6 +25,7 @@ class Stored:
 
     async def lines(self, game_id: str, viewer: int, after_place: int, limit: int) -> list[Line]:
         self.reads += 1
+        self.begun.set()
         found = [line for line in self.log if line.seq > after_place][:limit]
         await self.answering.wait()
         return found
@@ -55,8 +57,7 @@ async def test_a_read_that_has_begun_is_not_joined_for_it_may_miss_the_last_comm
     stored.answering.clear()
     pages, spot = start(stored)
     first = asyncio.create_task(pages.after(spot))
-    while not stored.reads:
-        await asyncio.sleep(0)
+    await stored.begun.wait()
     stored.log.append(said(2))
     second = asyncio.create_task(pages.after(spot))
     await asyncio.sleep(0)
@@ -70,8 +71,7 @@ async def test_one_who_leaves_does_not_take_the_page_from_the_others() -> None:
     stored.answering.clear()
     pages, spot = start(stored)
     stays, leaves = (asyncio.create_task(pages.after(spot)) for _ in range(2))
-    while not stored.reads:
-        await asyncio.sleep(0)
+    await stored.begun.wait()
     leaves.cancel()
     stored.answering.set()
     assert (await stays).count == 1

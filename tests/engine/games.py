@@ -139,6 +139,9 @@ def random_action(
 ) -> SeatAction:
     """A legal answer, with thoughts or without."""
     thoughts = random_thoughts(rng, table, hand, request) if think else ()
+    if not thoughts and rng.random() < 0.5 and (listed := rules.legal(table, hand)):
+        # The very objects that ``legal`` lists take a short way through the rules; equal ones a long one.
+        return rng.choice(listed)
     text = rng.choice(WORDS)
     if request.kind == "propose_team":
         return ProposeTeam(random_team(rng, table), text, thoughts)
@@ -159,8 +162,9 @@ def random_action(
 
 
 def random_team(rng: Random, table: Table) -> tuple[Seat, ...]:
-    """A legal team in any order."""
-    return tuple(rng.sample(range(1, table.players + 1), table.profile.team_sizes[table.round - 1]))
+    """A legal team in any order, now and then as a list."""
+    kind = list if rng.random() < 0.1 else tuple
+    return kind(rng.sample(range(1, table.players + 1), table.profile.team_sizes[table.round - 1]))  # type: ignore[return-value]
 
 
 def chooser(rng: Random, *, think: bool = True) -> Choose:
@@ -213,4 +217,19 @@ def snapshot(value: Any) -> Any:
         return {name: snapshot(getattr(value, name)) for name in names}
     if isinstance(value, list | tuple):
         return [snapshot(one) for one in value]
-    return repr(value)
+    return _picture(value)
+
+
+_PICTURES: dict[int, tuple[Any, str]] = {}
+
+
+def _picture(value: Any) -> str:
+    if type(value).__hash__ is None:
+        return repr(value)
+    # Values do not change, and the same ones come again at every step: by identity, since 1 equals True.
+    known = _PICTURES.get(id(value))
+    if known is None or known[0] is not value:
+        if len(_PICTURES) > 50_000:
+            _PICTURES.clear()
+        known = _PICTURES[id(value)] = (value, repr(value))
+    return known[1]

@@ -319,7 +319,9 @@ class Referee:
     def _is_seat(self, value: object) -> bool:
         return type(value) is int and 1 <= value <= self.n
 
-    def _is_team(self, team: Sequence[object]) -> bool:
+    def _is_team(self, team: object) -> bool:
+        if not isinstance(team, tuple | list):
+            return False
         size = self.rules["team_sizes"][self.round - 1]
         return len(team) == size == len(set(team)) and all(map(self._is_seat, team))
 

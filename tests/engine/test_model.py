@@ -2,7 +2,7 @@
 
 One number fixes a game: its size, its rules, its deal, what everybody does and what is tried in
 vain. ``python -m tests.engine.test_model NUMBER`` plays it again; MODEL_GAMES sets how many games
-there are (2,000 unless set; the night takes 200,000).
+there are (1,200 unless set; the night takes 200,000).
 """
 
 import os
@@ -51,7 +51,7 @@ from engine.thoughts import Belief, Choice
 from tests.engine.games import new_game, random_action, random_profile, random_team
 from tests.engine.referee import Referee, shown
 
-GAMES = int(os.environ.get("MODEL_GAMES", "2000"))
+GAMES = int(os.environ.get("MODEL_GAMES", "1200"))
 SHARES = 10
 """The games are dealt to so many tests, so that a failure says which part and the rest goes on."""
 
@@ -108,6 +108,11 @@ def any_action(rng: Random, game: State) -> tuple[Any, Any]:
         team = tuple(rng.choice((float, str, bool))(team[0]) if i == 0 else s for i, s in enumerate(team))
     if rng.random() < 0.3:
         team = (*team[1:], odd)
+    asked = rules.pending(game)
+    if asked and rng.random() < 0.15:  # what is listed as legal, by a seat that only equals the right one
+        right = asked[0].seat
+        listed = rules.legal(table, game.hand(right)) or (Speak("so"),)
+        return rng.choice((right, True, float(right), str(right))), rng.choice(listed)
     actions = (
         ProposeTeam(team, "so"),
         Reconsider(team, "so"),

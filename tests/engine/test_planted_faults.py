@@ -168,13 +168,13 @@ def test_an_apply_that_reads_roles_is_found_by_the_views(monkeypatch: pytest.Mon
 
 
 def test_a_secret_in_another_hand_is_found_by_the_views(monkeypatch: pytest.MonkeyPatch) -> None:
-    learned = state._SEAT[state.RoleLearned]
+    learned = state._on_role_learned
 
     def by_name_only(hand: Hand, table: Table, event: Any) -> None:
         learned(hand, table, event)
         table.names = (*table.names, str(event.role))
 
-    monkeypatch.setitem(state._SEAT, state.RoleLearned, by_name_only)
+    monkeypatch.setattr(state, "_on_role_learned", by_name_only)
     assert view_faults(random_game(1))
 
 

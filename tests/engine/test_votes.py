@@ -4,6 +4,7 @@ import pytest
 
 from engine.actions import CastVote, ProposeTeam, Reconsider
 from engine.errors import IllegalAction
+from engine.rules import legal
 from tests.engine.playing import FIVE, SEVEN, Play, names
 
 SIX = "merlin percival servant servant assassin morgana"
@@ -185,6 +186,24 @@ def test_only_the_leader_proposes_and_not_twice() -> None:
 
 def test_a_team_is_told_in_ascending_order() -> None:
     assert Play().propose(4, 2)[0] == ("team_proposed", {"leader": 1, "team": [2, 4]})
+
+
+def test_a_team_may_be_a_list() -> None:
+    for team in ([2, 4], [4, 2]):
+        assert Play().do((1, ProposeTeam(team)))[0][1]["team"] == [2, 4]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seat", [True, 1.0, "1", None])
+def test_what_only_equals_a_seat_is_none(seat: object) -> None:
+    game = Play()
+    proposals = legal(game.state.table, game.state.hand(1)) or ()
+    with pytest.raises(IllegalAction, match="seats are 1 to 5"):
+        game.do((seat, proposals[0]))  # type: ignore[arg-type]
+    # Interned events would carry it into every later game.
+    assert repr(Play().do((1, proposals[0]))[0][1]) == "{'leader': 1, 'team': [1, 2]}"
+    game.propose()
+    with pytest.raises(IllegalAction, match="seats are 1 to 5"):
+        game.do((seat, CastVote(True)))  # type: ignore[arg-type]
 
 
 def test_a_leader_may_keep_or_change_the_team_before_the_vote() -> None:

@@ -1,0 +1,255 @@
+"""A fork has its origin's log up to a point, and goes on from there by itself."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from agents.table import MemoryJournal, step
+from app.seating import seat_agents
+from engine.profile import make_profile
+from engine.rules import create, pending
+from engine.state import fold
+from engine.terms import Phase
+from tests.app.calling import PROJECT, Line, calling, problem, undisturbed, without_times, written
+
+SEED = 77
+
+RECORD = PROJECT / "tests" / "records" / "last-team-goes.json"
+
+Place = tuple[int, int, Phase]
+
+
+async def _answers(profile: str, agent: str) -> tuple[list[Line], list[tuple[str, int]], dict[Place, int]]:
+    """The game, answered one request at a time without any service.
+
+    Its log; every request's id with the length of the log behind its answer; every phase with the
+    length of the log at its end.
+    """
+    state = fold(create(make_profile(profile, 5), SEED))
+    agents = seat_agents([{"agent": agent}] * 5, str(SEED))
+    requests: list[tuple[str, int]] = []
+    phases: dict[Place, int] = {}
+    while open_ := pending(state):
+        place = (state.table.round, state.table.attempt, state.table.phase)
+        await step(state, agents, MemoryJournal(), alone=True)
+        requests.append((open_[0].id, len(state.log)))
+        phases[place] = len(state.log)
+    return written(state.log), requests, phases
+
+
+@pytest.mark.parametrize(
+    ("profile", "agent"),
+    [
+        ("interintent", "scripted"),
+        ("official", "scripted"),
+        ("interintent", "random"),
+        ("official", "random"),
+    ],
+)
+async def test_a_fork_with_the_same_agents_repeats_the_game_from_every_answer_on(
+    database_url: str, profile: str, agent: str
+) -> None:
+    log, requests, phases = await _answers(profile, agent)
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.played(profile=profile, seats=[{"agent": agent}], seeds={"from": SEED})
+        places: list[tuple[dict[str, Any], int]] = [
+            *(({"request": request}, length) for request, length in requests),
+            *(
+                ({"round": round_, "attempt": attempt, "phase": phase.value}, length)
+                for (round_, attempt, phase), length in phases.items()
+            ),
+        ]
+        assert len({request for request, _ in requests}) == len(requests)
+        forks: list[tuple[str, str]] = []
+        # Forks of scripted games are dear: every kind of place, and of the others every seventh.
+        chosen = places if agent == "random" else [*places[::7], *places[-len(phases) :]]
+        for after, length in chosen:
+            answer = await caller.post(f"/games/{origin}/fork", json={"after": after})
+            assert answer.status_code == 201, (after, answer.text)
+            forked = answer.json()
+            assert forked["forked_from"] == {"game_id": origin, "events": length}, after
+            assert answer.headers["location"] == f"/games/{forked['game_id']}"
+            assert forked["game_id"] != origin
+            forks.append((forked["game_id"], forked["batch_id"]))
+        for (game, batch), (after, _) in zip(forks, chosen, strict=True):
+            view = await caller.over(batch)
+            assert view["status"] == "done"
+            assert without_times(await caller.lines(f"/games/{game}/events")) == log, after
+        # The origin is what it was.
+        assert without_times(await caller.lines(f"/games/{origin}/events")) == log
+
+
+async def test_a_fork_takes_over_the_log_and_waits_for_its_own_steps(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.played(seeds={"from": SEED})
+        whole = without_times(await caller.lines(f"/games/{origin}/events"))
+        answer = await caller.post(
+            f"/games/{origin}/fork", json={"after": {"request": "1.1.speak.3"}, "drive": "manual"}
+        )
+        forked = answer.json()
+        game, taken = forked["game_id"], forked["forked_from"]["events"]
+        lines = await caller.lines(f"/games/{game}/events")
+        assert without_times(lines) == whole[:taken]
+        assert {line["game"] for line in lines} == {game}
+        assert lines[-1]["type"] == "utterance_made"
+        assert lines[-1]["seat"] == 3
+        # What the fork wrote, it wrote when it was forked: deadlines count from there.
+        assert len({line["at"] for line in lines}) == 1
+        view = (await caller.get(f"/games/{game}")).json()
+        assert view["status"] == "created"
+        assert view["forked_from"] == {"game_id": origin, "events": taken}
+        assert [one["request_id"] for one in view["requests"]] == ["1.1.speak.4"]
+        assert (await caller.get(f"/games/{game}", params={"viewer": "public"})).json()["forked_from"] is None
+        await caller.post(f"/games/{game}/step", json={"until": "end"})
+        assert without_times(await caller.lines(f"/games/{game}/events")) == whole
+
+
+async def test_a_fork_with_other_agents_differs_only_from_there_on(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.played(seeds={"from": SEED})
+        whole = without_times(await caller.lines(f"/games/{origin}/events"))
+        answer = await caller.post(
+            f"/games/{origin}/fork",
+            json={
+                "after": {"round": 1, "attempt": 1, "phase": "vote"},
+                "seats": [{"agent": "random"}],
+            },
+        )
+        forked = answer.json()
+        taken = forked["forked_from"]["events"]
+        assert (await caller.over(forked["batch_id"]))["status"] == "done"
+        log = without_times(await caller.lines(f"/games/{forked['game_id']}/events"))
+        assert log[:taken] == whole[:taken]
+        assert log[taken:] != whole[taken:]
+        assert whole[taken - 1]["type"] == "votes_revealed"
+        view = (await caller.get(f"/games/{forked['game_id']}")).json()
+        assert {spec["agent"] for spec in view["agents"]} == {"random"}
+        assert view["status"] == "finished"
+        # Five specs, one a seat.
+        mixed = [{"agent": "random"}, *([{"agent": "scripted"}] * 4)]
+        answer = await caller.post(
+            f"/games/{origin}/fork",
+            json={"after": {"request": "1.1.vote.5"}, "seats": mixed, "drive": "manual"},
+        )
+        view = (await caller.get(f"/games/{answer.json()['game_id']}")).json()
+        assert [spec["agent"] for spec in view["agents"]] == ["random", *["scripted"] * 4]
+
+
+async def test_a_running_game_and_a_fork_of_a_fork_can_be_forked(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.create(seeds={"from": SEED}, drive="manual")
+        await caller.post(f"/games/{origin}/step", json={"until": "round"})
+        first = (
+            await caller.post(
+                f"/games/{origin}/fork", json={"after": {"request": "1.1.vote.2"}, "drive": "manual"}
+            )
+        ).json()
+        # Two of five ballots are in; the others are still asked for.
+        view = (await caller.get(f"/games/{first['game_id']}")).json()
+        assert [one["seat"] for one in view["requests"]] == [3, 4, 5]
+        second = (
+            await caller.post(
+                f"/games/{first['game_id']}/fork", json={"after": {"request": "1.1.propose_team.1"}}
+            )
+        ).json()
+        assert second["forked_from"]["game_id"] == first["game_id"]
+        await caller.over(second["batch_id"])
+        lines = without_times(await caller.lines(f"/games/{second['game_id']}/events"))
+        assert lines == await undisturbed(SEED)
+        # What the origin has not answered yet is no place to fork at.
+        problem(
+            await caller.post(f"/games/{origin}/fork", json={"after": {"request": "2.1.vote.1"}}),
+            422,
+            "invalid-request",
+            "/after/request",
+        )
+
+
+async def test_a_cancelled_game_can_be_played_on_as_a_fork(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.create(seeds={"from": SEED}, drive="manual")
+        await caller.post(f"/games/{origin}/step", json={"until": "round"})
+        await caller.post(f"/games/{origin}/cancel")
+        forked = (
+            await caller.post(
+                f"/games/{origin}/fork", json={"after": {"round": 1, "attempt": 1, "phase": "vote"}}
+            )
+        ).json()
+        await caller.over(forked["batch_id"])
+        lines = without_times(await caller.lines(f"/games/{forked['game_id']}/events"))
+        assert lines == await undisturbed(SEED)
+
+
+async def test_an_imported_game_is_forked_with_agents_that_are_named(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        imported = (await caller.post("/games/import", content=RECORD.read_bytes())).json()
+        game = imported["game_id"]
+        path, after = f"/games/{game}/fork", {"round": 1, "attempt": 1, "phase": "vote"}
+        before = await caller.rows()
+        problem(await caller.post(path, json={"after": after}), 422, "invalid-request", "/seats")
+        assert await caller.rows() == before
+        seats = [{"agent": "scripted"}]
+        forks = []
+        for _ in range(2):
+            forked = (await caller.post(path, json={"after": after, "seats": seats})).json()
+            assert (await caller.over(forked["batch_id"]))["status"] == "done"
+            log = without_times(await caller.lines(f"/games/{forked['game_id']}/events"))
+            origin = without_times(await caller.lines(f"/games/{game}/events"))
+            assert log[: forked["forked_from"]["events"]] == origin[: forked["forked_from"]["events"]]
+            forks.append(log)
+        assert forks[0] == forks[1]
+
+
+@pytest.mark.parametrize(
+    ("after", "pointer"),
+    [
+        ({"request": "5.1.vote.1"}, "/after/request"),
+        ({"request": "1.1.assassinate.1"}, "/after/request"),
+        ({"request": "1.1.vote.9"}, "/after/request"),
+        ({"request": "vote"}, "/after/request"),
+        ({"request": "1.1.vote.1\n"}, "/after/request"),
+        ({"request": 1}, "/after/request"),
+        ({"round": 5, "attempt": 10, "phase": "vote"}, "/after/phase"),
+        ({"round": 1, "attempt": 1, "phase": "over"}, "/after/phase"),
+        ({"round": 1, "attempt": 1, "phase": "nap"}, "/after/phase"),
+        ({"round": 6, "attempt": 1, "phase": "vote"}, "/after/round"),
+        ({"round": 1, "phase": "vote"}, "/after/attempt"),
+        ({"request": "1.1.vote.1", "round": 1}, "/after/round"),
+        ("1.1.vote.1", "/after"),
+        (None, "/after"),
+    ],
+    ids=json.dumps,
+)
+async def test_a_place_that_is_not_there_is_refused(tmp_path: Any, after: Any, pointer: str) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        _, [origin] = await caller.played(seeds={"from": SEED}, seats=[{"agent": "random"}])
+        before = await caller.rows()
+        answer = await caller.post(f"/games/{origin}/fork", json={"after": after})
+        problem(answer, 422, "invalid-request", pointer)
+        assert await caller.rows() == before
+
+
+async def test_a_fork_refuses_seats_that_do_not_fit(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.played(seats=[{"agent": "random"}])
+        before = await caller.rows()
+        after = {"request": "1.1.vote.1"}
+        for seats, code, pointer in (
+            ([{"agent": "random"}] * 4, "invalid-request", "/seats"),
+            ([{"agent": "nobody"}], "invalid-agent", "/seats/0/agent"),
+            ([*[{"agent": "random"}] * 4, {"agent": "nobody"}], "invalid-agent", "/seats/4/agent"),
+            ([], "invalid-request", "/seats"),
+        ):
+            answer = await caller.post(f"/games/{origin}/fork", json={"after": after, "seats": seats})
+            problem(answer, 422, code, pointer)
+        assert await caller.rows() == before
+
+
+async def test_the_log_of_a_game_grows_by_every_answer(tmp_path: Any) -> None:
+    # The oracle of this file, looked at itself: each answer adds something, and the last ends the game.
+    log, requests, _ = await _answers("interintent", "scripted")
+    assert all(one < two for (_, one), (_, two) in pairwise(requests))
+    assert requests[-1][1] == len(log)
+    assert log[-1]["type"] == "game_ended"
