@@ -79,8 +79,8 @@ ACTS: Final[Mapping[str, Act]] = {
         ("no danger to", "doubts me", "nothing to fear from me"),
         (
             "I am no danger to {quest}: {record}.",
-            "Whoever doubts me should look at the record: {record}.",
-            "You have nothing to fear from me; {record}.",
+            "Whoever doubts me before {quest} should look at the record: {record}.",
+            "You have nothing to fear from me on {quest}; {record}.",
         ),
     ),
     "vouch": Act(
@@ -192,16 +192,16 @@ ACTS: Final[Mapping[str, Act]] = {
         ("i am a loyal servant", "my role is servant", "a plain servant"),
         (
             "I am a Loyal Servant and want {quest} to succeed: {record}.",
-            "My role is Servant, so I know nothing secret; still, {record}.",
-            "You see a plain Servant before you, and {record}.",
+            "My role is Servant, so I go into {quest} without secrets; {record}.",
+            "You see a plain Servant before {quest}, and {record}.",
         ),
     ),
     "claim_loyal": Act(
         ("i am loyal", "my loyalty", "on the loyal side"),
         (
-            "I am loyal, and {record}.",
+            "I am loyal and want {quest} to succeed; {record}.",
             "Do count on my loyalty in {quest}: {record}.",
-            "I stand on the loyal side; {record}.",
+            "I stand on the loyal side, in {quest} as ever: {record}.",
         ),
     ),
     "confusion": Act(

@@ -111,7 +111,7 @@ class Scene:
             "team": listed(self.names, team) if team else "",
             "y": self.names[self.others[dice.below(len(self.others))] - 1],
         }
-        self._record: str | None = None
+        self._records: list[str] = []
 
     # --- facts in words -------------------------------------------------------------------------
 
@@ -180,44 +180,47 @@ class Scene:
         return self.record() if known is None else self.credit(known)
 
     def record(self) -> str:
-        """What this seat can say for itself; always true."""
-        if self._record is None:
-            self._record = self._own_record()
-        return self._record
+        """What this seat can say for itself, always true; another thing each time, while there is one."""
+        if not self._records:
+            self._records = self._own_records()
+        return self._records.pop()
 
-    def _own_record(self) -> str:
+    def _own_records(self) -> list[str]:
+        """All it can say, the best last."""
         facts = []
-        failed = False
-        for quest in reversed(self.table.quests):
+        for quest in self.table.quests:
             went = self.book.went.get(quest.round)
             voted = went.votes[self.me - 1] if went is not None and went.votes else None
-            if quest.succeeded and self.me in quest.team:
-                facts.append(f"I was on quest {quest.round}, which succeeded")
-            elif not quest.succeeded and self.me in quest.team:
-                failed = True
+            if self.me in quest.team:
                 others = tuple(seat for seat in quest.team if seat != self.me)
-                if others:
+                if quest.succeeded:
+                    facts.append(f"I was on quest {quest.round}, which succeeded")
+                elif others:
                     so = "was" if len(others) == 1 else "were"
                     also = f"so {so} {listed(self.names, others)}"
                     facts.append(f"I was on quest {quest.round}, which failed, but {also}")
-            elif not quest.succeeded and voted is False:
-                facts.append(f"I voted against the team that failed quest {quest.round}")
-        if facts:
-            return facts[self.dice.below(min(len(facts), 2))]
-        if self.table.quests and not failed:
-            return "no failed quest has me on it"
+            elif not quest.succeeded:
+                facts.append(f"quest {quest.round} failed without me")
+                if voted is False:
+                    facts.append(f"I voted against the team that failed quest {quest.round}")
         if self.table.tallies:
             tally = self.table.tallies[-1]
             vote = tally.votes[self.me - 1] if tally.votes else None
             if vote is not None:
                 word = "for" if vote else "against"
-                return f"I voted {word} {listed(self.names, tally.team)} on {when(tally)} and stand by it"
-        fresh = (
-            "nothing on the record speaks against me",
-            "I have no failed quest behind me",
-            "I come with a clean slate",
-        )
-        return fresh[self.dice.below(3)]
+                voted_on = f"{listed(self.names, tally.team)} on {when(tally)}"
+                facts.insert(0, f"I voted {word} {voted_on} and stand by it")
+        if not facts:
+            facts = [
+                "nothing on the record speaks against me",
+                "I have no failed quest behind me",
+                "I start clean",
+            ]
+            turns = self.dice.below(3)
+            return facts[turns:] + facts[:turns]
+        if len(facts) > 1 and self.dice.below(2):
+            facts[-1], facts[-2] = facts[-2], facts[-1]
+        return facts
 
     # --- whom to talk about ---------------------------------------------------------------------
 

@@ -99,6 +99,7 @@ def serve(
     """
     from app.logs import configure
     from app.main import create_app
+    from app.server import CannotServe
     from app.server import serve as serve_app
     from app.settings import Settings
 
@@ -120,10 +121,8 @@ def serve(
     configure()
     try:
         asyncio.run(serve_app(create_app(settings), settings, on_bound=_announce))
-    except AvalonError as fault:
+    except CannotServe as fault:
         _fail(str(fault))
-    except OSError as fault:
-        _fail(f"cannot listen on {settings.host}:{settings.port}: {fault.strerror or fault}", 1)
 
 
 def _announce(url: str) -> None:

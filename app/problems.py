@@ -17,6 +17,7 @@ from agents.errors import InvalidAgent
 from app import errors as edge
 from engine import errors as rules
 from engine.errors import AvalonError
+from evaluators.errors import Unmeasurable
 
 __all__ = [
     "INTERNAL",
@@ -52,6 +53,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     rules.IllegalRecord: Problem("illegal-record", "The record breaks a rule", 422),
     rules.CorruptLog: Problem("corrupt-log", "This game cannot be continued", 500),
     InvalidAgent: Problem("invalid-agent", "No agent can be made from this", 422),
+    Unmeasurable: Problem("unmeasurable", "This game has nothing to measure yet", 409),
     edge.InvalidRequest: Problem("invalid-request", "The request cannot be read", 422),
     edge.Unparsable: Problem("unparsable", "The body is not clean JSON", 400),
     edge.NotFound: Problem("not-found", "Nothing here for this caller", 404),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from app.play.messages import MAX_MESSAGE
 from app.settings import Settings, is_loopback
@@ -87,6 +88,33 @@ def _bound(family: int, where: Any) -> socket.socket:
     return sock
 
 
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """uvicorn's socket, which also stops reading from a peer that does not read.
+
+    Pongs are sent without asking the application: without this, a peer that sends pings and reads
+    nothing piles up 13 MB a second here (measured).
+    """
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stop_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    async def receive(self) -> Any:
+        message = await super().receive()  # reads on, whatever waits to be written
+        if not self.writable.is_set():
+            self._stop_reading()
+        return message
+
+    def _stop_reading(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+
 class Server(uvicorn.Server):
     """uvicorn as we set it up. ``on_bound`` is told the address once requests are answered there."""
 
@@ -104,7 +132,7 @@ class Server(uvicorn.Server):
                 # A proxy's word for who calls is not taken: nothing here decides by address.
                 proxy_headers=False,
                 timeout_graceful_shutdown=math.ceil(settings.drain_s),
-                ws="websockets-sansio",
+                ws=SocketProtocol,
                 ws_max_size=MAX_MESSAGE,
                 ws_ping_interval=PING_S,
                 ws_ping_timeout=PING_S,

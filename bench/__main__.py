@@ -201,7 +201,16 @@ class Service:
     def __enter__(self) -> "Service":
         self._log = (self._folder / "service.log").open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--database-url", f"sqlite:///{self._folder}/bench.db"],
+            [
+                sys.executable,
+                "-m",
+                "app.cli",
+                "serve",
+                "--port",
+                "0",
+                "--database-url",
+                f"sqlite:///{self._folder}/bench.db",
+            ],
             stderr=subprocess.PIPE,
             env={k: v for k, v in os.environ.items() if not k.startswith("INTERINTENT_")},
         )
@@ -265,7 +274,13 @@ def service_rows(scale: float, simulated_random: float, simulated_scripted: floa
         service.batch("scripted", "interintent", count)
         peak = service.peak_mib()
         rows.append(
-            Row(f"peak memory of the service, {count:,} more games stored", peak, "MiB", f"before {before:.0f} MiB", peak / before)
+            Row(
+                f"peak memory of the service, {count:,} more games stored",
+                peak,
+                "MiB",
+                f"before {before:.0f} MiB",
+                peak / before,
+            )
         )
         size = sum(path.stat().st_size for path in Path(folder).glob("bench.db*")) / 2**20
         stored = 20 + 2 * REPEATS * int(120 * scale) + count
@@ -283,7 +298,9 @@ def measure(scale: float) -> list[Row]:
         ("scripted", "interintent", 100, "100"),
     ):
         speeds[agent, profile] = simulated(agent, profile, max(10, int(count * scale)))
-        rows.append(Row(f"{agent} {profile} games through simulate", speeds[agent, profile], "games/CPU-s", aim=aim))
+        rows.append(
+            Row(f"{agent} {profile} games through simulate", speeds[agent, profile], "games/CPU-s", aim=aim)
+        )
     replays = replayed(int(1_000 * scale))
     if replays is not None:
         rows.append(replays)
@@ -292,10 +309,19 @@ def measure(scale: float) -> list[Row]:
 
 def show(rows: list[Row]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading, justify in (("what", "left"), ("figure", "right"), ("unit", "left"), ("beside", "left"), ("ratio", "right"), ("aim", "left")):
+    for heading, justify in (
+        ("what", "left"),
+        ("figure", "right"),
+        ("unit", "left"),
+        ("beside", "left"),
+        ("ratio", "right"),
+        ("aim", "left"),
+    ):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for row in rows:
-        ratio = "" if row.ratio is None else f"{row.ratio:.2f}" if row.ratio > 0.5 else f"1/{1 / row.ratio:.1f}"
+        ratio = (
+            "" if row.ratio is None else f"{row.ratio:.2f}" if row.ratio > 0.5 else f"1/{1 / row.ratio:.1f}"
+        )
         digits = 0 if row.value >= 100 else 1
         table.add_row(row.what, f"{row.value:,.{digits}f}", row.unit, row.baseline, ratio, row.aim)
     Console(width=150).print(table)

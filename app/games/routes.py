@@ -343,7 +343,7 @@ async def fork_game(
     summary="Cancel a game",
     response_model=Cancelled,
     dependencies=[Depends(needs("games:cancel"))],
-    responses=documented(404, 409),
+    responses=documented(404, 409, 412),
 )
 async def cancel_game(game_id: GameId, services: ServicesDep) -> Cancelled:
     """Ends a game now. What it has written stays."""

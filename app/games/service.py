@@ -76,6 +76,7 @@ class Games:
         self._runner = runner
         # A lock lives as long as somebody steps its game or waits to.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._cancelling: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
 
     # --- creating ---------------------------------------------------------------------------
@@ -334,6 +335,8 @@ class Games:
         )
         start = (state.table.round, state.table.attempt, state.table.phase)
         while pending(state):
+            if game_id in self._cancelling:
+                raise Stale("this game is being cancelled")
             try:
                 await step(state, agents, journal, alone=until == "action")
             except Conflict:
@@ -348,6 +351,14 @@ class Games:
 
     async def cancel(self, game_id: str) -> None:
         """Ends a game now. Raises AlreadyOver when it has ended."""
+        # A step that walks to the end would win every race for the next position.
+        self._cancelling.add(game_id)
+        try:
+            await self._cancel(game_id)
+        finally:
+            self._cancelling.discard(game_id)
+
+    async def _cancel(self, game_id: str) -> None:
         for _ in range(20):
             row = await self.row(game_id)
             if row["status"] not in OPEN:

@@ -18,7 +18,7 @@ from agents.notebook import heard
 from agents.phrases import ACTS, WORDING
 from agents.scripted import ScriptedAgent
 from agents.table import MemoryJournal, play
-from engine.actions import SeatAction
+from engine.actions import Action, ProposeTeam, RecordQuest, RecordVote, SeatAction
 from engine.chance import secret
 from engine.events import (
     BeliefsFormed,
@@ -35,7 +35,7 @@ from engine.events import (
 )
 from engine.intentions import BY_ID, CATALOGUE, missing_facts
 from engine.profile import Profile, make_profile
-from engine.rules import create, offered
+from engine.rules import create, decide, offered
 from engine.state import State, Table, apply, fold
 from engine.terms import EVIL_ROLES, Kind, Role, Seat
 from engine.view import Observation
@@ -171,6 +171,26 @@ def test_another_seed_of_the_agents_is_another_game() -> None:
     profile = PROFILES[0]
     other = asyncio.run(play(create(profile, 1), seats(2, 5), MemoryJournal()))
     assert other.log != played(profile, 1).log
+
+
+def test_a_record_of_unknown_ballots_and_cards_is_played_on() -> None:
+    # As after importing a game that tells only results: no ballots, no cards, not even fails.
+    profile = make_profile("official", 7, rules={"discussion": "none", "first_leader": 1})
+    for seed in range(8):
+        state = fold(create(profile, seed))
+        foreign: list[tuple[Seat, Action]] = [
+            (1, ProposeTeam((1, 2))),
+            (1, RecordVote((None,) * 7, False)),
+            (2, ProposeTeam((2, 3))),
+            (2, RecordVote((True, None, None, True, False, None, True), True)),
+            (2, RecordQuest(None, True)),
+        ]
+        for answer in foreign:
+            apply(state, decide(state, [answer], foreign=True))
+        over = asyncio.run(play(state.log, seats(seed, 7), MemoryJournal()))
+        assert over.table.over
+        agents = {seat: Anew(Setup(seat, secret(seed, "agent", seat))) for seat in range(1, 8)}
+        assert asyncio.run(play(state.log, agents, MemoryJournal())).log == over.log
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -395,6 +415,8 @@ def claims(turn: Turn) -> Iterator[tuple[str, bool]]:
         yield f"{who} led {n}", went(table, n)[0] == seat(who) and not quest(table, n).succeeded
     for n, who in re.findall(rf"[Qq]uest (\d) failed with {NAME} on it", text):
         yield f"{n} failed with {who}", not quest(table, n).succeeded and seat(who) in quest(table, n).team
+    for n in re.findall(r"[Qq]uest (\d) failed without me", text):
+        yield f"{n} failed without me", not quest(table, n).succeeded and me not in quest(table, n).team
     for n, team in re.findall(rf"quest (\d) could fail with {TEAM}", text):
         yield (
             f"{n} failed with {team}",
@@ -409,7 +431,10 @@ def claims(turn: Turn) -> Iterator[tuple[str, bool]]:
     if not turn.opens and team_now:
         for team in re.findall(rf"team of {TEAM}", text):
             yield f"stands {team}", team_of(team) == team_now
-        yield "off the team", "without me" not in text or me not in team_now
+        off = re.search(
+            r"would go (on quest \d )?without me|A team without me|I am not on (it|the team)", text
+        )
+        yield "off the team", off is None or me not in team_now
     if turn.opens:
         (proposed,) = re.findall(rf"For quest \d I propose {TEAM}", text)
         yield f"proposed {proposed}", team_of(proposed) != ()
@@ -526,6 +551,12 @@ def test_each_line_is_recognised_as_its_own_act(act: str) -> None:
     for line in ACTS[act].lines:
         remarks = heard(line.format_map(slots), ("Ann", "Bea", "Cid", "Dan", "Eve"))
         assert [remark.act for remark in remarks] == [act], line
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_each_line_names_a_seat_or_a_quest(act: str) -> None:
+    concrete = ("{x}", "{y}", "{leader}", "{team}", "{quest}", "{when}", "{failed}")
+    assert all(any(brace in line for brace in concrete) for line in ACTS[act].lines)
 
 
 def test_names_inside_longer_names_are_not_confused() -> None:

@@ -232,3 +232,19 @@ async def test_the_thoughts_of_a_turn_stand_before_its_utterance() -> None:
         if isinstance(event, UtteranceMade) and event.phase == "discuss":
             before = state.log[place - 1]
             assert getattr(before, "seat", getattr(before, "leader", None)) == event.seat
+
+
+@pytest.mark.parametrize("kind", [RandomAgent, ScriptedAgent])
+async def test_asking_one_seat_at_a_time_comes_to_the_same_log(
+    kind: type[RandomAgent] | type[ScriptedAgent],
+) -> None:
+    def seats() -> dict[Seat, Agent]:
+        return {seat: kind(Setup(seat, secret(1, seat))) for seat in range(1, 6)}
+
+    log = create(INTERINTENT, 6)
+    whole = await play(log, seats(), MemoryJournal())
+    state = fold(log)
+    agents = seats()
+    while await step(state, agents, MemoryJournal(), alone=True):
+        pass
+    assert state.log == whole.log

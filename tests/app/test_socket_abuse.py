@@ -384,6 +384,23 @@ async def test_a_peer_that_never_reads_is_gone_soon_and_holds_up_nobody(
         assert not [task for task in asyncio.all_tasks() if task.get_name() in ("socket in", "socket out")]
 
 
+async def test_a_peer_that_pings_and_reads_nothing_is_not_read_from_for_long(served: Served) -> None:
+    game = await new_game(served, drive="manual")
+    sock = await handshaken(served, receive_buffer=4096)
+    pings = frame(Opcode.PING, b"x" * 125) * 500
+    taken = 0
+    with sock:
+        message = json.dumps({"t": "identify", "v": 1, "game": game}).encode()
+        await asyncio.get_running_loop().sock_sendall(sock, frame(Opcode.TEXT, message))
+        # What the kernel's buffers hold on both sides, and not what a server's memory does.
+        with contextlib.suppress(TimeoutError):
+            while taken < 40_000_000:
+                async with asyncio.timeout(1):
+                    await asyncio.get_running_loop().sock_sendall(sock, pings)
+                taken += len(pings)
+    assert taken < 20_000_000
+
+
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this platform has no TCP_USER_TIMEOUT")
 async def test_the_kernel_drops_what_a_silent_peer_never_took(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,159 @@
+"""A process that dies costs nothing but time: what it had promised is finished by the next one."""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.simulate import Plan, run
+from engine.profile import make_profile
+from tests.app.calling import WITHIN_S, Line, Process, read_ndjson, serving_process, without_times
+from tests.postgres import PostgresServer, fresh_database
+
+SEED = 1000
+COUNT = 200
+
+
+@pytest.fixture(scope="module")
+def undisturbed_logs() -> list[list[Line]]:
+    """The logs of the seeds from 1000 on, played in this process without any service."""
+    plan = Plan(make_profile("interintent", 5).settings(), [{"agent": "scripted", "options": {}}] * 5, SEED)
+    return _by_game(b"".join(result.lines for result in run(plan, COUNT, keep=True)))
+
+
+def _by_game(export: bytes) -> list[list[Line]]:
+    games: dict[str, list[Line]] = {}
+    for line in read_ndjson(export):
+        if "game" in line:
+            games.setdefault(line["game"], []).append(line)
+    return [without_times(lines) for lines in games.values()]
+
+
+def _get(process: Process, path: str, **query: Any) -> httpx.Response:
+    answer = httpx.get(process.url + path, params=query, timeout=WITHIN_S)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def _finished(process: Process, batch: str) -> int:
+    count: int = _get(process, f"/batches/{batch}").json()["games"]["finished"]
+    return count
+
+
+def _post(process: Process, **wish: Any) -> str:
+    answer = httpx.post(f"{process.url}/games", json=wish, timeout=WITHIN_S)
+    assert answer.status_code in (201, 202), answer.text
+    batch: str = answer.json()["batch_id"]
+    return batch
+
+
+def _until_done(process: Process, batch: str) -> None:
+    lines = read_ndjson(_get(process, f"/batches/{batch}/events", follow=True).content)
+    assert lines[-1]["status"] == "done"
+    assert lines[-1]["games"]["finished"] == lines[-1]["count"]
+
+
+def _until_some_are_finished(process: Process, batch: str, some: int) -> None:
+    until = time.monotonic() + WITHIN_S
+    while _finished(process, batch) < some:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def _check(process: Process, batch: str, undisturbed_logs: list[list[Line]]) -> None:
+    logs = _by_game(_get(process, f"/batches/{batch}/export", view="full").content)
+    assert len(logs) == COUNT
+    for position, (log, expected) in enumerate(zip(logs, undisturbed_logs, strict=True)):
+        assert log == expected, f"seed {SEED + position}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'games.sqlite'}"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        with fresh_database(server) as found:
+            yield found
+
+
+def test_a_batch_that_is_killed_again_and_again_is_finished_as_if_undisturbed(
+    url: str, tmp_path: Path, undisturbed_logs: list[list[Line]]
+) -> None:
+    chance = random.Random()
+    with serving_process(url, tmp_path) as process:
+        batch = _post(process, count=COUNT, seeds={"from": SEED})
+        time.sleep(chance.uniform(0, 0.5))
+        process.kill()
+    seen = [0]
+    for part in (0.1, 0.4, 0.8):
+        with serving_process(url, tmp_path) as process:
+            # What was finished stays so, whenever the process died.
+            assert _finished(process, batch) >= seen[-1]
+            _until_some_are_finished(process, batch, int(part * COUNT))
+            time.sleep(chance.uniform(0, 0.2))
+            seen.append(_finished(process, batch))
+            process.kill()
+    assert seen[1] < COUNT, "the first kill came after the end: it proves nothing"
+    with serving_process(url, tmp_path) as process:
+        _until_done(process, batch)
+        _check(process, batch, undisturbed_logs)
+
+
+def test_a_service_that_is_asked_to_stop_does_so_soon_and_goes_on_later(
+    tmp_path: Path, undisturbed_logs: list[list[Line]]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    with serving_process(url, tmp_path) as process:
+        batch = _post(process, count=COUNT, seeds={"from": SEED})
+        _until_some_are_finished(process, batch, 5)
+        # Somebody follows: a stream must not hold up the end.
+        with httpx.stream(
+            "GET", f"{process.url}/batches/{batch}/events", params={"follow": True}, timeout=WITHIN_S
+        ) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            began = time.monotonic()
+            status = process.terminate()
+            took = time.monotonic() - began
+            for _ in lines:
+                pass
+        assert took < 8
+        assert status in (0, -15)
+        assert not [line for line in process.said if "Traceback" in line or '"level": "error"' in line]
+    with serving_process(url, tmp_path) as process:
+        before = _finished(process, batch)
+        assert 5 <= before < COUNT
+        _until_done(process, batch)
+        _check(process, batch, undisturbed_logs)
+
+
+def test_a_batch_that_is_killed_while_it_is_laid_out_is_laid_out_by_the_next_process(
+    url: str, tmp_path: Path
+) -> None:
+    count = 2000
+    wish = {"count": count, "seeds": {"from": SEED}, "seats": [{"agent": "random"}], "drive": "manual"}
+    with serving_process(url, tmp_path) as process:
+        batch = _post(process, **wish)
+        process.kill()
+    laid = []
+    for _ in range(3):
+        with serving_process(url, tmp_path) as process:
+            laid.append(_get(process, f"/batches/{batch}").json()["games"]["created"])
+            process.kill()
+    assert 200 <= laid[0] < count, "the kill came after the end: it proves nothing"
+    assert laid == sorted(laid)
+    with serving_process(url, tmp_path) as process:
+        until = time.monotonic() + WITHIN_S
+        while _get(process, f"/batches/{batch}").json()["games"]["created"] < count:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        export = read_ndjson(_get(process, f"/batches/{batch}/export", view="full", partial=True).content)
+        assert export[-1]["games"] == count
+        seeds = [line["seed"] for line in export if line.get("type") == "roles_dealt"]
+        assert seeds == [str(SEED + position) for position in range(count)]
+        assert len({line["game"] for line in export[:-1]}) == count
