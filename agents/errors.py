@@ -1,14 +1,31 @@
 """What can go wrong with whatever sits at the table.
 
-AvalonError                  (engine.errors)
-└── InvalidInput
-    └── InvalidAgent         no such kind, or options it cannot take
+    AvalonError                  (engine.errors)
+    ├── InvalidInput
+    │   └── InvalidAgent         no such kind, or options it cannot take
+    └── Unanswered
+        └── ModelUnavailable     no model answered in time
 """
 
-from engine.errors import InvalidInput
+from engine.errors import AvalonError, InvalidInput
 
-__all__ = ["InvalidAgent"]
+__all__ = ["InvalidAgent", "ModelUnavailable", "Unanswered"]
 
 
 class InvalidAgent(InvalidInput):
     """A seat's spec names no kind we have, or options that kind cannot take."""
+
+
+class Unanswered(AvalonError):
+    """Somebody outside was asked, and did not answer."""
+
+
+class ModelUnavailable(Unanswered):
+    """No model answered, within its attempts and its time.
+
+    ``cause`` is a short word for statistics: timeout, refused, rate_limited, status_500, not_json, …
+    """
+
+    def __init__(self, message: str, cause: str) -> None:
+        super().__init__(message)
+        self.cause = cause

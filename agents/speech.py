@@ -137,9 +137,9 @@ class Scene:
                 team = listed(self.names, tally.team)
                 return f"{x} voted against {team} on {when(tally)}", True
         feelings = (
-            f"nothing {x} has done so far wins me over",
+            f"{x} does not convince me so far",
             f"I would not take that chance on {self.common['quest']}",
-            f"I have no proof, only a feeling about {x}",
+            f"I see more risk than use in {x} on {self.common['quest']}",
         )
         return feelings[self.dice.below(3)], False
 

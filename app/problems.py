@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from agents.errors import InvalidAgent
+from agents.errors import InvalidAgent, ModelUnavailable
 from app import errors as edge
 from engine import errors as rules
 from engine.errors import AvalonError
@@ -54,6 +54,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     rules.CorruptLog: Problem("corrupt-log", "This game cannot be continued", 500),
     InvalidAgent: Problem("invalid-agent", "No agent can be made from this", 422),
     Unmeasurable: Problem("unmeasurable", "This game has nothing to measure yet", 409),
+    ModelUnavailable: Problem("model-unavailable", "No model answered in time", 503),
     edge.InvalidRequest: Problem("invalid-request", "The request cannot be read", 422),
     edge.Unparsable: Problem("unparsable", "The body is not clean JSON", 400),
     edge.NotFound: Problem("not-found", "Nothing here for this caller", 404),

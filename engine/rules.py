@@ -367,7 +367,12 @@ def _check_target(table: Table, hand: Hand, target: Seat | None) -> None:
         raise IllegalAction(hand.seat, f"the shot must name another seat, got {target}", "/target")
 
 
-def _check_summary(hand: Hand, answers: tuple[tuple[str, str], ...]) -> None:
+def _check_summary(hand: Hand, answers: Any) -> None:
+    pairs = isinstance(answers, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in answers)
+    if not pairs or not all(isinstance(text, str) for pair in answers for text in pair):
+        raise IllegalAction(
+            hand.seat, f"a summary is pairs of question and answer, got {answers!r}", "/answers"
+        )
     questions = [question for question, _ in answers]
     if len(set(questions)) != len(questions):
         # A mapping on the wire: of two answers one would be lost.

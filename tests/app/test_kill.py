@@ -132,7 +132,7 @@ def test_a_service_that_is_asked_to_stop_does_so_soon_and_goes_on_later(
         _check(process, batch, undisturbed_logs)
 
 
-def test_a_batch_that_is_killed_while_it_is_laid_out_is_laid_out_by_the_next_process(
+def test_a_batch_that_is_killed_while_it_is_laid_out_is_laid_out_by_the_next_one(
     url: str, tmp_path: Path
 ) -> None:
     count = 2000

@@ -197,6 +197,16 @@ def test_a_summary_answers_each_question_once() -> None:
     assert refusal.value.pointer == "/answers"
 
 
+@pytest.mark.parametrize(
+    "answers", [None, 5, "so", (("leader",),), ((1, 2),), (("leader", None),), [("leader", "1")]]
+)
+def test_a_summary_is_pairs_of_texts(answers: object) -> None:
+    game = Play(summaries=True)
+    game.reject()
+    with pytest.raises(IllegalAction, match="pairs of question and answer"):
+        game.do((3, Summarise(answers)))  # type: ignore[arg-type]
+
+
 # --- thoughts ---
 
 

@@ -1,0 +1,1 @@
+"""Seats played by language models."""
