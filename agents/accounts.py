@@ -23,9 +23,7 @@ def reason_for_team(book: Notebook, table: Table, team: tuple[Seat, ...]) -> str
         with_us = f"{listed(book.names, ours)} can fail it" if ours else "nobody I know of can fail it"
         return f"{names}: {with_us}, and the others look clean."
     safe = book.deals.safe(team, table.profile.fails_needed[table.round - 1])
-    return (
-        f"{names} is safe from evil with {percent(safe)}, as I see it; I know of no safer team with me on it."
-    )
+    return f"{names}: safe from evil with {percent(safe)}, as I see it; with me on it I know of none safer."
 
 
 def reason_for_vote(book: Notebook, table: Table, approves: bool, safe: float) -> str:

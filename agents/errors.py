@@ -1,10 +1,10 @@
 """What can go wrong with whatever sits at the table.
 
-    AvalonError                  (engine.errors)
-    ├── InvalidInput
-    │   └── InvalidAgent         no such kind, or options it cannot take
-    └── Unanswered
-        └── ModelUnavailable     no model answered in time
+AvalonError                  (engine.errors)
+├── InvalidInput
+│   └── InvalidAgent         no such kind, or options it cannot take
+└── Unanswered
+    └── ModelUnavailable     no model answered in time
 """
 
 from engine.errors import AvalonError, InvalidInput

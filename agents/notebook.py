@@ -25,7 +25,7 @@ class Remark(NamedTuple):
 
     act: str
     sentence: str
-    """As it was said."""
+    """As it was said, cut after ``LONGEST_QUOTE`` characters."""
     seats: tuple[Seat, ...]
     """Whom it names, in the order of naming."""
 
@@ -39,6 +39,9 @@ class Said(NamedTuple):
     text: str
 
 
+LONGEST_QUOTE: Final = 200
+"""Anybody may sit at the table, and say anything at any length."""
+
 _SENTENCE_ENDS: Final = pattern(r"(?<=[.!?])\s+")
 _CUES: Final = tuple((cue, act) for act, entry in ACTS.items() for cue in entry.cues)
 
@@ -50,7 +53,7 @@ def _names_in(names: tuple[str, ...]) -> tuple[Pattern[str], dict[str, Seat]]:
     return pattern(rf"(?<!\w)(?:{'|'.join(map(escape, longest_first))})(?!\w)"), by_name
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def heard(text: str, names: tuple[str, ...]) -> tuple[Remark, ...]:
     """The moves that a speech holds, by the cues of ``phrases``; empty where none is recognised."""
     finder, by_name = _names_in(names)
@@ -60,7 +63,7 @@ def heard(text: str, names: tuple[str, ...]) -> tuple[Remark, ...]:
         for cue, act in _CUES:
             if cue in plain:
                 named = dict.fromkeys(by_name[name] for name in finder.findall(plain))
-                remarks.append(Remark(act, sentence, tuple(named)))
+                remarks.append(Remark(act, sentence[:LONGEST_QUOTE], tuple(named)))
                 break
     return tuple(remarks)
 

@@ -11,7 +11,7 @@ from engine.intentions import BY_ID, IntentionId
 from engine.state import Table, Tally
 from engine.terms import EVIL_ROLES, Role, Seat, Side
 
-__all__ = ["ACCUSING", "Point", "Scene", "listed", "sentence"]
+__all__ = ["ACCUSING", "Point", "Scene", "listed", "sentence", "when"]
 
 ACCUSING: Final = frozenset({"worry", "hint", "worry_failed", "counter_evil"})
 """Acts that put somebody in a bad light."""
@@ -233,6 +233,7 @@ class Scene:
         return max(found)[2] if found else None
 
     def best(self, pool: Iterable[Seat], scores: Sequence[float]) -> Seat | None:
+        """The seat of the pool with the lowest score; None of an empty pool."""
         found = [(round(scores[seat - 1], 6), self._order(seat), seat) for seat in pool]
         return min(found)[2] if found else None
 
@@ -252,6 +253,7 @@ class Scene:
         return self.best([seat for seat in pool if self.evil[seat - 1] < 0.5], self.evil)
 
     def accused(self) -> list[float]:
+        """How loudly each seat was accused in this attempt, seat 1 first."""
         return objections(self.book, self.table)
 
     # --- points ---------------------------------------------------------------------------------

@@ -11,18 +11,26 @@ from engine.chance import draw
 from engine.state import Table
 from engine.terms import Role, Seat, Side
 
-__all__ = ["Dice", "choose_card", "choose_target", "choose_team", "reconsidered_team", "would_approve"]
+__all__ = [
+    "Dice",
+    "choose_card",
+    "choose_target",
+    "choose_team",
+    "objections",
+    "reconsidered_team",
+    "would_approve",
+]
 
 # A loyal seat approves a team at least this good, as a share of the best it can think of; later
 # attempts cost more to reject.
-ENOUGH: Final = (0.95, 0.85, 0.70, 0.50)
+ENOUGH: Final = (0.85, 0.75, 0.65, 0.50)
 ALMOST_SURE: Final = 0.85
 """Chance of having found Merlin that makes the shooter fire before it must."""
 HIDES_FIRST: Final = 0.5
 """How often evil lets a first quest pass, to look loyal."""
 JOINS_CLEAN: Final = 0.5
 """How often evil approves a team without evil while nothing is at stake."""
-MERLIN_FOLLOWS: Final = 0.35
+MERLIN_FOLLOWS: Final = 0.6
 """How often Merlin votes as one who knows nothing would, while nothing is at stake."""
 
 
@@ -51,7 +59,7 @@ class Dice:
         return int(self.share() * count)
 
 
-def needed_fails(table: Table) -> int:
+def _needed_fails(table: Table) -> int:
     return table.profile.fails_needed[table.round - 1]
 
 
@@ -70,7 +78,7 @@ def choose_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
 
 
 def _loyal_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
-    needed = needed_fails(table)
+    needed = _needed_fails(table)
     teams = [team for team in table.profile.teams[table.round - 1] if book.seat in team]
     chances = [book.deals.safe(team, needed) for team in teams]
     best = max(chances)
@@ -91,11 +99,14 @@ def _evil_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
     known = sorted(
         {book.seat, *book.mates}, key=lambda seat: (looks[seat - 1] - 0.2 * (seat == book.seat), seat)
     )
-    chosen = known[: min(needed_fails(table), size)]
+    chosen = known[: min(_needed_fails(table), size)]
     evil = book.evil()
     others = [seat for seat in range(1, book.players + 1) if seat not in known]
     order = {
-        seat: (round(looks[seat - 1] - (len(chosen) < needed_fails(table)) * evil[seat - 1], 6), dice.share())
+        seat: (
+            round(looks[seat - 1] - (len(chosen) < _needed_fails(table)) * evil[seat - 1], 6),
+            dice.share(),
+        )
         for seat in others
     }
     others.sort(key=order.__getitem__)
@@ -108,7 +119,7 @@ def reconsidered_team(book: Notebook, table: Table) -> tuple[Seat, ...]:
     team = table.team
     against = objections(book, table)
     evil = book.evil()
-    needed = needed_fails(table)
+    needed = _needed_fails(table)
     members = [s for s in team if s != book.seat and s not in book.mates and against[s - 1] >= 1.0]
     if not members:
         return team
@@ -149,7 +160,7 @@ def objections(book: Notebook, table: Table) -> list[float]:
 
 def would_approve(book: Notebook, table: Table, team: Sequence[Seat], seed: str) -> tuple[bool, float]:
     """Whether this seat is for the team, and how safe from evil it thinks the team."""
-    needed = needed_fails(table)
+    needed = _needed_fails(table)
     safe = book.deals.safe(team, needed)
     dice = Dice(seed, table.round, table.attempt, "lean")
     if book.side is Side.EVIL:
@@ -172,14 +183,14 @@ def _best(book: Notebook, table: Table) -> float:
     evil = book.evil()
     size = table.profile.team_sizes[table.round - 1]
     order = sorted(range(1, book.players + 1), key=lambda seat: (seat != book.seat, evil[seat - 1], seat))
-    return book.deals.safe(order[:size], needed_fails(table))
+    return book.deals.safe(order[:size], _needed_fails(table))
 
 
 def _best_looking(book: Notebook, table: Table) -> float:
     looks = book.looks()
     size = table.profile.team_sizes[table.round - 1]
     order = sorted(range(1, book.players + 1), key=lambda seat: (looks[seat - 1], seat))
-    return book.safe_looking(order[:size], needed_fails(table))
+    return book.safe_looking(order[:size], _needed_fails(table))
 
 
 def _evil_vote(book: Notebook, table: Table, safe: float, dice: Dice) -> bool:
@@ -198,7 +209,7 @@ def choose_card(book: Notebook, table: Table, seed: str) -> tuple[bool, str]:
     """Whether this seat plays success, and why."""
     if book.side is Side.LOYAL:
         return True, "I am loyal, and loyal seats let quests succeed."
-    needed = needed_fails(table)
+    needed = _needed_fails(table)
     partners = sorted({book.seat, *book.mates} & set(table.team))
     if table.failed == 2 and len(partners) >= needed:
         return False, "One more failed quest wins the game for us."
@@ -231,7 +242,7 @@ def choose_target(book: Notebook, table: Table, dice: Dice) -> tuple[Seat | None
         for seat, chance in enumerate(book.deals.merlin(), 1)
         if seat != book.seat and seat not in book.mates
     }
-    voiced = knowing_voices(book)
+    voiced = _knowing_voices(book)
     scores = {seat: chance * (1.0 + 0.25 * min(voiced[seat - 1], 4)) for seat, chance in chances.items()}
     best = max(scores.values())
     likely = [seat for seat, score in scores.items() if score > best - 1e-9]
@@ -242,7 +253,7 @@ def choose_target(book: Notebook, table: Table, dice: Dice) -> tuple[Seat | None
     return target, chances
 
 
-def knowing_voices(book: Notebook) -> list[int]:
+def _knowing_voices(book: Notebook) -> list[int]:
     """How often each seat accused somebody who is evil indeed, seat 1 first; asked by evil only."""
     evil = book.evil()
     voiced = [0] * book.players

@@ -4,6 +4,7 @@ import logging
 import sys
 
 import structlog
+import structlog.tracebacks
 
 __all__ = ["configure"]
 
@@ -15,10 +16,14 @@ def configure() -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    # Never a traceback's local variables: they hold tokens, seeds and roles.
     if sys.stderr.isatty():
-        render: list[structlog.typing.Processor] = [structlog.dev.ConsoleRenderer()]
+        render: list[structlog.typing.Processor] = [
+            structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        ]
     else:
-        render = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        plain = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        render = [structlog.processors.ExceptionRenderer(plain), structlog.processors.JSONRenderer()]
     structlog.configure(
         processors=[*shared, *render],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

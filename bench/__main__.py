@@ -27,13 +27,13 @@ from rich.table import Table
 
 from app.simulate import Plan, run
 from bench.floor import random_game
-from engine.actions import Action, Assassinate
+from engine.actions import Action, Assassinate, ProposeTeam, SeatAction
 from engine.profile import Profile, make_profile, without_talk
 from engine.record import read_record
 from engine.replay import replay
-from engine.rules import create, decide, legal, pending
+from engine.rules import create, decide, default, legal, pending
 from engine.state import apply, fold
-from engine.terms import Kind, Side
+from engine.terms import Kind, Phase, Side
 
 REPEATS = 5
 REPLAYS = (Path("../shared/replays"), Path("tests/records"))
@@ -62,19 +62,18 @@ def per_cpu_second(work: Callable[[int], None], count: int) -> float:
 
 def engine_games(profile: Profile) -> Callable[[int], None]:
     """Random games through create, pending, decide and apply: every event, every viewer's stream."""
-    seats = range(profile.players + 1)
-    state = fold(create(profile, 0))
-    approve, reject = legal_votes = _votes(profile)
-    assert len(legal_votes) == 2
-    success, fail = _cards(profile)
+    seats = range(1, profile.players + 1)
+    vote, card, propose, evil = Kind.VOTE, Kind.CARD, Kind.PROPOSE_TEAM, Side.EVIL
+    approve, reject = options_of(profile, Phase.VOTE)
+    success, fail = options_of(profile, Phase.QUEST)
+    proposals = [[ProposeTeam(team) for team in teams] for teams in profile.teams]
     ballots = [((seat, reject), (seat, approve)) for seat in seats]
-    cards = [((seat, success), (seat, fail)) for seat in seats]
-    del state
+    succeeds = [(seat, success) for seat in range(profile.players + 1)]
+    fails = [(seat, fail) for seat in range(profile.players + 1)]
+    others = profile.players - 1
 
     def play(count: int) -> None:
         rnd = random.Random(1).random
-        evil = Side.EVIL
-        vote, card, propose = Kind.VOTE, Kind.CARD, Kind.PROPOSE_TEAM
         for seed in range(count):
             state = fold(create(profile, seed))
             table, hands = state.table, state.hands
@@ -83,33 +82,33 @@ def engine_games(profile: Profile) -> Callable[[int], None]:
                 kind = first.kind
                 answers: list[tuple[int, Action]]
                 if kind is vote:
-                    answers = [ballots[one.seat][rnd() < 0.5] for one in requests]
+                    answers = [pair[rnd() < 0.5] for pair in ballots]
                 elif kind is propose:
-                    options = legal(table, hands[first.seat - 1])
-                    assert options is not None
-                    answers = [(first.seat, options[int(rnd() * len(options))])]
+                    teams = proposals[table.round - 1]
+                    answers = [(first.seat, teams[int(rnd() * len(teams))])]
                 elif kind is card:
                     answers = [
-                        cards[one.seat][hands[one.seat - 1].side is evil and rnd() < 0.5] for one in requests
+                        fails[seat] if hands[seat - 1].side is evil and rnd() < 0.5 else succeeds[seat]
+                        for seat in table.team
                     ]
                 else:
-                    target = int(rnd() * (profile.players - 1)) + 1
+                    target = int(rnd() * others) + 1
                     answers = [(first.seat, Assassinate(target + (target >= first.seat)))]
                 apply(state, decide(state, answers))
 
     return play
 
 
-def _votes(profile: Profile) -> tuple[Action, Action]:
-    from engine.rules import _APPROVE, _REJECT
-
-    return _APPROVE, _REJECT
-
-
-def _cards(profile: Profile) -> tuple[Action, Action]:
-    from engine.rules import _FAIL, _SUCCESS
-
-    return _SUCCESS, _FAIL
+def options_of(profile: Profile, phase: Phase) -> tuple[SeatAction, ...]:
+    """What ``legal`` hands an evil seat in this phase."""
+    state = fold(create(profile, 0))
+    table = state.table
+    table.phase = phase
+    table.opening += 1
+    table.team = tuple(range(1, profile.players + 1))
+    options = legal(table, next(hand for hand in state.hands if hand.side is Side.EVIL))
+    assert options
+    return options
 
 
 def floor_games(profile: Profile) -> Callable[[int], None]:
@@ -148,9 +147,7 @@ def engine_rows(scale: float) -> list[Row]:
 
 
 def talking_games(profile: Profile) -> Callable[[int], None]:
-    from engine.rules import default
-
-    plain = engine_games  # the same loop cannot speak: here every open request is answered one by one
+    """The same where every seat is also asked to speak, and says nothing."""
 
     def play(count: int) -> None:
         rnd = random.Random(1).random
@@ -164,7 +161,6 @@ def talking_games(profile: Profile) -> Callable[[int], None]:
                     answers.append((one.seat, action))
                 apply(state, decide(state, answers))
 
-    assert plain
     return play
 
 

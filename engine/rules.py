@@ -580,6 +580,11 @@ def _cast_and_revealed(votes: tuple[bool, ...], approved: bool) -> tuple[Event, 
 
 
 @cache
+def _next_attempt(round_: int, attempt: int, leader: Seat) -> tuple[ProposalOpened, ...]:
+    return (_proposal_opened(round_, attempt, leader),)
+
+
+@cache
 def _cards_on_table(team: tuple[Seat, ...], cards: tuple[bool, ...]) -> tuple[CardPlayed, ...]:
     return tuple(_card_played(seat, success) for seat, success in zip(team, cards, strict=True))
 
@@ -613,7 +618,7 @@ def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
     events = _cast_and_revealed(votes, False)
     if profile.summaries:
         return events
-    return (*events, _proposal_opened(table.round, table.attempt + 1, table.next_leader()))
+    return events + _next_attempt(table.round, table.attempt + 1, table.next_leader())
 
 
 def _whole_quest(state: State, answers: Answers) -> tuple[Event, ...] | None:
@@ -637,7 +642,7 @@ def _whole_quest(state: State, answers: Answers) -> tuple[Event, ...] | None:
             return None
     fails = cards.count(False)
     needed = table.profile.fails_needed[table.round - 1]
-    return (*_cards_on_table(team, tuple(cards)), *_resolve(state, team, fails, fails < needed))
+    return _cards_on_table(team, tuple(cards)) + _resolve(state, team, fails, fails < needed)
 
 
 def _plain_proposal(state: State, answers: Answers) -> tuple[Event, ...] | None:

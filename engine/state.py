@@ -410,28 +410,30 @@ def apply(state: State, events: Iterable[Event]) -> None:
         public.append(first)
     table = state.table
     hands = state.hands
+    players = table.players
     answers = state.answers
+    shown = len(public)
     for event in events:
         log.append(event)
         kind = type(event)
         # A chain in the order of how often: a dict of handlers costs more (RECIPES).
         if kind is VoteCast:
             seat = event.seat  # type: ignore[union-attr]
-            if not 1 <= seat <= table.players:
+            if seat < 1 or seat > players:
                 raise _no_such_seat(table, event)
             hand = hands[seat - 1]
             own = hand.own
-            own.append((len(public) + len(own), event))
+            own.append((shown + len(own), event))
             hand.answered = table.opening
             hand.vote = event.approve  # type: ignore[union-attr]
             answers += 1
         elif kind is CardPlayed or kind is RoleLearned:
             seat = event.seat  # type: ignore[union-attr]
-            if not 1 <= seat <= table.players:
+            if seat < 1 or seat > players:
                 raise _no_such_seat(table, event)
             hand = hands[seat - 1]
             own = hand.own
-            own.append((len(public) + len(own), event))
+            own.append((shown + len(own), event))
             if kind is CardPlayed:
                 hand.answered = table.opening
                 hand.success = event.success  # type: ignore[union-attr]
@@ -440,25 +442,29 @@ def apply(state: State, events: Iterable[Event]) -> None:
                 _on_role_learned(hand, table, event)  # type: ignore[arg-type]
         elif kind is VotesRevealed:
             public.append(event)
+            shown += 1
             answers = 0
             _on_votes_revealed(table, event)  # type: ignore[arg-type]
         elif kind is ProposalOpened:
             public.append(event)
+            shown += 1
             answers = 0
             _on_proposal_opened(table, event)  # type: ignore[arg-type]
         elif kind is TeamProposed:
             public.append(event)
+            shown += 1
             _on_team_proposed(table, event)  # type: ignore[arg-type]
         elif kind is QuestResolved:
             public.append(event)
+            shown += 1
             answers = 0
             _on_quest_resolved(table, event)  # type: ignore[arg-type]
         elif event.seen_by == "seat":
             seat = event.seat  # type: ignore[union-attr]
-            if not 1 <= seat <= table.players:
+            if not 1 <= seat <= players:
                 raise _no_such_seat(table, event)
             hand = hands[seat - 1]
-            hand.own.append((len(public) + len(hand.own), event))
+            hand.own.append((shown + len(hand.own), event))
             if kind is RoundSummarised:
                 hand.answered = table.opening
                 answers += 1
@@ -466,6 +472,7 @@ def apply(state: State, events: Iterable[Event]) -> None:
             if kind is GameCreated:
                 raise CorruptLog("a log holds one game_created, got a second")
             public.append(event)
+            shown += 1
             _PUBLIC[kind](table, event)
         elif kind is RolesDealt:
             state.roles = event.roles  # type: ignore[union-attr]
