@@ -64,10 +64,10 @@ def _until_some_are_finished(process: Process, batch: str, some: int) -> None:
         time.sleep(0.01)
 
 
-def _check(process: Process, batch: str, undisturbed_logs: list[list[Line]]) -> None:
+def _check(process: Process, batch: str, count: int, undisturbed_logs: list[list[Line]]) -> None:
     logs = _by_game(_get(process, f"/batches/{batch}/export", view="full").content)
-    assert len(logs) == COUNT
-    for position, (log, expected) in enumerate(zip(logs, undisturbed_logs, strict=True)):
+    assert len(logs) == count
+    for position, (log, expected) in enumerate(zip(logs, undisturbed_logs[:count], strict=True)):
         assert log == expected, f"seed {SEED + position}"
 
 
@@ -85,8 +85,9 @@ def test_a_batch_that_is_killed_again_and_again_is_finished_as_if_undisturbed(
     url: str, tmp_path: Path, undisturbed_logs: list[list[Line]]
 ) -> None:
     chance = random.Random()
+    count = COUNT if "sqlite" in url else COUNT // 2
     with serving_process(url, tmp_path) as process:
-        batch = _post(process, count=COUNT, seeds={"from": SEED})
+        batch = _post(process, count=count, seeds={"from": SEED})
         time.sleep(chance.uniform(0, 0.5))
         process.kill()
     seen = [0]
@@ -94,22 +95,22 @@ def test_a_batch_that_is_killed_again_and_again_is_finished_as_if_undisturbed(
         with serving_process(url, tmp_path) as process:
             # What was finished stays so, whenever the process died.
             assert _finished(process, batch) >= seen[-1]
-            _until_some_are_finished(process, batch, int(part * COUNT))
+            _until_some_are_finished(process, batch, int(part * count))
             time.sleep(chance.uniform(0, 0.2))
             seen.append(_finished(process, batch))
             process.kill()
-    assert seen[1] < COUNT, "the first kill came after the end: it proves nothing"
+    assert seen[1] < count, "the first kill came after the end: it proves nothing"
     with serving_process(url, tmp_path) as process:
         _until_done(process, batch)
-        _check(process, batch, undisturbed_logs)
+        _check(process, batch, count, undisturbed_logs)
 
 
 def test_a_service_that_is_asked_to_stop_does_so_soon_and_goes_on_later(
     tmp_path: Path, undisturbed_logs: list[list[Line]]
 ) -> None:
-    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    url, count = f"sqlite:///{tmp_path / 'games.sqlite'}", COUNT // 2
     with serving_process(url, tmp_path) as process:
-        batch = _post(process, count=COUNT, seeds={"from": SEED})
+        batch = _post(process, count=count, seeds={"from": SEED})
         _until_some_are_finished(process, batch, 5)
         # Somebody follows: a stream must not hold up the end.
         with httpx.stream(
@@ -127,9 +128,9 @@ def test_a_service_that_is_asked_to_stop_does_so_soon_and_goes_on_later(
         assert not [line for line in process.said if "Traceback" in line or '"level": "error"' in line]
     with serving_process(url, tmp_path) as process:
         before = _finished(process, batch)
-        assert 5 <= before < COUNT
+        assert 5 <= before < count
         _until_done(process, batch)
-        _check(process, batch, undisturbed_logs)
+        _check(process, batch, count, undisturbed_logs)
 
 
 def test_a_batch_that_is_killed_while_it_is_laid_out_is_laid_out_by_the_next_one(
@@ -141,7 +142,7 @@ def test_a_batch_that_is_killed_while_it_is_laid_out_is_laid_out_by_the_next_one
         batch = _post(process, **wish)
         process.kill()
     laid = []
-    for _ in range(3):
+    for _ in range(2):
         with serving_process(url, tmp_path) as process:
             laid.append(_get(process, f"/batches/{batch}").json()["games"]["created"])
             process.kill()

@@ -1,0 +1,53 @@
+"""Where a seat's model is asked: every answer is paid once, stored before it is used."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agents.llm.model import Form, Message, Model, Reply
+
+__all__ = ["CallKey", "Desk", "MemoryDesk"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallKey:
+    """Which answer of a game: the key it is stored under, beside the game's."""
+
+    request_id: str
+    """The request that the seat is answering, e.g. ``2.1.speak.3``."""
+    step: str
+    """The step of the mechanism, e.g. ``first_order``."""
+    about: str
+    """What tells sibling questions of a step apart, e.g. ``seat 4``; empty where there is one."""
+    attempt: int
+    """1 for the first; one more each time an unusable or refused answer is asked again."""
+
+
+class Desk(Protocol):
+    """Asks one model for one game."""
+
+    async def ask(
+        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        """The stored answer where there is one, else the model's, stored before it is returned.
+
+        Raises ModelUnavailable when there is none, or when a budget is spent.
+        """
+        ...
+
+
+class MemoryDesk:
+    """A desk that keeps its answers in memory, for games that live in one process."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.stored: dict[CallKey, Reply] = {}
+
+    async def ask(
+        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        if key not in self.stored:
+            self.stored[key] = await self._model.complete(
+                messages, form, temperature=temperature, max_tokens=max_tokens
+            )
+        return self.stored[key]
