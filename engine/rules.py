@@ -531,6 +531,10 @@ def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Ev
         if type(seat) is not int or not 1 <= seat <= table.players:
             raise IllegalAction(seat, f"seats are 1 to {table.players}, got {seat!r}")
         if foreign and type(action) in _FOREIGN:
+            if len(answers) > 1:
+                raise ValueError(
+                    f"a record's {type(action).__name__} is decided alone, got {len(answers)} answers"
+                )
             return (*action.thoughts, *_FOREIGN[type(action)](state, seat, action))
         check(table, hands[seat - 1], action)
     if phase is _VOTE:

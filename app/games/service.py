@@ -415,8 +415,11 @@ def _profile(wish: NewGames) -> Profile:
     try:
         return make_profile(wish.profile, players, roles=roles, rules=wish.rules.given(), reveal=wish.reveal)
     except InvalidProfile as fault:
+        # Where the settings were named that the rules refuse.
         if wish.deal is not None and fault.pointer.startswith("/roles"):
-            raise InvalidProfile(str(fault), "/deal") from None  # there the deck was named
+            raise InvalidProfile(str(fault), "/deal") from None
+        if wish.players is None and fault.pointer == "/players":
+            raise InvalidProfile(str(fault), "/seats") from None
         raise
 
 

@@ -6,6 +6,8 @@ import json
 import pkgutil
 import re
 import socket
+import subprocess
+import sys
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+import structlog
 
 from app.door import MAX_BODY, MAX_RECORD
 from app.problems import INTERNAL, PROBLEMS
@@ -79,7 +82,7 @@ WISHES: list[tuple[Any, str, str]] = [
     ({"deal": {**_deal(*DECK[:4]), "05": "assassin"}}, INVALID, "/deal/05"),
     ({"deal": DECK}, INVALID, "/deal"),
     ({"seats": []}, INVALID, "/seats"),
-    ({"seats": [{}] * 3}, INVALID, "/seats"),
+    ({"seats": [{}] * 3}, PROFILE, "/seats"),
     ({"seats": [{}] * 11}, INVALID, "/seats"),
     ({"seats": [{"agent": "random"}] * 6, "players": 5}, INVALID, "/seats"),
     ({"seats": [{"agent": "llm"}]}, AGENT, "/seats/0/agent"),
@@ -180,9 +183,14 @@ BODIES: list[tuple[str, bytes, int, str]] = [
     ("100,000 arrays, closed", b"[" * 100_000 + b"]" * 100_000, 400, "unparsable"),
     ("100,000 objects", b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 400, "unparsable"),
     ("33 levels of both kinds", b'{"a":[' * 17 + b"]}" * 17, 400, "unparsable"),
-    ("options nested too deep", b'{"seats":[{"options":{"a":' + b"[" * 40 + b"]" * 40 + b"}}]}", 400, "unparsable"),
+    (
+        "options nested too deep",
+        b'{"seats":[{"options":{"a":' + b"[" * 40 + b"]" * 40 + b"}}]}",
+        400,
+        "unparsable",
+    ),
     ("100,000 keys", b"{" + b",".join(b'"k%d":1' % n for n in range(60_000)) + b"}", 422, INVALID),
-]  # fmt: skip
+]
 
 
 async def test_bodies_that_are_no_clean_json_are_refused(caller: Caller) -> None:
@@ -198,7 +206,7 @@ async def test_bodies_that_are_no_clean_json_are_refused(caller: Caller) -> None
             )
             problem(answer, status, code)
     # A record is others' text: control characters may stand in it, but never U+0000.
-    for name, body, status, code in BODIES:
+    for name, body, _, _ in BODIES:
         answer = await caller.post("/games/import", content=body)
         assert answer.status_code in (400, 422), (name, answer.text[:300])
     assert await caller.rows() == before
@@ -254,7 +262,9 @@ async def test_ten_megabytes_do_not_hold_up_a_real_server(tmp_path: Path) -> Non
             assert (await client.post("/games", json={"drive": "manual"})).status_code == 201
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "text/xml", "multipart/form-data; boundary=x", "nonsense", "application/jsonp"])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "text/xml", "multipart/form-data; boundary=x", "nonsense", "application/jsonp"]
+)
 async def test_a_body_that_calls_itself_something_else_is_refused(caller: Caller, kind: str) -> None:
     before = await caller.rows()
     for path in ("/games", "/games/import"):
@@ -284,8 +294,20 @@ QUERIES: list[tuple[str, dict[str, Any], str]] = [
     *(
         ("/games", {"cursor": urlsafe_b64encode(text.encode()).decode().rstrip("=")}, "/cursor")
         for text in (
-            "[]", "{}", "null", "[1,2]", "[1,2,3]", '["0","b",1]', '[0,"b",true]', '[0,"b",-1]', '[0,"b",1.5]',
-            '[0,"b",9007199254740991]', '[0,"b\\u0000",1]', '[0,"\\ud800",1]', '[1e999,"b",1]', "[[[[[[",
+            "[]",
+            "{}",
+            "null",
+            "[1,2]",
+            "[1,2,3]",
+            '["0","b",1]',
+            '[0,"b",true]',
+            '[0,"b",-1]',
+            '[0,"b",1.5]',
+            '[0,"b",9007199254740991]',
+            '[0,"b\\u0000",1]',
+            '[0,"\\ud800",1]',
+            '[1e999,"b",1]',
+            "[[[[[[",
         )
     ),
     ("{game}", {"viewer": "seat:6"}, "/viewer"),
@@ -308,7 +330,7 @@ QUERIES: list[tuple[str, dict[str, Any], str]] = [
     ("{batch}/export", {"after": -1}, "/after"),
     ("{batch}/export", {"partial": "x"}, "/partial"),
     ("{batch}/events", {"follow": "x"}, "/follow"),
-]  # fmt: skip
+]
 
 
 async def test_parameters_of_the_wrong_shape_are_refused_by_name(database_url: str) -> None:
@@ -324,9 +346,23 @@ async def test_parameters_of_the_wrong_shape_are_refused_by_name(database_url: s
 
 
 IDS = [
-    "g_'%20OR%201=1--", "g_%00", "g_" + "a" * 33, "g_" + "a" * 10_000, "g_%F0%9F%97%A1", "g_%ff", "G_abc", "g_ABC",
-    "g_", "1", "%20", "g_abc%0A", "g_%2e%2e%2f", "null", "g_{0}", "g_$(id)",
-]  # fmt: skip
+    "g_'%20OR%201=1--",
+    "g_%00",
+    "g_" + "a" * 33,
+    "g_" + "a" * 10_000,
+    "g_%F0%9F%97%A1",
+    "g_%ff",
+    "G_abc",
+    "g_ABC",
+    "g_",
+    "1",
+    "%20",
+    "g_abc%0A",
+    "g_%2e%2e%2f",
+    "null",
+    "g_{0}",
+    "g_$(id)",
+]
 
 
 async def test_ids_that_are_none_name_nothing(caller: Caller) -> None:
@@ -347,10 +383,23 @@ async def test_ids_that_are_none_name_nothing(caller: Caller) -> None:
 
 async def test_addresses_that_are_none_are_not_found(caller: Caller) -> None:
     for path in (
-        "/", "/nowhere", "/games/", "/Games", "//games", "/games/../../etc/passwd", "/games/%2e%2e/%2e%2e",
-        "/games/g_abc/nothing", "/batches", "/problems", "/problems/nothing", "/problems/%00", "/.env",
-        "/static/../app/main.py", "/openapi.yaml", "/games;x=1",
-    ):  # fmt: skip
+        "/",
+        "/nowhere",
+        "/games/",
+        "/Games",
+        "//games",
+        "/games/../../etc/passwd",
+        "/games/%2e%2e/%2e%2e",
+        "/games/g_abc/nothing",
+        "/batches",
+        "/problems",
+        "/problems/nothing",
+        "/problems/%00",
+        "/.env",
+        "/static/../app/main.py",
+        "/openapi.yaml",
+        "/games;x=1",
+    ):
         problem(await caller.get(path), 404, "not-found")
 
 
@@ -426,12 +475,15 @@ async def test_headers_that_make_no_sense_are_passed_over_or_refused(caller: Cal
     before = await caller.rows()
     for garbage in ("garbage", '"', "W/", '"public.1.created', ",,,", "x" * 5000, "\u00ff"):
         answer = await caller.get(
-            f"/games/{game}", headers={"if-none-match": garbage.encode("latin-1").decode("latin-1").encode("latin-1")}  # type: ignore[dict-item]
-        )  # fmt: skip
+            f"/games/{game}",
+            headers={"if-none-match": garbage.encode("latin-1")},  # type: ignore[dict-item]
+        )
         assert answer.status_code == 200
         answer = await caller.post(
-            f"/games/{game}/step", json={}, headers={"if-match": garbage.encode("latin-1")}  # type: ignore[dict-item]
-        )  # fmt: skip
+            f"/games/{game}/step",
+            json={},
+            headers={"if-match": garbage.encode("latin-1")},  # type: ignore[dict-item]
+        )
         problem(answer, 412, "stale")
     for key in (b"", b"x" * 129, b"\xff", b"tab\there", "schlüssel".encode("latin-1")):
         answer = await caller.post("/games", json={}, headers={"idempotency-key": key})  # type: ignore[dict-item]
@@ -489,11 +541,38 @@ async def test_what_breaks_inside_is_not_told_outside(
             raise RuntimeError(EMBARRASSING)
 
         monkeypatch.setattr(caller.services.store, "page", broken)
-        answer = await caller.get("/games")
+        with structlog.testing.capture_logs() as logged:
+            answer = await caller.get("/games")
         body = problem(answer, 500, "internal")
+        assert [(line["log_level"], line["trace_id"]) for line in logged] == [("error", body["trace_id"])]
         assert body["detail"] == INTERNAL.title
         assert EMBARRASSING not in answer.text
         assert (await caller.get("/livez")).status_code == 200
+
+
+BREAKS = f"""
+import structlog
+from app.logs import configure
+configure()
+def broken(seed):
+    prompt = "{EMBARRASSING}"
+    raise RuntimeError("out of order")
+try:
+    broken(12)
+except RuntimeError as fault:
+    structlog.get_logger().exception("a game failed", exc_info=fault)
+"""
+
+
+def test_the_services_own_log_names_the_fault_and_no_variable() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", BREAKS], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stderr
+    assert "out of order" in said
+    assert "broken" in said
+    # The line of code that failed may be named, the values in it not.
+    assert '"locals"' not in said
+    assert EMBARRASSING not in said
 
 
 OPEN = ("/intentions", "/profiles", "/livez", "/readyz", "/openapi.json", "/problems/stale")
@@ -515,10 +594,13 @@ async def test_with_a_key_configured_every_other_route_asks_for_it(tmp_path: Pat
         assert ("POST", "/games/import") in asked
         assert len(asked) >= 13
         for headers in (
-            {}, {"authorization": f"Bearer {KEY[:-1]}"}, {"authorization": f"Basic {KEY}"},
-            {"authorization": "Bearer "}, {"authorization": f"Bearer {KEY}x"},
+            {},
+            {"authorization": f"Bearer {KEY[:-1]}"},
+            {"authorization": f"Basic {KEY}"},
+            {"authorization": "Bearer "},
+            {"authorization": f"Bearer {KEY}x"},
             {"authorization": "Bearer \u00ff".encode("latin-1")},
-        ):  # fmt: skip
+        ):
             for method, path in asked:
                 # What was sent is not looked at before it is clear who sent it.
                 body = {"wrong": True} if method == "POST" else None
