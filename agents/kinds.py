@@ -29,10 +29,8 @@ def kinds() -> Mapping[str, MakeAgent]:
 
 def make_agent(kind: str, setup: Setup) -> Agent:
     """An agent of that kind for one seat. Raises InvalidAgent."""
-    if kind in _OURS:
-        # Without looking at other packages: a broken one must not stop ours.
-        return _OURS[kind](setup)
-    known = kinds()
+    # Ours without looking at other packages: a broken one must not stop them.
+    known = _OURS if kind in _OURS else kinds()
     if kind not in known:
         raise InvalidAgent(f"agent must be one of {', '.join(sorted(known))}, got {kind!r}", "/agent")
     if kind in _OURS and setup.options:

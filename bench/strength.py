@@ -8,8 +8,6 @@ One core, one table in Markdown. The same deals are played by all four pairs.
 import argparse
 import asyncio
 from collections.abc import Iterable
-from math import sqrt
-from statistics import NormalDist
 
 from agents.agent import Agent, Setup
 from agents.kinds import make_agent
@@ -19,21 +17,10 @@ from engine.profile import Profile, make_profile
 from engine.rules import create
 from engine.state import State, fold
 from engine.terms import Side, side_of
+from evaluators.intervals import wilson
 
 PAIRS = (("random", "random"), ("scripted", "random"), ("random", "scripted"), ("scripted", "scripted"))
 """(loyal, evil)."""
-
-
-def wilson(won: int, games: int, level: float = 0.95) -> tuple[float, float]:
-    """The Wilson score interval of a share; (0, 1) where there are no games."""
-    if not games:
-        return 0.0, 1.0
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share = won / games
-    middle = share + z * z / (2 * games)
-    spread = z * sqrt(share * (1 - share) / games + z * z / (4 * games * games))
-    scale = 1 + z * z / games
-    return (middle - spread) / scale, (middle + spread) / scale
 
 
 async def game(profile: Profile, seed: int, loyal: str, evil: str) -> State:

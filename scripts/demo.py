@@ -116,7 +116,7 @@ def measure(client: Client, batch: str) -> PlayMetrics:
 
 def show_where_to_look(url: str, batch: str, game: str) -> None:
     socket_url = url.replace("http", "ws", 1)
-    python = Path(sys.executable).parent / "python"
+    here = Path(sys.executable).parent
     console.print(
         f"""
 [bold]Where to look[/]
@@ -125,9 +125,9 @@ def show_where_to_look(url: str, batch: str, game: str) -> None:
   this batch                        curl {url}/batches/{batch}
   one game, as everybody saw it     curl '{url}/games/{game}/events?viewer=public'
   the same with every thought       curl {url}/games/{game}/events
-  as a playthrough                  curl -s {url}/games/{game}/events | interintent replay show -
+  as a playthrough                  curl -s {url}/games/{game}/events | {here}/interintent replay show -
   live, over WebSocket              (echo '{{"t":"identify","v":1,"game":"{game}"}}'; sleep 2) | \\
-                                      {python} -m websockets {socket_url}/ws
+                                      {here}/python -m websockets {socket_url}/ws
   metrics for Prometheus            curl {url}/metrics
 """,
         soft_wrap=True,

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -64,13 +64,18 @@ After = Annotated[
 ]
 
 
+def _location(created: Mapping[str, Any]) -> str:
+    return f"/games/{created['game_id']}" if "game_id" in created else f"/batches/{created['batch_id']}"
+
+
 async def _replayed(services: Services, key: Key | None) -> Response | None:
     if key is None:
         return None
     answer = await kept(services.database, key)
     if answer is None:
         return None
-    return JSONResponse(answer[1], answer[0], {"Idempotent-Replayed": "true"})
+    status, body = answer
+    return JSONResponse(body, status, {"Idempotent-Replayed": "true", "Location": _location(body)})
 
 
 async def _settled(services: Services, key: Key) -> Response:
@@ -134,7 +139,9 @@ async def create_games(wish: NewGames, services: ServicesDep, key: IdempotencyKe
         }
     },
 )
-async def import_game(request: Request, services: ServicesDep, key: IdempotencyKey) -> Any:
+async def import_game(
+    request: Request, services: ServicesDep, key: IdempotencyKey, response: Response
+) -> Any:
     """Replays an avalon-replay v1 record and stores it as a finished game.
 
     A record that breaks a rule is refused with the move and the rule.
@@ -147,11 +154,13 @@ async def import_game(request: Request, services: ServicesDep, key: IdempotencyK
     assert len(body) <= MAX_RECORD
     record = read_json(body, record=True)
     try:
-        return await services.games.import_record(record, key)
+        imported = await services.games.import_record(record, key)
     except IntegrityError:
         if key is None:
             raise
         return await _settled(services, key)
+    response.headers["Location"] = _location({"game_id": imported.game_id})
+    return imported
 
 
 @router.get(

@@ -76,3 +76,16 @@ def test_a_package_cannot_take_the_name_of_one_of_ours(installed: Path) -> None:
     points.write_text(points.read_text().replace("careful =", "scripted ="))
     kinds.cache_clear()
     assert kinds()["scripted"].__module__ == "agents.scripted"
+
+
+def test_ours_take_no_options_and_say_so() -> None:
+    with pytest.raises(InvalidAgent, match="scripted takes no options, got mood"):
+        make_agent("scripted", Setup(1, "seed", {"mood": "calm"}))
+
+
+def test_a_broken_package_does_not_stop_ours(installed: Path) -> None:
+    (installed / "careful.py").write_text("raise ImportError('half installed')\n")
+    kinds.cache_clear()
+    make_agent("random", Setup(1, "seed"))
+    with pytest.raises(ImportError, match="half installed"):
+        make_agent("careful", Setup(1, "seed"))
