@@ -7,6 +7,7 @@ AvalonError                  (engine.errors)
     └── ModelUnavailable     no model answered in time
 """
 
+from agents.llm.model import Spent
 from engine.errors import AvalonError, InvalidInput
 
 __all__ = ["InvalidAgent", "ModelUnavailable", "Unanswered"]
@@ -24,8 +25,10 @@ class ModelUnavailable(Unanswered):
     """No model answered, within its attempts and its time.
 
     ``cause`` is a short word for statistics: timeout, refused, rate_limited, status_500, not_json, …
+    ``spent`` is what was paid all the same; None where nobody counted.
     """
 
-    def __init__(self, message: str, cause: str) -> None:
+    def __init__(self, message: str, cause: str, spent: Spent | None = None) -> None:
         super().__init__(message)
         self.cause = cause
+        self.spent = spent

@@ -293,6 +293,11 @@ def check(table: Table, hand: Hand, action: Action) -> None:
             raise _neither(hand, "success", action.success)  # type: ignore[union-attr]
         if hand.side is not _EVIL and not action.success:  # type: ignore[union-attr]
             raise IllegalAction(hand.seat, "a loyal seat plays success, got fail", "/success")
+    elif kind is Speak and table.phase is _DISCUSS:
+        if hand.seat != table.speaker:
+            raise _not_asked(table, hand, action)
+        if not isinstance(action.text, str):  # type: ignore[union-attr]
+            raise _no_text(hand, action.text)  # type: ignore[union-attr]
     else:
         expected = _KIND_IN.get(table.phase)
         if expected is None or kind is not expected[1] or not _is_asked(table, hand):
@@ -304,12 +309,16 @@ def check(table: Table, hand: Hand, action: Action) -> None:
         elif kind is Summarise:
             _check_summary(hand, action.answers)  # type: ignore[union-attr]
         if kind in _SPOKEN and not isinstance(action.text, str):  # type: ignore[union-attr]
-            raise IllegalAction(hand.seat, f"what is said is a text, got {action.text!r}", "/text")  # type: ignore[union-attr]
+            raise _no_text(hand, action.text)  # type: ignore[union-attr]
     if action.thoughts:
         _check_notes(table, hand, action.thoughts)
 
 
 _SPOKEN: Final = frozenset({ProposeTeam, Speak, Reconsider})
+
+
+def _no_text(hand: Hand, text: object) -> IllegalAction:
+    return IllegalAction(hand.seat, f"what is said is a text, got {text!r}", "/text")
 
 
 def _neither(hand: Hand, name: str, value: object) -> IllegalAction:
@@ -570,6 +579,8 @@ _card_played = cache(CardPlayed)
 _proposal_opened = cache(ProposalOpened)
 _team_proposed = cache(TeamProposed)
 _quest_resolved = cache(QuestResolved)
+_silence = lru_cache(4096)(UtteranceMade)
+_nothing_summarised = lru_cache(4096)(RoundSummarised)
 _ASSASSINATION_OPENED: Final = AssassinationOpened()
 
 
@@ -768,7 +779,9 @@ def _summaries(state: State, answers: Answers) -> tuple[Event, ...]:
     events: list[Event] = []
     for seat, action in answers:
         events += action.thoughts
-        events.append(RoundSummarised(seat, table.round, table.attempt, action.answers))  # type: ignore[union-attr]
+        told = action.answers  # type: ignore[union-attr]
+        make = RoundSummarised if told else _nothing_summarised
+        events.append(make(seat, table.round, table.attempt, told))
     if state.answers + len(answers) == table.players:
         if len(table.quests) == table.round:
             events.append(_next_round(table))
@@ -778,7 +791,8 @@ def _summaries(state: State, answers: Answers) -> tuple[Event, ...]:
 
 
 def _utterance(table: Table, seat: Seat, text: str, phase: Any = "discuss") -> UtteranceMade:
-    return UtteranceMade(seat, table.round, table.attempt, table.turn, phase, text)
+    make = UtteranceMade if text else _silence
+    return make(seat, table.round, table.attempt, table.turn, phase, text)
 
 
 def _propose(state: State, seat: Seat, action: ProposeTeam) -> tuple[Event, ...]:

@@ -379,7 +379,6 @@ _SIDE_OF: Final = {role: side_of(role) for role in Role}
 
 # The rarer public events; ``apply`` knows the others by name.
 _PUBLIC: Final[dict[type[Any], Callable[[Table, Any], None]]] = {
-    UtteranceMade: _on_utterance_made,
     TeamConfirmed: _on_team_confirmed,
     AssassinationOpened: _on_assassination_opened,
     AssassinationDeclined: _on_assassination_declined,
@@ -459,6 +458,10 @@ def apply(state: State, events: Iterable[Event]) -> None:
             shown += 1
             answers = 0
             _on_quest_resolved(table, event)  # type: ignore[arg-type]
+        elif kind is UtteranceMade:
+            public.append(event)
+            shown += 1
+            _on_utterance_made(table, event)  # type: ignore[arg-type]
         elif event.seen_by == "seat":
             seat = event.seat  # type: ignore[union-attr]
             if not 1 <= seat <= players:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-__all__ = ["Form", "Message", "Model", "Reply", "Usage"]
+__all__ = ["Form", "Message", "Model", "Reply", "Spent", "Usage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,16 @@ class Usage:
     completion: int
     known: bool
     """False: the provider did not say, and the numbers are our estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a call without a reply took."""
+
+    usage: Usage
+    cost: float
+    latency_s: float
+    calls: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ _BOUNDS: Final = frozenset(
         "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains",
         "minProperties", "maxProperties", "patternProperties", "propertyNames",
         "dependentRequired", "dependentSchemas", "if", "then", "else", "not",
-        "default", "examples", "$schema", "$id", "$comment", "title",
+        "unevaluatedProperties", "unevaluatedItems", "default", "examples", "$schema", "$id", "$comment", "title",
     }
 )  # fmt: skip
 """Keywords that some server refuses; without them a schema says less, and nothing false."""
@@ -30,7 +30,7 @@ def reduced(schema: Mapping[str, Any]) -> dict[str, Any]:
     """
     out: dict[str, Any] = {}
     for key, value in schema.items():
-        if key in _BOUNDS:
+        if key in _BOUNDS or (key == "additionalProperties" and "patternProperties" in schema):
             continue
         if key == "const":
             out["enum"] = [value]

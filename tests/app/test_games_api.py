@@ -564,7 +564,7 @@ async def test_a_stopping_service_takes_no_new_work_and_says_so(database_url: st
         before = await caller.rows()
         for path, body in (
             ("/games", {}),
-            ("/games/import", {"schema": "avalon-replay/v1"}),
+            ("/games/import", {"schema": "avalon-replay/1"}),
             (f"/games/{game}/step", {}),
             (f"/games/{game}/fork", {"after": {"request": "1.1.vote.1"}}),
         ):

@@ -51,7 +51,7 @@ async def test_a_record_becomes_a_finished_game_for_every_route(database_url: st
         assert without_times(public) == written(project(expected.log, PUBLIC))
         view = (await caller.get(f"/games/{game}", params={"viewer": "public"})).json()
         assert (view["status"], view["phase"], view["winner"]) == ("finished", "over", imported["winner"])
-        assert view["imported_from"] == {"format": record["schema"], "id": record["game_id"]}
+        assert view["imported_from"] == {"format": record["schema"], "id": record["id"]}
         results = [quest["succeeded"] for quest in view["quests"]]
         assert results == [result == "success" for result in record["outcome"]["quest_results"]]
         full = (await caller.get(f"/games/{game}")).json()
@@ -74,10 +74,9 @@ async def test_an_imported_game_goes_on_as_a_fork(database_url: str, path: Path)
     async with calling(database_url) as caller:
         game = (await caller.post("/games/import", content=path.read_bytes())).json()["game_id"]
         origin = without_times(await caller.lines(f"/games/{game}/events"))
-        answer = await caller.post(
-            f"/games/{game}/fork",
-            json={"after": {"round": 1, "attempt": 1, "phase": "vote"}, "seats": [{"agent": "random"}]},
-        )
+        leader = (await caller.get(f"/games/{game}")).json()["proposals"][0]["leader"]
+        wish = {"after": {"request": f"1.1.propose_team.{leader}"}, "seats": [{"agent": "random"}]}
+        answer = await caller.post(f"/games/{game}/fork", json=wish)
         assert answer.status_code == 201, answer.text
         forked = answer.json()
         assert (await caller.over(forked["batch_id"]))["status"] == "done"
@@ -123,14 +122,14 @@ async def test_a_record_that_breaks_a_rule_is_refused_with_the_move_and_the_rule
     "record",
     [
         {},
-        {"schema": "avalon-replay/v1"},
+        {"schema": "avalon-replay/1"},
         {"schema": "something else"},
         [],
         None,
         "record",
         7,
-        {"schema": "avalon-replay/v1", "moves": [[]] * 1000},
-        {"schema": ["avalon-replay/v1"]},
+        {"schema": "avalon-replay/1", "moves": [[]] * 1000},
+        {"schema": ["avalon-replay/1"]},
     ],
     ids=repr,
 )
