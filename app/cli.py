@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn
 
 import orjson
 import typer
@@ -21,6 +21,7 @@ from engine.errors import AvalonError
 
 if TYPE_CHECKING:
     from app.simulate import Result
+    from engine.profile import Profile
 
 __all__ = ["main"]
 
@@ -117,12 +118,16 @@ def serve(
     try:
         settings = Settings(**given)
     except ValidationError as fault:
-        _fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
+        _fail(_words(fault))
     configure()
     try:
         asyncio.run(serve_app(create_app(settings), settings, on_bound=_announce))
     except CannotServe as fault:
         _fail(str(fault))
+
+
+def _words(fault: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors())
 
 
 def _announce(url: str) -> None:
@@ -209,9 +214,12 @@ def simulate(
     if out is not None and out.exists() and not overwrite:
         if not resume:
             _fail(f"{out} exists: go on with it (--resume) or replace it (--overwrite)")
-        done = _resumed(out, lambda index: game_id(first_seed + index), games)
+        done = _resumed(out, chosen, lambda index: game_id(first_seed + index), games)
         errors.print(f"{done.games} games are there already")
-    file = None if out is None else out.open("ab" if resume else "wb")
+    try:
+        file = None if out is None else out.open("ab" if resume else "wb")
+    except OSError as fault:
+        _fail(f"cannot write {out}: {fault.strerror}")
     before, started = done.games, time.perf_counter()
     try:
         with progress("games", games) as advance:
@@ -265,27 +273,32 @@ def _export_end(path: Path, games: int, events: int) -> bytes:
     return orjson.dumps(end) + b"\n"
 
 
-def _resumed(path: Path, expected: Callable[[int], str], games: int) -> "Result":
-    """What whole games the file holds; the file is cut off behind the last of them."""
+def _resumed(path: Path, profile: "Profile", expected: Callable[[int], str], games: int) -> "Result":
+    """What whole games the file holds; the file is cut off behind the last of them.
+
+    A file of another run, or of something else, is refused and stays as it is.
+    """
     from app.simulate import Result
-    from engine.events import Event, GameEnded, read_event
+    from engine.events import Event, GameCreated, GameEnded, read_event
 
     done = Result()
     log: list[Event] = []
     read = whole = 0
     with path.open("r+b") as file:
         for line in file:
-            try:
-                values = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                break  # the line that the earlier run was writing when it stopped
-            if "type" not in values or done.games == games:
+            values = _event_values(path, line)
+            if values is None or done.games == games:
                 break
             read += len(line)
             if values.pop("game") != expected(done.games):
                 _fail(f"{path} holds another run: game {done.games + 1} is not of this seed")
             del values["seq"]
-            log.append(read_event(values.pop("type"), values))
+            try:
+                log.append(read_event(values.pop("type"), values))
+            except AvalonError as fault:
+                _fail(f"{path} holds something else: {fault}")
+            if isinstance(log[-1], GameCreated) and log[-1].profile != profile:
+                _fail(f"{path} holds another run: game {done.games + 1} has other rules")
             if isinstance(log[-1], GameEnded):
                 done.games += 1
                 done.events += len(log)
@@ -294,6 +307,25 @@ def _resumed(path: Path, expected: Callable[[int], str], games: int) -> "Result"
                 log = []
         file.truncate(whole)
     return done
+
+
+def _event_values(path: Path, line: bytes) -> dict[str, Any] | None:
+    """An event's line, read. None for what ends a run: its signature, or the line that it was writing
+    when it stopped.
+    """
+    try:
+        values = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        values = None
+    starts = (b'{"seq":', b'{"t":"export.end"')
+    if not line.endswith(b"\n") and any(start.startswith(line[: len(start)]) for start in starts):
+        return None
+    if isinstance(values, dict):
+        if values.get("t") == "export.end":
+            return None
+        if values.keys() >= {"seq", "type", "game"}:
+            return values
+    _fail(f"{path} holds something else: {line[:40]!r} is no event of a simulated game")
 
 
 @app.command()
@@ -314,12 +346,18 @@ def export(
     from app.exporting import export_lines
     from app.settings import Settings
 
-    settings = Settings(**({} if database_url is None else {"DATABASE_URL": database_url}))  # type: ignore[arg-type]
-    file = sys.stdout.buffer if out is None else out.open("wb")
+    try:
+        settings = Settings(**({} if database_url is None else {"DATABASE_URL": database_url}))  # type: ignore[arg-type]
+    except ValidationError as fault:
+        _fail(_words(fault))
+    file: IO[bytes] | None = None
 
     async def write() -> int:
+        nonlocal file
         lines = 0
         async for line in export_lines(settings, what, view, partial=partial):
+            # Not before there is something to write: a refusal must not empty a file.
+            file = file or (sys.stdout.buffer if out is None else out.open("wb"))
             file.write(line)
             lines += 1
         return lines
@@ -327,14 +365,15 @@ def export(
     try:
         lines = asyncio.run(write())
     except AvalonError as fault:
-        if out is not None:
-            out.unlink(missing_ok=True)
         _fail(str(fault))
     except BrokenPipeError:
         sys.stderr.close()  # the reader has had enough: nothing to say
         raise typer.Exit(141) from None
-    file.flush()
-    if out is not None:
+    except OSError as fault:
+        _fail(f"cannot write {out}: {fault.strerror or fault}")
+    if file is not None:
+        file.flush()
+    if out is not None and file is not None:
         file.close()
         errors.print(f"{lines} lines in {out}")
 

@@ -13,6 +13,8 @@ AvalonError                (engine.errors)
     ├── BeyondHead         after a position that is not there yet
     ├── Unfinished         an export of a batch that still runs
     ├── AlreadyOver        nothing left to cancel or to step
+    ├── BudgetSpent        no further call to a model may be paid
+    ├── MissingAnswer      a recording lacks what was asked
     ├── KeyReused          one idempotency key, two bodies
     ├── KeyInUse           the same key is being worked on
     ├── TooLarge           more than we read
@@ -27,12 +29,14 @@ from engine.errors import AvalonError, InvalidInput
 __all__ = [
     "AlreadyOver",
     "BeyondHead",
+    "BudgetSpent",
     "Draining",
     "DrivenAutomatically",
     "Forbidden",
     "InvalidRequest",
     "KeyInUse",
     "KeyReused",
+    "MissingAnswer",
     "NotAllowed",
     "NotFound",
     "NotReady",
@@ -92,6 +96,14 @@ class Unfinished(RefusedRequest):
 
 class AlreadyOver(RefusedRequest):
     """The game or batch has ended."""
+
+
+class BudgetSpent(RefusedRequest):
+    """A game's or a batch's budget for models is spent."""
+
+
+class MissingAnswer(RefusedRequest):
+    """Recorded answers hold none to what was asked, or one to another question."""
 
 
 class KeyReused(RefusedRequest):

@@ -38,6 +38,8 @@ async def export_lines(settings: Settings, what: str, view: str, *, partial: boo
             raise InvalidRequest(f"a batch's id starts with b_, a game's with g_; got {what!r}")
     except DBAPIError as fault:
         raise NotFound(f"the database cannot be read: {fault.orig}") from None
+    except ConnectionError as fault:
+        raise NotFound(f"the database cannot be reached: {fault}") from None
     finally:
         await services.database.stop()
 

@@ -65,6 +65,8 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     edge.BeyondHead: Problem("beyond-head", "No event at that position yet", 416),
     edge.Unfinished: Problem("unfinished", "The batch is still running", 409),
     edge.AlreadyOver: Problem("already-over", "It has already ended", 409),
+    edge.BudgetSpent: Problem("budget-spent", "The budget for models is spent", 409),
+    edge.MissingAnswer: Problem("missing-answer", "The recorded answers do not fit this game", 409),
     edge.KeyReused: Problem("idempotency-key-reused", "This key came with another body before", 422),
     edge.KeyInUse: Problem("idempotency-key-in-use", "A request with this key is being worked on", 409),
     edge.TooLarge: Problem("too-large", "The body is larger than we read", 413),
@@ -90,7 +92,7 @@ def problem_of(error: AvalonError) -> Problem:
 
 
 def problem_body(
-    problem: Problem, detail: str, found: Sequence[Mapping[str, str]] = (), **more: Any
+    problem: Problem, detail: str, fields: Sequence[Mapping[str, str]] = (), /, **more: Any
 ) -> dict[str, Any]:
     """The problem as JSON values. For 500 the detail is constant: what broke stays inside."""
     body = {
@@ -102,8 +104,8 @@ def problem_body(
         "trace_id": secrets.token_hex(8),
         **more,
     }
-    if found:
-        body["errors"] = list(found)
+    if fields:
+        body["errors"] = list(fields)
     return body
 
 

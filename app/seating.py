@@ -1,27 +1,82 @@
 """A seat's spec → an agent."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from agents.agent import Agent, Setup
 from agents.errors import InvalidAgent
 from agents.kinds import make_agent
+from agents.llm.desk import Desk
 from engine.chance import secret
 from engine.terms import Seat
 
-__all__ = ["seat_agents"]
+__all__ = ["LLM", "ModelSeats", "has_models", "seat_agents"]
+
+LLM: Final = "llm"
+"""The kind of seats that a language model plays."""
 
 
-def seat_agents(seats: Sequence[Mapping[str, Any]], seed: str) -> dict[Seat, Agent]:
+@dataclass(frozen=True, slots=True)
+class ModelSeats:
+    """What seats played by language models need beside their spec."""
+
+    desk: Callable[[str], Desk]
+    """An endpoint's name → where this game asks it. Raises InvalidAgent, with a pointer into the seat's
+    spec, for one that is not there."""
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The models of the batch, by the names that seats call them: endpoint's name, temperature, …"""
+
+
+def has_models(seats: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a language model plays any of these seats."""
+    return any(spec.get("agent") == LLM for spec in seats)
+
+
+def seat_agents(
+    seats: Sequence[Mapping[str, Any]], seed: str, models: ModelSeats | None = None
+) -> dict[Seat, Agent]:
     """One agent a seat; ``seats`` holds the spec of seat 1 first.
 
     Raises InvalidAgent with a pointer into the request that lists the specs.
     """
     agents: dict[Seat, Agent] = {}
     for seat, spec in enumerate(seats, 1):
-        setup = Setup(seat, secret(seed, "agent", seat), spec.get("options") or {})
+        own = secret(seed, "agent", seat)
         try:
-            agents[seat] = make_agent(spec["agent"], setup)
+            agents[seat] = (
+                _llm_agent(seat, own, spec, models) if spec["agent"] == LLM else _agent(seat, own, spec)
+            )
         except InvalidAgent as fault:
             raise InvalidAgent(str(fault), f"/seats/{seat - 1}{fault.pointer}") from None
     return agents
+
+
+def _agent(seat: Seat, seed: str, spec: Mapping[str, Any]) -> Agent:
+    for name in ("model", "mechanism"):
+        if spec.get(name) is not None:
+            raise InvalidAgent(f"only {LLM} seats have a {name}", f"/{name}")
+    return make_agent(spec["agent"], Setup(seat, seed, spec.get("options") or {}))
+
+
+def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeats | None) -> Agent:
+    if models is None:
+        raise InvalidAgent("language models do not play here", "/agent")
+    # None and "" are no endpoint's name: the refusal says which there are.
+    name = spec.get("model") or ""
+    chosen = models.models.get(name, {"name": name})
+    desk = models.desk(chosen["name"])
+    given = {
+        "temperature": chosen.get("temperature"),
+        "max_output_tokens": chosen.get("max_output_tokens"),
+        "mechanism": spec.get("mechanism"),
+    }
+    given = {option: value for option, value in given.items() if value is not None}
+    own = spec.get("options") or {}
+    if "mechanism" in own and "mechanism" in given:
+        raise InvalidAgent("mechanism is said twice: once will do", "/options/mechanism")
+    # Templates and schemas: only those pay for the import who play with models.
+    from agents.llm.agent import LlmAgent
+
+    # What the seat says for itself wins over what its model says for all who use it.
+    return LlmAgent(Setup(seat, seed, {**given, **own}), desk)

@@ -5,6 +5,8 @@ import structlog
 from app import metrics
 from app.auth import Keys
 from app.games.service import Games
+from app.models.endpoints import Endpoints
+from app.models.house import ModelHouse
 from app.play.feed import Feed
 from app.play.pages import Pages
 from app.runner.local import LocalRunner
@@ -12,6 +14,7 @@ from app.settings import Settings
 from app.store.db import Database
 from app.store.games import GameStore
 from app.store.log import LogReader
+from app.store.model_calls import CallStore
 
 __all__ = ["Services"]
 
@@ -30,14 +33,20 @@ class Services:
         # Another process may write too on PostgreSQL, and where this one does not drive the games.
         self.feed = Feed(poll=not self.database.is_sqlite or not settings.runner)
         self.pages = Pages(self.reader, self.store)
-        self.runner = LocalRunner(self.database, self.store, self.reader, self.feed, settings.parallel_games)
-        self.games = Games(self.database, self.store, self.reader, self.feed, self.runner)
+        self.models = ModelHouse(
+            Endpoints(settings.endpoints()), CallStore(self.database), keep_messages=settings.store_prompts
+        )
+        self.runner = LocalRunner(
+            self.database, self.store, self.reader, self.feed, self.models, settings.parallel_games
+        )
+        self.games = Games(self.database, self.store, self.reader, self.feed, self.models, self.runner)
         self.draining = False
         self.ready = False
 
     async def start(self) -> None:
         """Migrates, takes up what an earlier process left, and is ready."""
         await self.database.start()
+        await self.models.endpoints.open()
         self.database.writer.on_commit = _observe_commit
         if self.settings.runner:
             unfinished = await self.runner.start()
@@ -51,6 +60,7 @@ class Services:
         self.drain()
         await self.games.stop()
         await self.runner.stop()
+        await self.models.stop(self.settings.drain_s)
         await self.database.stop()
 
     def drain(self) -> None:

@@ -1,10 +1,14 @@
 """What an operator may set: environment variables, or a ``.env`` file beside the service."""
 
+import json
 from ipaddress import ip_address
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Self
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from app.models.endpoints import EndpointSettings, read_endpoints
 
 __all__ = ["Settings", "is_loopback"]
 
@@ -12,7 +16,14 @@ __all__ = ["Settings", "is_loopback"]
 class Settings(BaseSettings):
     """Each field is the variable ``INTERINTENT_<FIELD>``; the database is ``DATABASE_URL`` as everywhere."""
 
-    model_config = SettingsConfigDict(env_prefix="INTERINTENT_", env_file=".env", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="INTERINTENT_",
+        env_file=".env",
+        extra="ignore",
+        frozen=True,
+        # A key must not stand in the message about a wrong one.
+        hide_input_in_errors=True,
+    )
 
     database_url: str = Field(
         "sqlite+aiosqlite:///interintent.db",
@@ -31,6 +42,13 @@ class Settings(BaseSettings):
     )
     parallel_games: int = Field(64, ge=1, le=10_000, description="Games driven at the same time.")
     runner: bool = Field(True, description="Whether this process drives games.")
+    models: Annotated[dict[str, Any], NoDecode] = Field(
+        {}, repr=False, description="Model endpoints as a JSON object: their settings by name."
+    )
+    models_file: Path | None = Field(None, description="The same as a TOML file, one table an endpoint.")
+    store_prompts: bool = Field(
+        False, description="Keep what models were asked, beside what they answered. Several times the room."
+    )
     synchronous_full: bool = Field(
         False, description="SQLite: survive power loss too, not only the death of the process. Slower."
     )
@@ -53,6 +71,28 @@ class Settings(BaseSettings):
             if isinstance(value, str)
             else value
         )
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _read_models(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            read = json.loads(value or "{}")
+        except json.JSONDecodeError:
+            read = None
+        if not isinstance(read, dict):
+            raise ValueError("INTERINTENT_MODELS is a JSON object of endpoints by name")
+        return read
+
+    @model_validator(mode="after")
+    def _models_are_sound(self) -> Self:
+        self.endpoints()
+        return self
+
+    def endpoints(self) -> dict[str, EndpointSettings]:
+        """The model endpoints there are, by name. Raises InvalidEndpoints."""
+        return read_endpoints(self.models, self.models_file)
 
     @field_validator("database_url")
     @classmethod

@@ -31,7 +31,8 @@ class Desk(Protocol):
     ) -> Reply:
         """The stored answer where there is one, else the model's, stored before it is returned.
 
-        Raises ModelUnavailable when there is none, or when a budget is spent.
+        Raises ModelUnavailable when there is none. Whatever else it raises, a spent budget say, stops
+        the game: no agent plays on over it.
         """
         ...
 

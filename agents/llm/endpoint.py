@@ -81,6 +81,9 @@ class Endpoint:
             raise ValueError(f"endpoint {self.name!r}: base_url starts with http:// or https://")
         if url.username is not None or url.password is not None:
             raise ValueError(f"endpoint {self.name!r}: the key belongs in api_key, not in base_url")
+        for secret in (self.api_key, *self.extra_headers, *self.extra_headers.values()):
+            if not (secret.isascii() and (secret.isprintable())):
+                raise ValueError(f"endpoint {self.name!r}: keys and headers are printable ASCII")
         for what, value in (("name", self.name), ("model", self.model)):
             if not value:
                 raise ValueError(f"endpoint {self.name!r}: {what} is empty")

@@ -25,7 +25,9 @@ _TEMPERATURE: Final = re.compile(r"temperature")
 _FORMAT: Final = re.compile(
     r"response_?format|json_?(schema|object|mode)|structured.?output|guided|grammar|\bschema\b", re.I
 )
-_ROLES: Final = re.compile(r"system (role|message|prompt|instruction)|\brole\b|\broles\b|'system'|\.role", re.I)
+_ROLES: Final = re.compile(
+    r"system (role|message|prompt|instruction)|\brole\b|\broles\b|'system'|\.role", re.I
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,12 @@ class Ladder:
 
     fixed: Capability | None = None
     clock: Callable[[], float] = time.monotonic
-    _common: Capability = Capability()
+    _common: Capability = field(default_factory=Capability)
     _forms: dict[str, _Known] = field(default_factory=dict)
     _proven: set[tuple[Format, str]] = field(default_factory=set)
+    """What was taken, for which form."""
+    _kept: set[Format] = field(default_factory=set)
+    """What was taken and kept to."""
 
     def now(self, form: str) -> Capability:
         """What to ask of the server for this form."""
@@ -94,22 +99,25 @@ class Ladder:
             return None
         return self._tentative(sent, form)
 
-    def ignored(self, sent: Capability) -> Capability | None:
-        """What to try after prose where JSON was due; None when the prompt held the schema already."""
-        if self.fixed is not None or sent.schema_in_prompt:
-            return None
-        self._common = replace(self._common, show_schema=True)
-        return replace(sent, show_schema=True)
+    def answered(self, sent: Capability, form: str, *, kept: bool | None) -> Capability | None:
+        """The server took it. What to try instead, when it took a format only to ignore it.
 
-    def worked(self, sent: Capability, form: str) -> None:
-        """The server took it."""
+        ``kept``: whether the answer has that format; None where that says nothing of the server. A
+        server that has kept to it before is believed: then it is the model that slipped.
+        """
         if self.fixed is not None:
-            return
+            return None
         known = self.now(form)
         if sent.format > known.format:
             self._remember(sent.format, known.format, form, self.clock() + DOUBT_S)
         self._common = lower(self._common, replace(sent, format=self._common.format))
         self._proven.add((sent.format, form))
+        if kept:
+            self._kept.add(sent.format)
+        if kept is not False or sent.schema_in_prompt or sent.format in self._kept:
+            return None
+        self._common = replace(self._common, show_schema=True)
+        return replace(sent, show_schema=True)
 
     def _tentative(self, sent: Capability, form: str) -> Capability | None:
         if (sent.format, form) in self._proven or sent == _LEAST:
@@ -118,13 +126,13 @@ class Ladder:
             return lower(sent, _LEAST)
         return replace(sent, format=Format(sent.format + 1))
 
-    def _remember(self, format: Format, instead_of: Format, form: str, until: float | None) -> None:
+    def _remember(self, works: Format, instead_of: Format, form: str, until: float | None) -> None:
         """For every form, or for this one alone where another has worked with what this one cannot."""
         others = any(proven <= instead_of and name != form for proven, name in self._proven)
         name = form if others else ""
         known = self._forms.get(name)
-        if known is None or known.format <= format:
-            self._forms[name] = _Known(format, until)
+        if known is None or known.format <= works:
+            self._forms[name] = _Known(works, until)
 
 
 def _less(sent: Capability, said: str) -> Capability | None:
@@ -152,7 +160,8 @@ def read_refusal(body: Any, text: str) -> Refusal:
         if isinstance(error, str):
             message = error
         elif isinstance(error, dict):
-            message = str(error.get("message") or error.get("detail") or text)
+            said = [error.get(key) for key in ("message", "detail")]
+            message = next((one for one in said if isinstance(one, str) and one), text)
             names = [str(error[key]) for key in ("param", "code") if error.get(key)]
         detail = body.get("detail")
         if isinstance(detail, list):

@@ -28,7 +28,7 @@ class Bucket:
     async def take(self, amount: float) -> None:
         """Returns when ``amount`` is there; more than the bucket holds is lent, and others wait for it."""
         async with self._turn:
-            while (missing := min(amount, self._capacity) - self._fill()) > 1e-9:
+            while (missing := min(amount, self._capacity) - self._fill()) > 1e-9:  # noqa: ASYNC110 - time is what fills it
                 await asyncio.sleep(missing / self._rate)
             self._level -= amount
 

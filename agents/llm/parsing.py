@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Set
-from json.decoder import scanstring
 from typing import Any, Final
 
 __all__ = ["NO_VALUE", "clean", "find_value", "read_json"]
@@ -77,12 +76,17 @@ def find_value(text: str, required: Set[str] = frozenset()) -> Any:
     except RecursionError:
         return None
     able = [one for one in found if required <= one.keys()]
-    return able[0] if able and all(one == able[0] for one in able[1:]) else None
+    return able[0] if able and all(_same(one, able[0]) for one in able[1:]) else None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal as JSON, where 1 is not true."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _without_thinking(text: str) -> str:
     """What follows a model's loud thinking; nothing where it never ended."""
-    before, closed, after = text.rpartition("</think>")
+    _, closed, after = text.rpartition("</think>")
     if closed:
         return after
     return "" if text.lstrip().startswith("<think>") else text
@@ -99,7 +103,7 @@ def _fenced(text: str) -> str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in pairs:
-        if key in out and out[key] != value:
+        if key in out and not _same(out[key], value):
             raise ValueError("a key occurs twice")
         out[key] = value
     return out
@@ -243,7 +247,7 @@ def _next(text: str, at: int, end: str) -> int:
 def _string(text: str, at: int) -> tuple[str, int]:
     if text[at] == '"':
         try:
-            return scanstring(text, at + 1, False)
+            return _STRICT.raw_decode(text, at)
         except json.JSONDecodeError as fault:
             raise _NotJson(fault.pos, ended=fault.msg.startswith("Unterminated")) from None
     single = _SINGLE.match(text, at)
@@ -252,6 +256,6 @@ def _string(text: str, at: int) -> tuple[str, int]:
     inner = single.group(1).replace("\\'", "'")
     double = re.sub(r'(\\.)|"', lambda one: one.group(1) or '\\"', inner, flags=re.S)
     try:
-        return scanstring(f'{double}"', 0, False)[0], single.end()
+        return _STRICT.decode(f'"{double}"'), single.end()
     except json.JSONDecodeError:
         raise _NotJson(at) from None

@@ -12,7 +12,8 @@ _BOUNDS: Final = frozenset(
         "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains",
         "minProperties", "maxProperties", "patternProperties", "propertyNames",
         "dependentRequired", "dependentSchemas", "if", "then", "else", "not",
-        "unevaluatedProperties", "unevaluatedItems", "default", "examples", "$schema", "$id", "$comment", "title",
+        "unevaluatedProperties", "unevaluatedItems",
+        "default", "examples", "$schema", "$id", "$comment", "title",
     }
 )  # fmt: skip
 """Keywords that some server refuses; without them a schema says less, and nothing false."""

@@ -367,9 +367,15 @@ async def cancel_game(game_id: GameId, services: ServicesDep) -> Cancelled:
     dependencies=[Depends(needs("games:read"))],
     responses=documented(404),
 )
-async def show_batch(batch_id: BatchId, services: ServicesDep) -> BatchView:
-    """Counts by status, winners and endings so far, and when it will be done."""
-    return batch_view(await services.games.batch_row(batch_id), await services.games.tally(batch_id))
+async def show_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> BatchView:
+    """Counts by status, winners and endings so far, what models took, and when it will be done."""
+    return await _batch_view(services, batch_id, caller.sees_all)
+
+
+async def _batch_view(services: Services, batch_id: str, sees_all: bool) -> BatchView:
+    row = await services.games.batch_row(batch_id)
+    tallied, paid = await services.games.tally(batch_id), await services.games.paid(row)
+    return batch_view(row, tallied, paid, sees_all=sees_all)
 
 
 @router.get(
@@ -382,20 +388,21 @@ async def show_batch(batch_id: BatchId, services: ServicesDep) -> BatchView:
 async def batch_events(
     batch_id: BatchId,
     services: ServicesDep,
+    caller: CallerDep,
     follow: Annotated[bool, Query(description="Stay until the batch is over.")] = False,
 ) -> StreamingResponse:
     """The batch as in `GET /batches/{b}`, once or, with `follow`, whenever it changes."""
     await services.games.batch_row(batch_id)
-    return StreamingResponse(_progress(services, batch_id, follow), media_type=NDJSON)
+    progress = _progress(services, batch_id, follow, caller.sees_all)
+    return StreamingResponse(progress, media_type=NDJSON)
 
 
-async def _progress(services: Services, batch_id: str, follow: bool) -> AsyncIterator[bytes]:
+async def _progress(services: Services, batch_id: str, follow: bool, sees_all: bool) -> AsyncIterator[bytes]:
     last = None
     sent = time.monotonic()
     with services.feed.watch(batch_id) as watch:
         while True:
-            row = await services.games.batch_row(batch_id)
-            view = batch_view(row, await services.games.tally(batch_id))
+            view = await _batch_view(services, batch_id, sees_all)
             if (view.status, view.games) != last:
                 last = (view.status, view.games)
                 sent = time.monotonic()

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from agents.llm.options import Mechanism
 from engine.profile import (
     Approval,
     Assassination,
@@ -30,6 +31,7 @@ __all__ = [
     "BatchCreated",
     "BatchStatus",
     "BatchView",
+    "BudgetView",
     "Cancelled",
     "ForkGame",
     "GameCreatedView",
@@ -40,12 +42,16 @@ __all__ = [
     "GameSummary",
     "GameView",
     "IntentionView",
+    "ModelSpec",
+    "ModelUse",
+    "NewBudget",
     "NewGames",
     "OpenRequest",
     "ProfileView",
     "Rules",
     "SeatSpec",
     "StepGame",
+    "StepUse",
     "Stepped",
 ]
 
@@ -72,6 +78,9 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 SeatNumber = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10)]
 SeatKey = Annotated[str, StringConstraints(pattern=r"^([1-9]|10)$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
+ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Tokens = Annotated[Whole, Field(ge=1, le=10**15)]
+Cost = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Strict(BaseModel):
@@ -93,11 +102,46 @@ class SeatSpec(Strict):
     """Who sits there."""
 
     agent: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")] = Field(
-        "scripted", description="`scripted`, `random`, or the kind of an installed package."
+        "scripted", description="`scripted`, `random`, `llm`, or the kind of an installed package."
     )
+    model: ModelName | None = Field(
+        None,
+        description="`llm` only: one of `models`, or a model endpoint of this server. "
+        "Left out: the only one there is.",
+    )
+    mechanism: Mechanism | None = Field(None, description="`llm` only. Left out: `paper`.")
     options: dict[str, JsonValue] = Field(
         default_factory=dict, max_length=50, description="What that kind understands."
     )
+
+
+class ModelSpec(Strict):
+    """A model as seats use it: an endpoint of this server, and how it is asked."""
+
+    name: ModelName = Field(description="The endpoint, as the server's settings call it.")
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
+    max_output_tokens: Annotated[Whole, Field(ge=16, le=1_000_000)] | None = None
+
+
+Models = Annotated[dict[ModelName, ModelSpec], Field(max_length=20)]
+
+
+class GameBudget(Strict):
+    """What the models of one game may take."""
+
+    max_tokens: Tokens | None = Field(None, description="Prompt and completion together.")
+    max_cost: Cost | None = Field(None, description="In the currency of the configured prices.")
+
+
+class NewBudget(GameBudget):
+    """What the models of a batch may take. When it is spent no further call is made, and a game that
+    needs one is cancelled with the reason `budget spent`; calls in flight are let finish, and count.
+    """
+
+    max_parallel: Annotated[Whole, Field(ge=1, le=10_000)] | None = Field(
+        None, description="Calls in flight at once."
+    )
+    per_game: GameBudget | None = Field(None, description="Limits of each game by itself.")
 
 
 class Rules(Strict):
@@ -158,6 +202,8 @@ class NewGames(Strict):
         default_factory=lambda: [SeatSpec()],
         description="One spec a seat; a single one stands for all seats.",
     )
+    models: Models = Field(default_factory=dict, description="The models that seats name.")
+    budget: NewBudget | None = Field(None, description="Left out: no limit.")
     rotate: bool = Field(False, description="Move the specs one seat on from game to game.")
     names: Annotated[dict[SeatKey, Name], Field(max_length=10)] = Field(
         default_factory=dict, description="Names shown to everybody; `Player n` where none is given."
@@ -201,8 +247,12 @@ class ForkGame(Strict):
         Discriminator(_kind_of_place),
     ]
     seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10)] | None = Field(
-        None, description="Who goes on; left out: the same agents, which repeat the original."
+        None,
+        description="Who goes on; left out: the same agents, which repeat the original. "
+        "Language models are asked anew.",
     )
+    models: Models = Field(default_factory=dict, description="Beside those of the original's batch.")
+    budget: NewBudget | None = Field(None, description="Left out: that of the original's batch, unspent.")
     drive: Literal["auto", "manual"] = "auto"
 
 
@@ -345,6 +395,36 @@ class Stepped(Shown):
     head: int
 
 
+class Used(Shown):
+    """Sums over calls to models."""
+
+    calls: int
+    failed: int = Field(description="Of the calls: those that nothing answered.")
+    estimated: int = Field(description="Of the calls: those whose tokens the provider did not count.")
+    http_calls: int = Field(description="HTTP requests that the calls took.")
+    prompt_tokens: int
+    cached_tokens: int = Field(description="Of the prompts': those the provider found in its cache.")
+    cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
+    completion_tokens: int
+    cost: float
+    waiting_s: float = Field(description="Seconds that models took; calls side by side all count.")
+
+
+class StepUse(Used):
+    step: str = Field(description="Of the mechanism, or the kind of request.")
+
+
+class ModelUse(Used):
+    endpoint: str
+    model: str = Field(description="As the provider names it.")
+    steps: list[StepUse]
+
+
+class BudgetView(NewBudget):
+    spent: bool = Field(description="Nothing more may be paid for this batch.")
+    games_stopped: int = Field(description="Games cancelled because they could pay no further call.")
+
+
 class BatchView(Shown):
     batch_id: str
     status: BatchStatus
@@ -361,6 +441,8 @@ class BatchView(Shown):
     eta_s: float | None = Field(description="Null when nothing has finished yet, or all has.")
     tokens: int = Field(description="Tokens that models were paid for.")
     cost: float = Field(description="In the currency of the configured prices.")
+    models: list[ModelUse] = Field(description="By model and step. Empty for callers without `export:full`.")
+    budget: BudgetView | None = Field(description="As it was given. Null: no limit.")
 
 
 class ProfileView(Shown):

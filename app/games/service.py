@@ -13,10 +13,12 @@ import structlog
 from pydantic import JsonValue
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agents.errors import InvalidAgent
 from agents.table import step
 from app import metrics
 from app.errors import (
     AlreadyOver,
+    BudgetSpent,
     DrivenAutomatically,
     InvalidRequest,
     NotFound,
@@ -31,13 +33,17 @@ from app.games.schemas import (
     GameCreatedView,
     GameForked,
     GameImported,
+    NewBudget,
     NewGames,
     SeatView,
 )
+from app.models.account import BUDGET_SPENT
+from app.models.house import ModelHouse
+from app.models.spent import Paid, paid
 from app.play.feed import Feed
 from app.runner.drive import TellingJournal
 from app.runner.local import LocalRunner
-from app.seating import seat_agents
+from app.seating import LLM, ModelSeats, has_models, seat_agents
 from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, NewGame, Row, Tallied, new_id
 from app.store.idempotency import Key, keep
@@ -49,7 +55,7 @@ from engine.profile import Profile, make_profile
 from engine.record import SCHEMA, read_record
 from engine.replay import replay
 from engine.rules import cancel, create, pending
-from engine.state import State, fold
+from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Viewer
 
 __all__ = ["Games", "batch_status"]
@@ -67,12 +73,19 @@ class Games:
     """Creates, lists, steps, forks, cancels and exports games."""
 
     def __init__(
-        self, database: Database, store: GameStore, reader: LogReader, feed: Feed, runner: LocalRunner
+        self,
+        database: Database,
+        store: GameStore,
+        reader: LogReader,
+        feed: Feed,
+        models: ModelHouse,
+        runner: LocalRunner,
     ) -> None:
         self._database = database
         self._store = store
         self._reader = reader
         self._feed = feed
+        self._models = models
         self._runner = runner
         # A lock lives as long as somebody steps its game or waits to.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -86,6 +99,7 @@ class Games:
 
         Raises InvalidProfile or InvalidAgent before anything is written.
         """
+        wish = self._with_models(wish)
         self.check(wish)
         batch_id = new_id("b")
         seed = secrets.randbits(128)
@@ -114,7 +128,45 @@ class Games:
         """Raises what creating these games would raise, and creates nothing."""
         profile = _profile(wish)
         create(profile, 0, names=_names(wish, profile), deal=_deal(wish, profile))
-        seat_agents(_seats(wish, profile.players, 0), "check")
+        seats, models = _seats(wish, profile.players, 0), wish.model_dump(include={"models"})["models"]
+        self._check_models(seats, models, wish.budget)
+        seat_agents(seats, "check", self._models.check(models))
+
+    def _with_models(self, wish: NewGames) -> NewGames:
+        """The same, with a model named for each seat that needs one: settings may change, games not."""
+        seats = [
+            seat.model_copy(update={"model": self._only_model(wish.models)})
+            if seat.agent == LLM and seat.model is None
+            else seat
+            for seat in wish.seats
+        ]
+        return wish if seats == wish.seats else wish.model_copy(update={"seats": seats})
+
+    def _only_model(self, models: Mapping[str, Any]) -> str | None:
+        names = list(models or self._models.endpoints.settings)
+        return names[0] if len(names) == 1 else None
+
+    def _check_models(
+        self,
+        seats: Sequence[Mapping[str, Any]],
+        models: Mapping[str, Mapping[str, Any]],
+        budget: NewBudget | None,
+    ) -> None:
+        endpoints = self._models.endpoints
+        for name, model in models.items():
+            if model["name"] not in endpoints.settings:
+                raise InvalidAgent(str(endpoints.none_such()), f"/models/{name}/name")
+        if budget is None or not (budget.max_cost or (budget.per_game and budget.per_game.max_cost)):
+            return
+        named = {str(spec.get("model")) for spec in seats if spec["agent"] == LLM}
+        used = {models[name]["name"] if name in models else name for name in named}
+        unpriced = [name for name, one in endpoints.settings.items() if name in used and one.prices is None]
+        if unpriced:
+            raise InvalidRequest(
+                f"{', '.join(sorted(unpriced))} has no prices here: limit max_tokens, or configure prices",
+                "/budget/max_cost" if budget.max_cost else "/budget/per_game/max_cost",
+                "no_prices",
+            )
 
     async def lay_out(self, batch_id: str) -> None:
         """Lays out the rest of a batch, chunk by chunk; a restart takes it up where it stopped."""
@@ -205,7 +257,7 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(connection, _single_batch_row(batch_id, at, "import"))
+            await self._store.insert_batch(connection, _single_batch_row(batch_id, at, {"origin": "import"}))
             await self._store.insert_games(connection, batch_id, [game], at)
             await keep(connection, key, 201, imported)
 
@@ -221,12 +273,19 @@ class Games:
             taken = cut_after_request(events, wish.after.request)
         else:
             taken = cut_after_phase(events, wish.after.round, wish.after.attempt, wish.after.phase)
-        seats = _spread([spec.model_dump() for spec in wish.seats or []], row["players"]) or row["seats"]
+        batch = await self.batch_row(row["batch_id"])
+        spec = _fork_spec(batch["spec"], wish)
+        named = [spec.model_dump(exclude_none=True) for spec in wish.seats or []]
+        for one in named:
+            if one["agent"] == LLM:
+                one.setdefault("model", self._only_model(spec["models"]))
+        seats = _spread(named, row["players"]) or row["seats"]
         if not seats:
             raise InvalidRequest(
                 "an imported game has no agents to go on with: name them in seats", "/seats", "missing"
             )
-        seat_agents(seats, "check")
+        self._check_models(seats, spec["models"], wish.budget)
+        seat_agents(seats, "check", self._models.check(spec["models"]))
         state = fold(events[:taken])
         over = state.table.over
         origin: dict[str, JsonValue] = {"game_id": game_id, "events": taken}
@@ -245,7 +304,9 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(connection, _single_batch_row(batch_id, at, "fork"))
+            await self._store.insert_batch(
+                connection, _single_batch_row(batch_id, at, {**spec, "seats": list(seats)})
+            )
             await self._store.insert_games(connection, batch_id, [game], at)
 
         await self._database.writer.run(work)
@@ -276,6 +337,10 @@ class Games:
 
     async def tally(self, batch_id: str) -> Tallied:
         return await self._store.tally(batch_id)
+
+    async def paid(self, row: Mapping[str, Any]) -> Paid:
+        """What the models of a batch took so far."""
+        return await paid(self._models, row)
 
     async def first_games(self, batch_id: str, limit: int) -> list[str]:
         return await self._store.ids(batch_id, limit)
@@ -329,7 +394,10 @@ class Games:
         if head is not None and head != len(events):
             raise Stale(f"the log has {len(events)} events, If-Match names {head}")
         state = fold(events)
-        agents = seat_agents(row["seats"], row["seed"])
+        models: ModelSeats | None = None
+        if has_models(row["seats"]):
+            models = await self._models.seats(row, await self.batch_row(row["batch_id"]))
+        agents = seat_agents(row["seats"], row["seed"], models)
         journal = TellingJournal(
             GameLog(self._database, game_id, len(events)), self._feed, game_id, row["batch_id"]
         )
@@ -339,6 +407,11 @@ class Games:
                 raise Stale("this game is being cancelled")
             try:
                 await step(state, agents, journal, alone=until == "action")
+            except BudgetSpent:
+                broken_off = cancel(BUDGET_SPENT)
+                await journal.append(broken_off)
+                apply(state, broken_off)
+                break
             except Conflict:
                 raise Stale("somebody else has moved this game on; read it again") from None
             here = (state.table.round, state.table.attempt, state.table.phase)
@@ -460,7 +533,7 @@ def _spread(specs: Sequence[Mapping[str, Any]], players: int) -> list[Mapping[st
 
 
 def _seats(wish: NewGames, players: int, position: int) -> list[Mapping[str, Any]]:
-    specs = _spread([spec.model_dump() for spec in wish.seats], players)
+    specs = _spread([spec.model_dump(exclude_none=True) for spec in wish.seats], players)
     turn = position % players if wish.rotate else 0
     return specs[-turn:] + specs[:-turn] if turn else specs
 
@@ -500,13 +573,23 @@ def _batch_row(batch_id: str, at: int, wish: NewGames, seed: int) -> dict[str, A
     }
 
 
-def _single_batch_row(batch_id: str, at: int, origin: str) -> dict[str, Any]:
+def _fork_spec(source: Mapping[str, Any], wish: ForkGame) -> dict[str, Any]:
+    """What a fork's batch is told: the models and the budget of its source, and what the wish changes."""
+    given = wish.model_dump(mode="json", exclude_none=True)
+    return {
+        "origin": "fork",
+        "models": {**(source.get("models") or {}), **given["models"]},
+        "budget": given.get("budget") or source.get("budget"),
+    }
+
+
+def _single_batch_row(batch_id: str, at: int, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "batch_id": batch_id,
         "created_at": at,
         "count": 1,
         "seed": "0",
-        "spec": {"origin": origin},
+        "spec": dict(spec),
         "labels": {},
         "cancelled": False,
     }

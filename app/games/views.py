@@ -5,15 +5,20 @@ from typing import Any
 
 from app.games.schemas import (
     BatchView,
+    BudgetView,
     GameSummary,
     GameView,
     HandView,
+    ModelUse,
     OpenRequest,
     QuestView,
     SeatSpec,
+    StepUse,
     TallyView,
 )
 from app.games.service import batch_status
+from app.models.account import Use, UseKey, total
+from app.models.spent import Paid
 from app.store.db import now_ms
 from app.store.games import Tallied
 from app.store.log import timestamp
@@ -23,7 +28,7 @@ from engine.state import State, fold
 from engine.terms import FULL, PUBLIC, Viewer
 from engine.view import stream, viewer_name
 
-__all__ = ["batch_view", "game_summary", "game_view", "open_requests"]
+__all__ = ["batch_view", "game_summary", "game_view", "model_uses", "open_requests"]
 
 
 def open_requests(requests: Sequence[Request]) -> list[OpenRequest]:
@@ -122,8 +127,39 @@ def game_summary(row: Mapping[str, Any]) -> GameSummary:
     )
 
 
-def batch_view(row: Mapping[str, Any], tallied: Tallied) -> BatchView:
-    """A batch's progress and results so far."""
+def _used(use: Use) -> dict[str, Any]:
+    return {
+        "calls": use.calls,
+        "failed": use.failed,
+        "estimated": use.estimated,
+        "http_calls": use.http_calls,
+        "prompt_tokens": use.prompt_tokens,
+        "cached_tokens": use.cached_tokens,
+        "cached_share": use.cached_share,
+        "completion_tokens": use.completion_tokens,
+        "cost": use.cost,
+        "waiting_s": use.waiting_s,
+    }
+
+
+def model_uses(uses: Mapping[UseKey, Use]) -> list[ModelUse]:
+    """Uses by model, and within it by step; in the order of their names."""
+    models: dict[tuple[str, str], list[tuple[str, Use]]] = {}
+    for key in sorted(uses):
+        models.setdefault((key.endpoint, key.model), []).append((key.step, uses[key]))
+    return [
+        ModelUse(
+            endpoint=endpoint,
+            model=model,
+            steps=[StepUse(step=step, **_used(use)) for step, use in steps],
+            **_used(total(use for _, use in steps)),
+        )
+        for (endpoint, model), steps in models.items()
+    ]
+
+
+def batch_view(row: Mapping[str, Any], tallied: Tallied, paid: Paid, *, sees_all: bool) -> BatchView:
+    """A batch's progress and results so far. ``sees_all``: the steps of its models may be told."""
     status = batch_status(row, tallied)
     over = sum(tallied.status.get(name, 0) for name in ("finished", "cancelled", "failed"))
     running = status in ("queued", "running")
@@ -145,6 +181,10 @@ def batch_view(row: Mapping[str, Any], tallied: Tallied) -> BatchView:
         endings=dict(tallied.endings),  # type: ignore[arg-type]
         games_per_second=speed,
         eta_s=(row["count"] - over) / speed if running and speed else None,
-        tokens=0,
-        cost=0.0,
+        tokens=paid.total.tokens,
+        cost=paid.total.cost,
+        models=model_uses(paid.uses) if sees_all else [],
+        budget=None
+        if paid.budget is None
+        else BudgetView(**paid.budget, spent=paid.spent, games_stopped=paid.games_stopped),
     )

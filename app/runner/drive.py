@@ -4,12 +4,16 @@ from collections.abc import Sequence
 
 from agents.table import play
 from app import metrics
+from app.errors import BudgetSpent
+from app.models.account import BUDGET_SPENT
+from app.models.house import ModelHouse
 from app.play.feed import Feed
-from app.seating import seat_agents
+from app.seating import has_models, seat_agents
 from app.store.db import Database
 from app.store.games import OPEN, GameStore
 from app.store.log import GameLog, LogReader
-from engine.events import Event, GameEnded
+from engine.events import Event, GameCancelled, GameEnded
+from engine.rules import cancel
 
 __all__ = ["TellingJournal", "drive"]
 
@@ -31,10 +35,17 @@ class TellingJournal:
         if isinstance(last, GameEnded):
             metrics.games_ended.labels("finished", last.winner.value).inc()
             self._feed.hint(self._batch_id)
+        elif isinstance(last, GameCancelled):
+            metrics.games_ended.labels("cancelled", "").inc()
+            self._feed.hint(self._batch_id)
 
 
-async def drive(database: Database, store: GameStore, reader: LogReader, feed: Feed, game_id: str) -> None:
+async def drive(
+    database: Database, store: GameStore, reader: LogReader, feed: Feed, models: ModelHouse, game_id: str
+) -> None:
     """Plays the game to its end. Nothing to do for one that is over, or that is stepped by hand.
+
+    A game that needs a model's answer which its budget no longer pays is cancelled for that reason.
 
     Raises Conflict when somebody else drives it too, and whatever breaks an agent.
     """
@@ -43,4 +54,9 @@ async def drive(database: Database, store: GameStore, reader: LogReader, feed: F
         return
     log = await reader.events(game_id)
     journal = TellingJournal(GameLog(database, game_id, len(log)), feed, game_id, row["batch_id"])
-    await play(log, seat_agents(row["seats"], row["seed"]), journal)
+    batch = await store.batch(row["batch_id"]) if has_models(row["seats"]) else None
+    agents = seat_agents(row["seats"], row["seed"], None if batch is None else await models.seats(row, batch))
+    try:
+        await play(log, agents, journal)
+    except BudgetSpent:
+        await journal.append(cancel(BUDGET_SPENT))

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 
 from app import metrics
+from app.models.house import ModelHouse
 from app.play.feed import Feed
 from app.runner.drive import drive
 from app.store.db import Conflict, Database, now_ms
@@ -23,12 +24,19 @@ class LocalRunner:
     """So many games at the same time, the others in line."""
 
     def __init__(
-        self, database: Database, store: GameStore, reader: LogReader, feed: Feed, parallel: int
+        self,
+        database: Database,
+        store: GameStore,
+        reader: LogReader,
+        feed: Feed,
+        models: ModelHouse,
+        parallel: int,
     ) -> None:
         self._database = database
         self._store = store
         self._reader = reader
         self._feed = feed
+        self._models = models
         self._line: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
         self._active: dict[str, asyncio.Task[None]] = {}
@@ -80,7 +88,7 @@ class LocalRunner:
 
     async def _guarded(self, game_id: str) -> None:
         try:
-            await drive(self._database, self._store, self._reader, self._feed, game_id)
+            await drive(self._database, self._store, self._reader, self._feed, self._models, game_id)
         except Conflict:
             # Somebody else has appended: this picture of the game is old, and the log is right.
             log.warning("left a game to another writer", game=game_id)

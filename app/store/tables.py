@@ -9,7 +9,18 @@ from typing import Any, Final
 from sqlalchemy import JSON, BigInteger, Column, Index, Integer, SmallInteger, Text
 from sqlmodel import Field, SQLModel
 
-__all__ = ["BatchRow", "EventRow", "GameRow", "IdempotencyRow", "batches", "events", "games", "idempotency"]
+__all__ = [
+    "BatchRow",
+    "EventRow",
+    "GameRow",
+    "IdempotencyRow",
+    "ModelCallRow",
+    "batches",
+    "events",
+    "games",
+    "idempotency",
+    "model_calls",
+]
 
 Json = dict[str, Any]
 
@@ -100,8 +111,52 @@ class IdempotencyRow(SQLModel, table=True):
     answer: Json = Field(sa_column=Column(JSON, nullable=False))
 
 
+class ModelCallRow(SQLModel, table=True):
+    """One call to a model: what was answered, and what it took. Written once, before it is used.
+
+    Text of others' making stands as JSON in ASCII: a database need not take U+0000 or half a surrogate.
+    """
+
+    __tablename__ = "model_calls"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    step: str = Field(primary_key=True, max_length=64)
+    about: str = Field(primary_key=True, max_length=200)
+    """What tells sibling questions of a step apart; empty where there is one."""
+    attempt: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    seat: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """Commit time, UTC, milliseconds since 1970."""
+    endpoint: str
+    model: str
+    """As the provider names it; as our settings do where nothing was answered."""
+    messages_sha256: str = Field(max_length=64)
+    messages: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """What was asked, as the JSON that was hashed; null unless the setting says to keep it."""
+    temperature: float
+    max_tokens: int
+    """Those it was allowed."""
+    text: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """The raw answer. Null: none came."""
+    value: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """The JSON value found in it. Null: there was none."""
+    failure: str | None = None
+    """Why nothing was answered, in a short word; null where something was."""
+    prompt_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
+    cached_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
+    completion_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
+    tokens_known: bool
+    """False: the provider did not say, and the numbers are our estimate."""
+    cost: float
+    latency_s: float
+    finish: str
+    http_calls: int
+
+
 _tables: Final = SQLModel.metadata.tables
 batches: Final = _tables["batches"]
 games: Final = _tables["games"]
 events: Final = _tables["events"]
 idempotency: Final = _tables["idempotency"]
+model_calls: Final = _tables["model_calls"]

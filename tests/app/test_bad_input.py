@@ -46,7 +46,7 @@ WISHES: list[tuple[Any, str, str]] = [
     ({"x": 1}, INVALID, "/x"),
     ({"rules": {"x": 1}}, INVALID, "/rules/x"),
     ({"seeds": {"from": 1, "to": 2}}, INVALID, "/seeds/to"),
-    ({"seats": [{"agent": "random", "model": "m1"}]}, INVALID, "/seats/0/model"),
+    ({"seats": [{"agent": "random", "model": "m1"}]}, AGENT, "/seats/0/model"),
     ({"a/b~c": 1}, INVALID, "/a~1b~0c"),
     ({"players": 4}, INVALID, "/players"),
     ({"players": 11}, INVALID, "/players"),

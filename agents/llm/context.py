@@ -1,0 +1,237 @@
+"""What a seat's model is shown: its own observation as text, the stable part first.
+
+A prompt is a conversation. The system message holds what never changes in a game; the first message
+of the user holds the record and then the question; the steps of a turn append to it. The record only
+grows while a round lasts, so what was sent before is nearly always a prefix of what is sent now.
+
+The lines of the record are a small language of their own, described in docs/models.md: regular enough
+for a program to rebuild the seat's view from them. Text that somebody wrote stands in it as one JSON
+string on its line.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from unicodedata import category
+
+from engine.events import (
+    AssassinationDeclined,
+    AssassinationMade,
+    AssassinationOpened,
+    BeliefsFormed,
+    CardPlayed,
+    ChoiceExplained,
+    Event,
+    IntentionsSelected,
+    ProposalOpened,
+    QuestResolved,
+    RoundSummarised,
+    SpeechDrafted,
+    TeamConfirmed,
+    TeamProposed,
+    UtteranceMade,
+    VotesRevealed,
+)
+from engine.intentions import CATALOGUE, CATEGORIES
+from engine.state import Hand, Table
+from engine.terms import EVIL_ROLES, Role, Seat
+from engine.thoughts import Belief
+
+__all__ = [
+    "END_OF_RECORD",
+    "RECORD",
+    "believed",
+    "catalogue",
+    "listed",
+    "one_line",
+    "quoted",
+    "record",
+    "settings_line",
+    "situation",
+    "through",
+]
+
+RECORD: Final = "=== RECORD ==="
+END_OF_RECORD: Final = "=== END OF RECORD ==="
+
+# Control, format, private, surrogate and unassigned characters, and the separators that end lines:
+# what cannot be seen cannot be judged.
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
+# Chat templates write roles and turns with brackets, and some servers read them out of the content.
+_BRACKETS: Final = frozenset("<>[]")
+# Letters that show as nothing, and the selectors that alter the one before them.
+_BLANK: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, range(0xFE00, 0xFE10)))
+    + "".join(map(chr, range(0xE0100, 0xE01F0)))
+)
+
+
+def quoted(text: str) -> str:
+    """The text as one JSON string on one line, which gives the text back when it is read.
+
+    Escaped beyond what JSON asks for: every character that is not seen, and the brackets that chat
+    templates write their roles with; so it can neither end its quotes nor begin a line or a turn.
+    """
+    return "".join(_escaped(c) for c in json.dumps(text, ensure_ascii=False))
+
+
+def _escaped(c: str) -> str:
+    if " " <= c <= "~":
+        return f"\\u{ord(c):04x}" if c in _BRACKETS else c
+    if category(c) not in _HIDDEN and c not in _BLANK:
+        return c
+    units = c.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def one_line(value: Any) -> str:
+    """A JSON value on one line, every text and every name in it quoted as ``quoted`` does."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{quoted(str(name))}: {one_line(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(one_line, value)) + "]"
+    return json.dumps(value)
+
+
+def listed(seats: Iterable[Seat]) -> str:
+    """Seats by number with blanks between them; ``none`` where there are none."""
+    return " ".join(map(str, seats)) or "none"
+
+
+# --- the stable part ---------------------------------------------------------------------------------
+
+
+def settings_line(table: Table) -> str:
+    """The profile's settings, on one line of JSON."""
+    return json.dumps(table.profile.settings())
+
+
+def catalogue() -> list[tuple[str, list[tuple[str, str, str]]]]:
+    """(category, [(id, who may choose it, label)]), in the catalogue's order."""
+    return [
+        (
+            name,
+            [(one.id, _holders(one.roles), one.label) for one in CATALOGUE if one.category == name],
+        )
+        for name in CATEGORIES
+    ]
+
+
+def _holders(roles: frozenset[Role]) -> str:
+    if roles == frozenset(Role):
+        return "any"
+    evil = ["evil"] if roles >= EVIL_ROLES else []
+    rest = roles - EVIL_ROLES if evil else roles
+    return ", ".join([*evil, *(role.value for role in Role if role in rest)])
+
+
+# --- the record --------------------------------------------------------------------------------------
+
+
+def record(events: Sequence[Event], seat: Seat) -> str:
+    """The seat's stream as lines, oldest first, between two headers; the second is not included, so
+    that a longer record begins with a shorter one.
+
+    Of an attempt in a closed round the seat keeps its own summary, the public facts, its own card and
+    what it then believed; the speeches too where it has no summary of it.
+    """
+    now = max((event.round for event in events if type(event) is ProposalOpened), default=0)
+    summed = {
+        (event.round, event.attempt) for event in events if type(event) is RoundSummarised and event.answers
+    }
+    lines = [RECORD]
+    short = False
+    for event in events:
+        if type(event) is ProposalOpened:
+            short = event.round < now and (event.round, event.attempt) in summed
+        lines += _lines(event, seat, short=short)
+    return "\n".join(lines) + "\n"
+
+
+def through(events: Sequence[Event], seat: Seat) -> Sequence[Event]:
+    """The events up to and with that seat's speech in the present attempt; where it has not spoken in
+    it, up to the attempt's opening.
+    """
+    opened = max(i for i, event in enumerate(events) if type(event) is ProposalOpened)
+    for i in range(len(events) - 1, opened, -1):
+        event = events[i]
+        if type(event) is UtteranceMade and event.seat == seat:
+            return events[: i + 1]
+    return events[: opened + 1]
+
+
+def _lines(event: Event, seat: Seat, *, short: bool) -> list[str]:
+    match event:
+        case ProposalOpened(round=round_, attempt=attempt, leader=leader):
+            return [f"round {round_} attempt {attempt}: seat {leader} leads"]
+        case TeamProposed(leader=leader, team=team):
+            return [f"seat {leader} proposes team {listed(team)}"]
+        case TeamConfirmed(leader=leader, team=team, changed=changed):
+            return [f"seat {leader} {'changes to' if changed else 'keeps'} team {listed(team)}"]
+        case VotesRevealed():
+            return [_votes(event)]
+        case QuestResolved(round=round_, team=team, fails=fails, succeeded=succeeded):
+            result = "succeeded" if succeeded else "failed"
+            cards = "unknown" if fails is None else fails
+            return [f"quest {round_}: team {listed(team)}; fail cards {cards}; {result}"]
+        case AssassinationOpened():
+            return ["the assassination is open"]
+        case AssassinationDeclined():
+            return ["the shooter holds fire"]
+        case AssassinationMade(assassin=assassin, target=target, hit=hit):
+            at = "an unknown seat" if target is None else f"seat {target}"
+            return [f"seat {assassin} shoots {at}: {'Merlin' if hit else 'not Merlin'}"]
+        case CardPlayed(success=success):
+            return [f"you played {'success' if success else 'failure'}"]
+        case RoundSummarised(answers=answers) if answers:
+            return [f"you summed up {one_line(dict(answers))}"]
+        case BeliefsFormed(beliefs=beliefs):
+            return [believed(belief, short=short) for belief in beliefs]
+        case _:
+            return [] if short else _of_this_round(event)
+
+
+def _of_this_round(event: Event) -> list[str]:
+    match event:
+        case UtteranceMade(seat=seat, phase=phase, text=text):
+            on = " on the team" if phase == "reconsider" else ""
+            return [f"seat {seat} says{on} {quoted(text)}" if text else f"seat {seat} says{on} nothing"]
+        case IntentionsSelected(stage="final", intentions=chosen):
+            return [f"you intended {' '.join(choice.id for choice in chosen) or 'none'}"]
+        case SpeechDrafted(stage="refinement", think=think):
+            return [f"you thought {quoted(think)}"]
+        case ChoiceExplained(about=about, text=text):
+            return [f"you explained {about.value} {quoted(text)}"]
+        case _:
+            return []
+
+
+def believed(belief: Belief, *, short: bool = False) -> str:
+    """A belief of the seat's own on one line; ``short``: the role and the confidence alone."""
+    values: dict[str, Any] = {"seat": belief.about}
+    if belief.role is not None:
+        values["role"] = belief.role.value
+    values["confidence"] = belief.confidence
+    if not short:
+        values |= {"intentions": belief.intentions, "reasoning": belief.reasoning}
+    return f"you believed {one_line(values)}"
+
+
+def _votes(event: VotesRevealed) -> str:
+    by = {vote: [seat for seat, v in enumerate(event.votes, 1) if v is vote] for vote in (True, False, None)}
+    unknown = f"; unknown {listed(by[None])}" if by[None] else ""
+    result = "approved" if event.approved else "rejected, goes all the same" if event.forced else "rejected"
+    return f"votes: yes {listed(by[True])}; no {listed(by[False])}{unknown}; {result}"
+
+
+def situation(table: Table, hand: Hand) -> str:
+    """Where the game stands, in one or two sentences, for the head of a question."""
+    leads = "you lead" if hand.seat == table.leader else f"seat {table.leader} leads"
+    team = f" The team that stands is {listed(table.team)}." if table.team else " No team is proposed yet."
+    return (
+        f"Round {table.round}, attempt {table.attempt} of at most {table.profile.max_rejections}; {leads}. "
+        f"Quests so far: {table.succeeded} succeeded, {table.failed} failed.{team}"
+    )

@@ -1,0 +1,327 @@
+"""A model's answer read field by field, with words for what is wrong with it.
+
+Read strictly, a field is what was asked for or an exact name of it (a number as text, ``seat 3``, a
+label for an id). Read loosely, after asking again has not helped, a close match counts too, where one
+option alone is close. What has no clear meaning is never guessed.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+from rapidfuzz import fuzz
+
+from agents.llm.context import quoted
+from engine.intentions import BY_ID, IntentionId, normalise
+from engine.terms import Seat
+
+__all__ = ["LONGEST_TEXT", "Fields", "UnusableReply", "as_text", "close_intention"]
+
+LONGEST_TEXT: Final = 4000
+"""Characters of one text: what an utterance may have at most (the wire's limit)."""
+
+T = TypeVar("T")
+
+CLOSE: Final = 85.0
+"""Likeness, of 100, from which two wordings count as one."""
+
+MARGIN: Final = 5.0
+"""So much likelier than the next option a match must be to count as clear."""
+
+_SHOWN: Final = 120
+"""Characters of a wrong value that are told back."""
+
+_UNTEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_NOT: Final = frozenset({"not", "no", "never", "dont", "wont", "cannot", "cant", "neither", "nor"})
+
+
+class UnusableReply(Exception):
+    """An answer that cannot be used: what was wrong and what is expected, in words for the model.
+
+    It never leaves the seat: it is asked again, and recorded.
+    """
+
+
+def as_text(text: str) -> str:
+    """The text with what no text may hold (control characters, half surrogates) as U+FFFD."""
+    return _UNTEXT.sub("\ufffd", text)
+
+
+def close_intention(text: str, options: Sequence[IntentionId]) -> IntentionId | None:
+    """The option that these words mean: its id, label or alias, or what is close to one alone of them."""
+    exact = normalise(text)
+    if exact is not None:
+        return exact if exact in options else None
+    best: dict[IntentionId, float] = {}
+    for one in options:
+        entry = BY_ID[one]
+        wordings = (one.replace("_", " "), entry.label, *entry.aliases)
+        best[one] = max(fuzz.token_sort_ratio(_plain(text), _plain(wording)) for wording in wordings)
+    return _clear(best)
+
+
+def _clear(best: Mapping[T, float]) -> T | None:
+    ranked = sorted(best.items(), key=lambda pair: -pair[1])
+    if not ranked or ranked[0][1] < CLOSE:
+        return None
+    if len(ranked) > 1 and ranked[0][1] - ranked[1][1] < MARGIN:
+        return None
+    return ranked[0][0]
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"[\W_]+", " ", text.casefold().replace("'", "")).split())
+
+
+class Fields:
+    """One JSON object of an answer."""
+
+    def __init__(self, value: object, names: Sequence[str], *, loose: bool, where: str = "") -> None:
+        """``names`` are those of the seats, seat 1 first. Raises UnusableReply for no object."""
+        self._loose = loose
+        self._names = names
+        self._where = where
+        if loose and not where:
+            value = _unwrapped(value)
+        if not isinstance(value, Mapping):
+            found = "no JSON object was found" if value is None else f"it is {_shown(value)}"
+            raise UnusableReply(f"{where or 'The answer'} must be one JSON object, but {found}.")
+        self._values = {_plain(str(key)).replace(" ", "_"): one for key, one in value.items()}
+
+    def _fault(self, name: str, expected: str, value: object) -> UnusableReply:
+        return UnusableReply(f'"{self._where}{name}" must be {expected}, got {_shown(value)}.')
+
+    def _get(self, name: str, expected: str) -> object:
+        if name not in self._values:
+            raise UnusableReply(f'"{self._where}{name}" is missing; it must be {expected}.')
+        return self._values[name]
+
+    def has(self, name: str) -> bool:
+        """Whether the object names this field."""
+        return name in self._values
+
+    def text(self, name: str) -> str:
+        """A text of at most ``LONGEST_TEXT`` characters, blanks around it cut off."""
+        value = self._get(name, "a text")
+        if self._loose and isinstance(value, list) and all(isinstance(one, str) for one in value):
+            value = " ".join(value)
+        if not isinstance(value, str):
+            raise self._fault(name, "a text", value)
+        if len(value) > LONGEST_TEXT:
+            raise UnusableReply(
+                f'"{self._where}{name}" is far too long with {len(value)} characters; '
+                "about 100 words are enough."
+            )
+        return as_text(value).strip()
+
+    def note(self, name: str) -> str:
+        """A text that read loosely may be missing: then it is empty."""
+        if self._loose and not isinstance(self._values.get(name), str):
+            return ""
+        return self.text(name)
+
+    def texts(self, name: str, most: int) -> tuple[str, ...]:
+        """Up to ``most`` texts; read loosely, the first of more, or none."""
+        expected = f"a list of at most {most} texts"
+        value = self._values.get(name, []) if self._loose else self._get(name, expected)
+        if self._loose:
+            value = [one for one in value if isinstance(one, str)][:most] if isinstance(value, list) else []
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value) or len(value) > most:
+            raise self._fault(name, expected, value)
+        return tuple(as_text(one[:LONGEST_TEXT]).strip() for one in value)
+
+    def word(self, name: str, options: Mapping[str, tuple[T, tuple[str, ...]]]) -> T:
+        """One of the words; each option has its meaning and its other names."""
+        expected = " or ".join(f'"{word}"' for word in options) if len(options) < 10 else "one of the words"
+        value = self._get(name, expected)
+        names = {
+            _plain(one): meaning for word, (meaning, others) in options.items() for one in (word, *others)
+        }
+        said = _plain(str(value)) if isinstance(value, str | bool) else ""
+        if said in names:
+            return names[said]
+        if self._loose and said and not _NOT & set(said.split()):
+            held = [meaning for one, meaning in names.items() if one in said.split()]
+            if held and all(meaning == held[0] for meaning in held):
+                return held[0]
+            likeness = {one: fuzz.ratio(said, one) for one in names}
+            found = _clear(likeness)
+            if found is not None:
+                return names[found]
+        raise self._fault(name, expected, value)
+
+    def flag(self, name: str) -> bool:
+        """True or false, or a word for it."""
+        return self.word(name, {"true": (True, ("yes",)), "false": (False, ("no",))})
+
+    def whole(self, name: str, low: int, high: int) -> int:
+        """A whole number from ``low`` to ``high``."""
+        expected = f"a whole number from {low} to {high}"
+        value = self._get(name, expected)
+        number = _number(value)
+        if number is None and self._loose and isinstance(value, str):
+            found = re.findall(r"\d+", value.split("/")[0].split(" of ")[0])
+            number = int(found[0][:9]) if len(found) == 1 else None
+        if number is None or not low <= number <= high:
+            raise self._fault(name, expected, value)
+        return number
+
+    def seat(self, name: str, options: Sequence[Seat]) -> Seat:
+        """One of the seats, by number or by name."""
+        expected = f"the number of one of the seats {', '.join(map(str, options))}"
+        value = self._get(name, expected)
+        seat = self._seat(value)
+        if seat is None or seat not in options:
+            raise self._fault(name, expected, value)
+        return seat
+
+    def maybe_seat(self, name: str, options: Sequence[Seat]) -> Seat | None:
+        """One of the seats, or null."""
+        value = self._values.get(name, 0)
+        if value is None or (isinstance(value, str) and _plain(value) in ("null", "none", "nobody")):
+            return None
+        return self.seat(name, options)
+
+    def team(self, name: str, size: int, players: int) -> tuple[Seat, ...]:
+        """So many different seats, ascending."""
+        expected = f"a list of {size} different seat numbers from 1 to {players}"
+        value = self._get(name, expected)
+        if isinstance(value, str):
+            value = [int(one) for one in re.findall(r"\d+", value[:_SHOWN])] if self._loose else None
+        seats = [self._seat(one) for one in value] if isinstance(value, list) else []
+        if self._loose:
+            seats = list(dict.fromkeys(seats))
+        team = [seat for seat in seats if seat is not None and 1 <= seat <= players]
+        if len(team) != size or len(seats) != size or len(set(team)) != size:
+            raise self._fault(name, expected, self._values[name])
+        return tuple(sorted(team))
+
+    def _seat(self, value: object) -> Seat | None:
+        number = _number(value)
+        if number is not None or not isinstance(value, str):
+            return number
+        said = _plain(value)
+        for seat, own_name in enumerate(self._names, 1):
+            if said in (f"seat {seat}", f"seat{seat}", _plain(own_name)):
+                return seat
+        if not self._loose:
+            return None
+        found = re.findall(r"\d+", value[:_SHOWN])
+        if len(found) == 1 and len(found[0]) < 3:
+            return int(found[0])
+        squeezed = said.replace(" ", "")
+        likeness = {
+            seat: fuzz.ratio(squeezed, _plain(one).replace(" ", ""))
+            for seat, one in enumerate(self._names, 1)
+        }
+        return _clear(likeness)
+
+    def ids(
+        self, name: str, options: Sequence[IntentionId], fewest: int, most: int
+    ) -> tuple[IntentionId, ...]:
+        """Different intentions out of the options."""
+        expected = f"a list of {_span(fewest, most)} different intention ids"
+        value = self._get(name, expected)
+        if not isinstance(value, list):
+            value = [value] if self._loose and isinstance(value, str) else None
+        if value is None:
+            raise self._fault(name, expected, self._values[name])
+        found = [self._intention(f"{name}/{i}", one, options) for i, one in enumerate(value)]
+        return self._counted(name, found, fewest, most, expected)
+
+    def choices(
+        self, name: str, options: Sequence[IntentionId], fewest: int, most: int
+    ) -> tuple[tuple[IntentionId, str], ...]:
+        """Different intentions out of the options, each with its reason."""
+        expected = f'a list of {_span(fewest, most)} objects {{"intention", "reason"}}'
+        value = self._get(name, expected)
+        if not isinstance(value, list):
+            raise self._fault(name, expected, value)
+        found: list[IntentionId | None] = []
+        reasons: dict[IntentionId, str] = {}
+        for i, one in enumerate(value):
+            if self._loose and isinstance(one, str):
+                one = {"intention": one}
+            elif self._loose and not isinstance(one, Mapping):
+                continue
+            entry = Fields(one, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
+            id_ = self._intention(f"{name}/{i}/intention", entry._values.get("intention"), options)
+            found.append(id_)
+            if id_ is not None:
+                reasons.setdefault(id_, entry.note("reason"))
+        chosen = self._counted(name, found, fewest, most, expected)
+        return tuple((id_, reasons[id_]) for id_ in chosen)
+
+    def _intention(self, where: str, value: object, options: Sequence[IntentionId]) -> IntentionId | None:
+        if isinstance(value, str):
+            found = close_intention(value, options) if self._loose else normalise(value)
+            if found in options:
+                return found
+        if self._loose:
+            return None
+        raise self._fault(where, f"an intention id out of {', '.join(options)}", value)
+
+    def _counted(
+        self, name: str, found: Sequence[IntentionId | None], fewest: int, most: int, expected: str
+    ) -> tuple[IntentionId, ...]:
+        different = tuple(dict.fromkeys(one for one in found if one is not None))
+        if self._loose:
+            # Of too many the first; a single clear one is an answer too.
+            if different:
+                return different[:most]
+        elif len(different) == len(found) and fewest <= len(found) <= most:
+            return different
+        raise self._fault(name, expected, self._values[name])
+
+    def inside(self, name: str) -> "Fields":
+        """The object in this field."""
+        value = self._get(name, "an object")
+        return Fields(value, self._names, loose=self._loose, where=f"{self._where}{name}/")
+
+    def list_of(self, name: str, fewest: int, most: int) -> "list[Fields]":
+        """The objects in this field."""
+        expected = f"a list of {_span(fewest, most)} objects"
+        value = self._get(name, expected)
+        if not isinstance(value, list) or not fewest <= len(value) <= most:
+            raise self._fault(name, expected, value)
+        return [
+            Fields(one, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
+            for i, one in enumerate(value)
+        ]
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 1e9 else None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,9}\s*", value):
+        return int(value)
+    return None
+
+
+def _unwrapped(value: object) -> object:
+    """The object in a list of one, or under a single key."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, Mapping) and len(value) == 1:
+        (inner,) = value.values()
+        if isinstance(inner, Mapping):
+            return inner
+    return value
+
+
+def _span(fewest: int, most: int) -> str:
+    return str(fewest) if fewest == most else f"{fewest} to {most}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return quoted(value[:_SHOWN])
+    if isinstance(value, bool | int | float) or value is None:
+        return repr(value)[:_SHOWN]
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return "an object"

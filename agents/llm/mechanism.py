@@ -1,0 +1,386 @@
+"""A speaking turn: the six steps of the intention mechanism, one function each, and the presets.
+
+Source: InterIntent (EMNLP 2024), section 2. Every step asks one question (the first asks one a seat,
+all at once) and leaves one record, in the order in which the scripted seat leaves them.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from agents.errors import ModelUnavailable
+from agents.llm.context import listed
+from agents.llm.fields import close_intention
+from agents.llm.replies import (
+    SNIPPETS,
+    Readings,
+    Selected,
+    Shape,
+    Speech,
+    TurnReply,
+    belief_shape,
+    compact_shape,
+    generated_shape,
+    modification_shape,
+    readings_shape,
+    selection_shape,
+    speech_shape,
+)
+from agents.llm.talk import StepFailed, Talk, Turn
+from engine.actions import ProposeTeam, SeatAction, Speak
+from engine.events import (
+    BeliefsFormed,
+    ChoiceExplained,
+    IntentionsSelected,
+    Note,
+    ReadingsImagined,
+    SpeechDrafted,
+    UtteranceMade,
+)
+from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed
+from engine.rules import offered
+from engine.terms import Kind, Role, Seat
+from engine.thoughts import Belief, Choice
+
+__all__ = ["abouts", "speaking_turn"]
+
+
+async def speaking_turn(turn: Turn) -> SeatAction:
+    """A turn of the discussion by the seat's preset. Raises StepFailed or ModelUnavailable; what was
+    completed before stands in the turn's notes.
+    """
+    match turn.options.mechanism:
+        case "paper":
+            return await _paper(turn)
+        case "compact":
+            return await _compact(turn)
+        case "contemplation":
+            return await _contemplation(turn)
+        case _:
+            return await _direct(turn)
+
+
+async def _paper(turn: Turn) -> SeatAction:
+    beliefs = await first_order(turn)
+    if beliefs:
+        turn.notes.append(BeliefsFormed(turn.seat, beliefs))
+    talk = turn.talk(beliefs)
+    first = await selection(turn, talk)
+    turn.notes += _selected(turn, "first", first, changed=False)
+    draft = await formulation(turn, talk)
+    turn.notes.append(SpeechDrafted(turn.seat, "formulation", _think(first, draft), draft.speak))
+    await _read_by_others(turn, talk)
+    final = await modification(turn, talk, first)
+    turn.notes += _modified(turn, first, final)
+    return await refinement(turn, talk, final)
+
+
+async def _contemplation(turn: Turn) -> SeatAction:
+    talk = turn.talk()
+    draft = await formulation(turn, talk)
+    turn.notes.append(SpeechDrafted(turn.seat, "formulation", draft.think, draft.speak))
+    await _read_by_others(turn, talk)
+    return await refinement(turn, talk, Selected(()))
+
+
+async def _read_by_others(turn: Turn, talk: Talk) -> None:
+    try:
+        read = await second_order(turn, talk)
+    except StepFailed:
+        # It only informs the steps after it: without it the seat goes on, and no reading is recorded.
+        return
+    turn.notes.append(ReadingsImagined(turn.seat, read.readings, read.reveals_role))
+
+
+# --- the steps ---------------------------------------------------------------------------------------
+
+
+async def first_order(turn: Turn) -> tuple[Belief, ...]:
+    """What the seat makes of each other seat: one question each, all at once, none knowing the others'
+    answers. A seat about which no answer was usable is left out.
+
+    Raises ModelUnavailable when any question met it, with the beliefs formed in the turn's notes.
+    """
+    about = abouts(turn)
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_about(turn, seat)) for seat in about]
+    except ExceptionGroup as faults:
+        # What stops the game looks alike whether it met one question or several.
+        raise faults.exceptions[0] from None
+    # In the order of the seats, whoever was answered first.
+    results = [task.result() for task in tasks]
+    for result in results:
+        turn.notes += result.notes
+    beliefs = tuple(one.belief for one in results if one.belief is not None)
+    for one in results:
+        if one.unavailable is not None:
+            if beliefs:
+                turn.notes.append(BeliefsFormed(turn.seat, beliefs))
+            raise one.unavailable
+    return beliefs
+
+
+class _Sibling:
+    """What came of one of the questions that are asked at once."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self.belief: Belief | None = None
+        self.unavailable: ModelUnavailable | None = None
+
+
+async def _about(turn: Turn, seat: Seat) -> _Sibling:
+    # Nothing is raised here: a fault of one would cut short the others, and what is left of them
+    # would depend on their order.
+    out = _Sibling()
+    talk, situation = turn.talk_about(seat)
+    words = turn.render(
+        "first_order",
+        situation=situation,
+        roles=_asked_roles(turn),
+        holders=[role.value for role in other_roles(turn)],
+        count=_count(turn, len(_their_intentions(turn))),
+        snippets=SNIPPETS,
+    )
+    try:
+        out.belief = await talk.ask(
+            "first_order", words, _belief_of(turn)(seat), about=f"seat {seat}", notes=out.notes
+        )
+    except StepFailed:
+        pass
+    except ModelUnavailable as fault:
+        out.unavailable = fault
+    return out
+
+
+async def selection(turn: Turn, talk: Talk) -> Selected:
+    """What the speech is to do."""
+    return await talk.ask("selection", _selection_words(turn), _selection_shape(turn, "selection"))
+
+
+async def formulation(turn: Turn, talk: Talk) -> Speech:
+    """A first draft."""
+    words = turn.render("formulation", opening=_opening(turn))
+    return await talk.ask("formulation", words, speech_shape("formulation"))
+
+
+async def second_order(turn: Turn, talk: Talk) -> Readings:
+    """How the others would take the draft."""
+    readers = other_roles(turn)
+    words = turn.render("second_order", readers=[role.value for role in readers])
+    return await talk.ask("second_order", words, readings_shape(readers))
+
+
+async def modification(turn: Turn, talk: Talk, first: Selected) -> Selected:
+    """The selection that stands."""
+    words = turn.render("modification", count=_count(turn, len(_menu(turn))))
+    return await talk.ask("modification", words, _selection_shape(turn, "modification"))
+
+
+async def refinement(turn: Turn, talk: Talk, final: Selected) -> SeatAction:
+    """The final version, and the team where an opening leader proposes one."""
+    size = _size(turn)
+    words = turn.render("refinement", size=size)
+    shape = speech_shape("refinement", size=size, players=turn.table.players)
+
+    def build(speech: Speech) -> SeatAction:
+        drafted = SpeechDrafted(turn.seat, "refinement", _think(final, speech), speech.speak)
+        return _spoken(turn, speech, (*turn.notes, drafted))
+
+    return await talk.ask_action("refinement", words, shape, build)
+
+
+# --- the presets of one question -----------------------------------------------------------------------
+
+
+async def _compact(turn: Turn) -> SeatAction:
+    about = abouts(turn)
+    size = _size(turn)
+    readers = other_roles(turn)
+    menu = _menu(turn)
+    words = turn.render(
+        "compact",
+        abouts=about,
+        roles=_asked_roles(turn),
+        holders=[role.value for role in readers],
+        count=_count(turn, len(menu)),
+        snippets=SNIPPETS,
+        menu=menu,
+        categories=CATEGORIES,
+        readers=[role.value for role in readers],
+        size=size,
+        opening=_opening(turn),
+    )
+    shape = compact_shape(
+        about,
+        _belief_of(turn),
+        _selection_shape(turn, "selection"),
+        readers,
+        _selection_shape(turn, "modification"),
+        speech_shape("draft"),
+        speech_shape("final", size=size, players=turn.table.players),
+    )
+    return await turn.talk().ask_action("compact", words, shape, lambda reply: _all_at_once(turn, reply))
+
+
+def _all_at_once(turn: Turn, reply: TurnReply) -> SeatAction:
+    """The action with the records of every step, in their order."""
+    seat = turn.seat
+    formed = (BeliefsFormed(seat, reply.beliefs),) if reply.beliefs else ()
+    read = reply.readings
+    notes: tuple[Note, ...] = (
+        *turn.notes,
+        *formed,
+        *_selected(turn, "first", reply.first, changed=False),
+        SpeechDrafted(seat, "formulation", _think(reply.first, reply.draft), reply.draft.speak),
+        ReadingsImagined(seat, read.readings, read.reveals_role),
+        *_modified(turn, reply.first, reply.final),
+        SpeechDrafted(seat, "refinement", _think(reply.final, reply.speech), reply.speech.speak),
+    )
+    return _spoken(turn, reply.speech, notes)
+
+
+async def _direct(turn: Turn) -> SeatAction:
+    size = _size(turn)
+    words = turn.render("direct", size=size, opening=_opening(turn))
+    shape = speech_shape("direct", thinks=False, size=size, players=turn.table.players, why=False)
+    return await turn.talk().ask_action(
+        "direct", words, shape, lambda speech: _spoken(turn, speech, tuple(turn.notes))
+    )
+
+
+# --- what the questions ask about ------------------------------------------------------------------------
+
+
+def abouts(turn: Turn) -> tuple[Seat, ...]:
+    """The seats to be analysed: the others; in the game's first discussion those that have spoken."""
+    others = tuple(seat for seat in range(1, turn.table.players + 1) if seat != turn.seat)
+    if turn.request.round > 1 or turn.request.attempt > 1:
+        return others
+    spoken = {event.seat for event in turn.events if type(event) is UtteranceMade and event.text}
+    return tuple(seat for seat in others if seat in spoken)
+
+
+def other_roles(turn: Turn) -> tuple[Role, ...]:
+    """The roles that others may hold, in the deck's order: without the seat's own unless there are two."""
+    deck = turn.table.profile.roles
+    return tuple(role for role in dict.fromkeys(deck) if deck.count(role) > (role is turn.role))
+
+
+def _asked_roles(turn: Turn) -> tuple[Role, ...]:
+    return () if turn.role is Role.MERLIN else other_roles(turn)
+
+
+def _their_intentions(turn: Turn) -> tuple[IntentionId, ...]:
+    lists = [allowed(role) for role in other_roles(turn)]
+    # In catalogue order: a role's list is, and so is the first list that holds one.
+    every = {id_ for one in lists for id_ in one}
+    return tuple(id_ for id_ in _CATALOGUE_ORDER if id_ in every)
+
+
+_CATALOGUE_ORDER: Final = tuple(dict.fromkeys(id_ for role in Role for id_ in allowed(role)))
+
+
+def _belief_of(turn: Turn) -> Callable[[Seat], Shape[Belief]]:
+    roles, theirs = _asked_roles(turn), _their_intentions(turn)
+    fewest, most = _limits(turn, len(theirs))
+    return lambda seat: belief_shape(seat, roles, theirs, fewest, most)
+
+
+def _menu(turn: Turn) -> tuple[IntentionId, ...]:
+    whole = offered(turn.table, turn.hand, turn.request.kind)
+    assert whole, "a turn of the discussion has a menu"
+    if turn.options.menu == "whole":
+        return whole
+    impactful = tuple(id_ for id_ in whole if id_ in IMPACTFUL_RELEASE)
+    return impactful if len(impactful) >= turn.options.min_intentions else whole
+
+
+def _limits(turn: Turn, available: int) -> tuple[int, int]:
+    return min(turn.options.min_intentions, available), min(turn.options.max_intentions, available)
+
+
+def _count(turn: Turn, available: int) -> str:
+    fewest, most = _limits(turn, available)
+    if fewest == most:
+        return str(fewest)
+    return f"{fewest} {'or' if most == fewest + 1 else 'to'} {most}"
+
+
+def _selection_words(turn: Turn) -> str:
+    menu = _menu(turn)
+    if turn.options.selection == "generated":
+        return turn.render("selection_generated", categories=CATEGORIES, count=_count(turn, len(menu)))
+    return turn.render("selection", menu=menu, count=_count(turn, len(menu)))
+
+
+def _selection_shape(turn: Turn, step: str) -> Shape[Selected]:
+    menu = _menu(turn)
+    fewest, most = _limits(turn, len(menu))
+    if turn.options.selection == "generated":
+        return generated_shape(step, fewest, most, lambda words: close_intention(words, menu))
+    return (selection_shape if step == "selection" else modification_shape)(menu, fewest, most)
+
+
+def _size(turn: Turn) -> int:
+    """Seats of the team that an opening leader proposes with its speech; 0 for everybody else."""
+    return turn.request.team_size or 0 if turn.request.kind is Kind.PROPOSE_TEAM else 0
+
+
+def _opening(turn: Turn) -> str:
+    table = turn.table
+    if turn.seat != table.leader:
+        return ""
+    rejected = rejected_team(turn)
+    other = (
+        f" The team of the last attempt, {rejected}, was rejected: propose a different one."
+        if rejected
+        else ""
+    )
+    if turn.request.kind is Kind.PROPOSE_TEAM:
+        return (
+            f"You lead and open the discussion with the team of {_size(turn)} seats that you propose.{other}"
+        )
+    return f"You lead: when all have spoken, you propose the team.{other}"
+
+
+def rejected_team(turn: Turn) -> str:
+    """The team of the attempt before in this round, which was rejected; empty where there was none."""
+    tallies = turn.table.tallies
+    if turn.request.attempt == 1 or not tallies:
+        return ""
+    return listed(tallies[-1].team)
+
+
+# --- what the answers become -------------------------------------------------------------------------------
+
+
+def _selected(turn: Turn, stage: str, selected: Selected, *, changed: bool) -> list[Note]:
+    # Own words that are none of the catalogue's stand in the draft's thinking (docs/models.md).
+    if not selected.choices:
+        return []
+    return [IntentionsSelected(turn.seat, stage, selected.choices, changed)]  # type: ignore[arg-type]
+
+
+def _modified(turn: Turn, first: Selected, final: Selected) -> list[Note]:
+    changed = final.ids != first.ids or set(final.own_words) != set(first.own_words)
+    choices: Sequence[Choice] = final.choices
+    if changed and final.why and choices:
+        last = choices[-1]
+        choices = (*choices[:-1], Choice(last.id, f"{last.reason} {final.why}".strip()))
+    return _selected(turn, "final", Selected(tuple(choices)), changed=changed)
+
+
+def _think(selected: Selected, speech: Speech) -> str:
+    if not selected.own_words:
+        return speech.think
+    own = "; ".join(selected.own_words)
+    return f"In my own words I intend: {own}. {speech.think}"
+
+
+def _spoken(turn: Turn, speech: Speech, notes: tuple[Note, ...]) -> SeatAction:
+    if speech.team is None:
+        return Speak(speech.speak, notes)
+    why = (ChoiceExplained(turn.seat, Kind.PROPOSE_TEAM, speech.why_team),) if speech.why_team else ()
+    return ProposeTeam(speech.team, speech.speak, (*notes, *why))

@@ -1,0 +1,95 @@
+"""What a seat's spec may say about how its model is used."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, get_args
+
+from agents.errors import InvalidAgent
+
+__all__ = ["Mechanism", "Menu", "Options", "Selection", "Timing", "read_options"]
+
+Mechanism = Literal["paper", "compact", "contemplation", "direct"]
+Selection = Literal["catalogue", "generated"]
+Menu = Literal["whole", "impactful"]
+Timing = Literal["exact", "eager"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How one seat plays. The defaults are the paper's."""
+
+    mechanism: Mechanism = "paper"
+    """paper: six steps a turn. compact: the same records from one reply. contemplation: think, speak,
+    readings, revise, without intentions. direct: speak at once."""
+    selection: Selection = "catalogue"
+    """catalogue: intentions are chosen from the menu. generated: the model chooses categories and
+    writes intentions in its own words."""
+    min_intentions: int = 2
+    max_intentions: int = 3
+    menu: Menu = "whole"
+    """whole: all that the turn offers. impactful: of these the impactful ones, as far as there are
+    enough of them."""
+    temperature: float = 0.8
+    max_output_tokens: int = 4096
+    repairs: int = 2
+    """How often an unusable answer is asked again."""
+    timing: Timing = "exact"
+    """exact: a question holds the whole record up to the turn it belongs to. eager: a question about a
+    seat holds the record through that seat's speech, so that it can start while others speak."""
+
+    @property
+    def intends(self) -> bool:
+        """Whether the mechanism works with intentions at all."""
+        return self.mechanism in ("paper", "compact")
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[object], str | None]:
+    return lambda value: None if value in words else f"one of {', '.join(words)}"
+
+
+def _whole(low: int, high: int) -> Callable[[object], str | None]:
+    def wrong(value: object) -> str | None:
+        fits = type(value) is int and low <= value <= high
+        return None if fits else f"a whole number from {low} to {high}"
+
+    return wrong
+
+
+def _temperature(value: object) -> str | None:
+    fits = type(value) in (int, float) and 0 <= value <= 2  # type: ignore[operator]
+    return None if fits else "a number from 0 to 2"
+
+
+_WRONG: Final[Mapping[str, Callable[[object], str | None]]] = {
+    "mechanism": _one_of(get_args(Mechanism)),
+    "selection": _one_of(get_args(Selection)),
+    "min_intentions": _whole(1, 10),
+    "max_intentions": _whole(1, 10),
+    "menu": _one_of(get_args(Menu)),
+    "temperature": _temperature,
+    "max_output_tokens": _whole(16, 1_000_000),
+    "repairs": _whole(0, 5),
+    "timing": _one_of(get_args(Timing)),
+}
+assert set(_WRONG) == {field.name for field in fields(Options)}
+
+
+def read_options(values: Mapping[str, Any]) -> Options:
+    """Options from plain values; what is left out has its default.
+
+    Raises InvalidAgent with a pointer such as ``/options/mechanism``.
+    """
+    for name, value in values.items():
+        if name not in _WRONG:
+            known = ", ".join(_WRONG)
+            raise InvalidAgent(f"no option is called {name!r}; the options are {known}", "/options")
+        if expected := _WRONG[name](value):
+            raise InvalidAgent(f"{name} must be {expected}, got {value!r}", f"/options/{name}")
+    options = Options(**values)
+    if options.min_intentions > options.max_intentions:
+        raise InvalidAgent(
+            f"min_intentions must not exceed max_intentions, got {options.min_intentions} "
+            f"and {options.max_intentions}",
+            "/options/min_intentions",
+        )
+    return options

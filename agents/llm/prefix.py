@@ -1,0 +1,49 @@
+"""How much of a seat's prompts a provider can take from its cache: what begins like an earlier one."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from os.path import commonprefix
+
+from agents.llm.model import Message
+
+__all__ = ["PrefixMeter", "flat", "measured"]
+
+
+def flat(messages: Sequence[Message]) -> str:
+    """A conversation as one text, roles included."""
+    return "".join(f"\x02{one.role}\x03{one.content}" for one in messages)
+
+
+class PrefixMeter:
+    """Counts, for one seat, the characters sent and those of them that began an earlier prompt alike."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.repeated = 0
+        self._earlier: list[str] = []
+
+    def add(self, messages: Sequence[Message]) -> int:
+        """Takes one prompt in; returns how many of its characters an earlier one began with."""
+        text = flat(messages)
+        at = bisect_left(self._earlier, text)
+        # The longest common prefix is with a neighbour in the order of the alphabet.
+        shared = max(
+            (len(commonprefix([text, one])) for one in self._earlier[max(at - 1, 0) : at + 1]), default=0
+        )
+        insort(self._earlier, text)
+        self.sent += len(text)
+        self.repeated += shared
+        return shared
+
+    @property
+    def share(self) -> float:
+        """Of all characters sent, those repeated; 0 where nothing was sent."""
+        return self.repeated / self.sent if self.sent else 0.0
+
+
+def measured(prompts: Iterable[Sequence[Message]]) -> PrefixMeter:
+    """One seat's prompts, in the order they were sent."""
+    meter = PrefixMeter()
+    for one in prompts:
+        meter.add(one)
+    return meter

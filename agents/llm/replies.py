@@ -1,0 +1,457 @@
+"""What each step is answered with: its form, and the reading of an answer into values.
+
+A ``Shape`` holds both, so that what is asked for and what is read cannot part. Reading raises
+``UnusableReply`` with words that the model is told.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from agents.llm.fields import Fields, UnusableReply
+from agents.llm.model import Form
+from engine.intentions import CATEGORIES, IntentionId
+from engine.terms import Role, Seat
+from engine.thoughts import Belief, Choice, Reading
+
+__all__ = [
+    "Explained",
+    "Readings",
+    "Selected",
+    "Shape",
+    "Speech",
+    "Told",
+    "TurnReply",
+    "belief_shape",
+    "card_shape",
+    "compact_shape",
+    "generated_shape",
+    "modification_shape",
+    "proposal_shape",
+    "readings_shape",
+    "selection_shape",
+    "sketch",
+    "speech_shape",
+    "summary_shape",
+    "target_shape",
+    "vote_shape",
+]
+
+T = TypeVar("T")
+
+Schema = Mapping[str, Any]
+
+LONG: Final = 1200
+"""Characters of a speech or a line of thought, about 200 words: twice what is asked for."""
+SHORT: Final = 400
+"""Characters of a reason."""
+SNIPPETS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Generic[T]):
+    """A form and how an answer of that form is read."""
+
+    form: Form
+    read: Callable[[Fields], T]
+
+    @property
+    def sketch(self) -> str:
+        """The form in short, for the question: the schema itself may not reach the model."""
+        return sketch(self.form.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Chosen intentions."""
+
+    choices: tuple[Choice, ...]
+    own_words: tuple[str, ...] = ()
+    """Written intentions that are none of the catalogue's."""
+    why: str = ""
+    """In modification: why something was kept, added or dropped."""
+
+    @property
+    def ids(self) -> frozenset[IntentionId]:
+        return frozenset(choice.id for choice in self.choices)
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What a seat thinks and says; ``think`` is empty and ``team`` None where they were not asked for."""
+
+    speak: str
+    think: str = ""
+    team: tuple[Seat, ...] | None = None
+    why_team: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """How others would take a speech."""
+
+    readings: tuple[Reading, ...]
+    reveals_role: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReply:
+    """A whole turn in one answer."""
+
+    beliefs: tuple[Belief, ...]
+    first: Selected
+    draft: Speech
+    readings: Readings
+    final: Selected
+    speech: Speech
+
+
+@dataclass(frozen=True, slots=True)
+class Explained(Generic[T]):
+    """A choice and why."""
+
+    choice: T
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A team, why, and what the leader says with it."""
+
+    team: tuple[Seat, ...]
+    why: str
+    speak: str
+
+
+# --- schemas -----------------------------------------------------------------------------------------
+
+
+def _text(about: str, most: int = SHORT) -> Schema:
+    return {"type": "string", "maxLength": most, "description": about}
+
+
+def _enum(values: Sequence[Any], about: str = "", kind: str = "string") -> Schema:
+    described = {"description": about} if about else {}
+    return {"type": kind, "enum": list(values), **described}
+
+
+def _list(items: Schema, fewest: int, most: int) -> Schema:
+    return {"type": "array", "items": items, "minItems": fewest, "maxItems": most}
+
+
+def _object(properties: Mapping[str, Schema]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_ALTERNATIVES: Final = 8
+"""So many options a sketch spells out; of more it says only what they are."""
+
+
+def sketch(schema: Schema, root: Schema | None = None) -> str:
+    """A schema in short, e.g. ``{"vote": "agree"|"disagree", "explanation": <why>}``."""
+    root = schema if root is None else root
+    if "$ref" in schema:
+        return sketch(root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root)
+    if "enum" in schema:
+        values = schema["enum"]
+        about = schema.get("description")
+        if len(values) > _ALTERNATIVES:
+            return f"<{about}>"
+        return "|".join("null" if v is None else f'"{v}"' if isinstance(v, str) else str(v) for v in values)
+    kind = schema["type"]
+    if kind == "object":
+        inside = ", ".join(f'"{name}": {sketch(one, root)}' for name, one in schema["properties"].items())
+        return f"{{{inside}}}"
+    if kind == "array":
+        low, high = schema["minItems"], schema["maxItems"]
+        count = f"{low}" if low == high else f"{low} to {high}"
+        return f"[{sketch(schema['items'], root)}, … {count} of them]"
+    if kind == "boolean":
+        return "true|false"
+    return f"<{schema.get('description', kind)}>"
+
+
+# --- the steps of a turn -----------------------------------------------------------------------------
+
+
+def _belief(
+    roles: Sequence[Role], intentions: Sequence[IntentionId], fewest: int, most: int
+) -> dict[str, Any]:
+    asked_role = {"role": _enum([role.value for role in roles])} if roles else {}
+    return _object(
+        {
+            "snippets": _list(_text("words of that seat it rests on", 200), 0, SNIPPETS),
+            "reasoning": _text("why, in a few sentences", LONG // 2),
+            **asked_role,
+            "intentions": _list(_enum(intentions, "intention id"), fewest, most),
+            "confidence": _enum(range(6), kind="integer"),
+        }
+    )
+
+
+def _read_belief(
+    fields: Fields,
+    about: Seat,
+    roles: Sequence[Role],
+    intentions: Sequence[IntentionId],
+    fewest: int,
+    most: int,
+) -> Belief:
+    return Belief(
+        about=about,
+        role=fields.word("role", {role.value: (role, ()) for role in roles}) if roles else None,
+        intentions=fields.ids("intentions", intentions, fewest, most),
+        confidence=fields.whole("confidence", 0, 5),
+        snippets=fields.texts("snippets", SNIPPETS),
+        reasoning=fields.note("reasoning"),
+    )
+
+
+def belief_shape(
+    about: Seat, roles: Sequence[Role], intentions: Sequence[IntentionId], fewest: int, most: int
+) -> Shape[Belief]:
+    """About one other seat; no role is asked for where ``roles`` is empty."""
+    return Shape(
+        Form("first_order", _belief(roles, intentions, fewest, most)),
+        lambda fields: _read_belief(fields, about, roles, intentions, fewest, most),
+    )
+
+
+def _choices(menu: Sequence[IntentionId], fewest: int, most: int) -> Schema:
+    one = _object({"intention": _enum(menu, "intention id"), "reason": _text("why")})
+    return _list(one, fewest, most)
+
+
+def selection_shape(menu: Sequence[IntentionId], fewest: int, most: int) -> Shape[Selected]:
+    """Intentions out of the menu."""
+
+    def read(fields: Fields) -> Selected:
+        chosen = fields.choices("intentions", menu, fewest, most)
+        return Selected(tuple(Choice(*one) for one in chosen))
+
+    return Shape(Form("selection", _object({"intentions": _choices(menu, fewest, most)})), read)
+
+
+def modification_shape(menu: Sequence[IntentionId], fewest: int, most: int) -> Shape[Selected]:
+    """The selection that stands after second thoughts."""
+
+    def read(fields: Fields) -> Selected:
+        why = fields.note("why")
+        chosen = fields.choices("intentions", menu, fewest, most)
+        return Selected(tuple(Choice(*one) for one in chosen), why=why)
+
+    schema = {"why": _text("what you keep, add or drop, and why"), "intentions": _choices(menu, fewest, most)}
+    return Shape(Form("modification", _object(schema)), read)
+
+
+_WRITTEN: Final = _object(
+    {
+        "category": _enum(CATEGORIES),
+        "intention": _text("what you intend, 10 to 15 words", 200),
+        "reason": _text("why"),
+    }
+)
+
+
+def generated_shape(
+    step: str,
+    fewest: int,
+    most: int,
+    mapped: Callable[[str], IntentionId | None],
+) -> Shape[Selected]:
+    """Categories chosen, then intentions written in the model's own words, one a category at least.
+
+    ``mapped`` gives the catalogue's intention that a wording clearly is, where it is one.
+    """
+    schema = {
+        "categories": _list(_enum(CATEGORIES), 1, most),
+        "intentions": _list(_WRITTEN, fewest, most),
+    }
+    if step == "modification":
+        schema = {"why": _text("what you keep, add or drop, and why"), **schema}
+
+    def read(fields: Fields) -> Selected:
+        why = fields.note("why") if fields.has("why") else ""
+        choices: dict[IntentionId, Choice] = {}
+        own: list[str] = []
+        for entry in fields.list_of("intentions", fewest, most):
+            words = entry.text("intention")
+            if not words:
+                raise UnusableReply('"intention" must say what you intend in 10 to 15 words, got "".')
+            id_ = mapped(words)
+            if id_ is None:
+                own.append(words)
+            else:
+                choices.setdefault(id_, Choice(id_, entry.note("reason")))
+        return Selected(tuple(choices.values()), tuple(own), why)
+
+    return Shape(Form(f"{step}_generated", _object(schema)), read)
+
+
+def speech_shape(
+    step: str, *, thinks: bool = True, size: int = 0, players: int = 0, why: bool = True
+) -> Shape[Speech]:
+    """Think and speak; ``size`` above 0 asks for a team as well, ``why`` for its reason."""
+    schema: dict[str, Schema] = {}
+    if thinks:
+        schema["think"] = _text("your private plan, at most about 100 words", LONG)
+    if size:
+        schema |= _team_fields(size, players, why=why)
+    schema["speak"] = _text("what you say to all, at most about 100 words", LONG)
+
+    def read(fields: Fields) -> Speech:
+        return Speech(
+            speak=fields.text("speak"),
+            think=fields.text("think") if thinks else "",
+            team=fields.team("team", size, players) if size else None,
+            why_team=fields.note("why_team") if size and why else "",
+        )
+
+    return Shape(Form(f"{step}_team" if size else step, _object(schema)), read)
+
+
+def _team_fields(size: int, players: int, *, why: bool) -> dict[str, Schema]:
+    team = _list(_enum(range(1, players + 1), "seat number", "integer"), size, size)
+    return {**({"why_team": _text("why this team, privately")} if why else {}), "team": team}
+
+
+def _readings(roles: Sequence[Role]) -> dict[str, Schema]:
+    texts = {role.value: _text(f"how {role.value} would take it", SHORT) for role in roles}
+    return {"readings": _object(texts), "reveals_role": {"type": "boolean"}}
+
+
+def _read_readings(fields: Fields, roles: Sequence[Role]) -> Readings:
+    inside = fields.inside("readings")
+    return Readings(
+        tuple(Reading(role.value, inside.text(role.value)) for role in roles), fields.flag("reveals_role")
+    )
+
+
+def readings_shape(roles: Sequence[Role]) -> Shape[Readings]:
+    """How each of these roles would take the speech, and whether it gives the speaker away."""
+    return Shape(
+        Form("second_order", _object(_readings(roles))), lambda fields: _read_readings(fields, roles)
+    )
+
+
+def compact_shape(
+    about: Sequence[Seat],
+    belief: Callable[[Seat], Shape[Belief]],
+    first: Shape[Selected],
+    readers: Sequence[Role],
+    final: Shape[Selected],
+    draft: Shape[Speech],
+    speech: Shape[Speech],
+) -> Shape[TurnReply]:
+    """All steps of a turn in one object, in their order."""
+    schema: dict[str, Any] = {}
+    if about:
+        refer = {"$ref": "#/$defs/belief"}
+        schema["beliefs"] = _object({f"seat_{seat}": refer for seat in about})
+    schema |= {
+        "first_selection": first.form.schema,
+        "draft": draft.form.schema,
+        "reading": _object(_readings(readers)),
+        "final_selection": final.form.schema,
+        "final": speech.form.schema,
+    }
+    whole = _object(schema)
+    if about:
+        whole["$defs"] = {"belief": belief(about[0]).form.schema}
+
+    def read(fields: Fields) -> TurnReply:
+        beliefs: list[Belief] = []
+        if about:
+            inside = fields.inside("beliefs")
+            beliefs = [belief(seat).read(inside.inside(f"seat_{seat}")) for seat in about]
+        return TurnReply(
+            tuple(beliefs),
+            first.read(fields.inside("first_selection")),
+            draft.read(fields.inside("draft")),
+            _read_readings(fields.inside("reading"), readers),
+            final.read(fields.inside("final_selection")),
+            speech.read(fields.inside("final")),
+        )
+
+    name = "compact" + ("_beliefs" if about else "") + ("_team" if "_team" in speech.form.name else "")
+    return Shape(Form(name, whole), read)
+
+
+# --- the other requests --------------------------------------------------------------------------------
+
+_WHY: Final = _text("why, privately")
+
+
+def proposal_shape(step: str, size: int, players: int, *, talks: bool) -> Shape[Told]:
+    """A team and why; ``talks``: and what the leader says with it."""
+    schema: dict[str, Schema] = {
+        "explanation": _WHY,
+        "team": _team_fields(size, players, why=False)["team"],
+    }
+    if talks:
+        schema["speak"] = _text("what you say to all, at most about 100 words", LONG)
+
+    def read(fields: Fields) -> Told:
+        return Told(
+            fields.team("team", size, players),
+            fields.note("explanation"),
+            fields.text("speak") if talks else "",
+        )
+
+    return Shape(Form(step, _object(schema)), read)
+
+
+_VOTE: Final = {
+    "agree": (True, ("yes", "true", "approve", "accept", "for", "in favour", "support")),
+    "disagree": (False, ("no", "false", "reject", "refuse", "against", "oppose", "disapprove")),
+}
+_CARD: Final = {
+    "success": (True, ("succeed", "pass")),
+    "failure": (False, ("fail", "sabotage")),
+}
+
+
+def vote_shape() -> Shape[Explained[bool]]:
+    """Agree or disagree, and why."""
+    schema = {"explanation": _WHY, "vote": _enum(tuple(_VOTE))}
+    return Shape(
+        Form("vote", _object(schema)),
+        lambda fields: Explained(fields.word("vote", _VOTE), fields.note("explanation")),
+    )
+
+
+def card_shape(*, may_fail: bool) -> Shape[Explained[bool]]:
+    """Success or failure, and why. What a loyal seat may not play is read, so that it can be refused."""
+    schema = {"explanation": _WHY, "card": _enum(tuple(_CARD) if may_fail else ("success",))}
+    return Shape(
+        Form("card" if may_fail else "card_loyal", _object(schema)),
+        lambda fields: Explained(fields.word("card", _CARD), fields.note("explanation")),
+    )
+
+
+def target_shape(options: Sequence[Seat], *, may_hold: bool) -> Shape[Explained[Seat | None]]:
+    """A seat to shoot, or null to hold fire, and why."""
+    target: Schema = _enum(options, "seat number", "integer")
+    if may_hold:
+        target = {"type": ["integer", "null"], "enum": [*options, None], "description": "seat number or null"}
+
+    def read(fields: Fields) -> Explained[Seat | None]:
+        chosen = fields.maybe_seat("target", options) if may_hold else fields.seat("target", options)
+        return Explained(chosen, fields.note("explanation"))
+
+    schema = {"explanation": _WHY, "target": target}
+    return Shape(Form("assassination_or_not" if may_hold else "assassination", _object(schema)), read)
+
+
+def summary_shape(questions: Sequence[str]) -> Shape[tuple[tuple[str, str], ...]]:
+    """One text a question."""
+    schema = _object({question: _text("in a sentence or two") for question in questions})
+    return Shape(
+        Form("summary", schema),
+        lambda fields: tuple((question, fields.text(question)) for question in questions),
+    )

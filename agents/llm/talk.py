@@ -1,0 +1,250 @@
+"""One request put to a model: its conversations, the asking again, and the notes that are left."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from agents.llm.context import (
+    END_OF_RECORD,
+    RECORD,
+    believed,
+    catalogue,
+    listed,
+    one_line,
+    quoted,
+    record,
+    settings_line,
+    situation,
+    through,
+)
+from agents.llm.desk import CallKey, Desk
+from agents.llm.fields import Fields, UnusableReply
+from agents.llm.model import Message, Reply
+from agents.llm.options import Options
+from agents.llm.replies import Shape
+from agents.llm.templates import Templates
+from engine.actions import SeatAction
+from engine.errors import IllegalAction
+from engine.events import ActionDefaulted, Event, Note, ReplyUnusable
+from engine.rules import check, default
+from engine.state import fold
+from engine.terms import Seat
+from engine.thoughts import Belief
+from engine.view import Observation
+
+__all__ = ["LONGEST_RAW", "NOTES", "StepFailed", "Talk", "Turn"]
+
+T = TypeVar("T")
+
+NOTES: Final = "=== YOUR NOTES IN THIS TURN ==="
+UNUSABLE: Final = "=== THAT CANNOT BE USED ==="
+
+LONGEST_RAW: Final = 4000
+"""Characters of an unusable answer that are recorded, and told back when it is asked again."""
+
+_CUT: Final = frozenset({"length", "max_tokens"})
+
+
+class StepFailed(Exception):
+    """A step got no usable answer, however often it was asked. It never leaves the seat."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(step)
+        self.step = step
+
+
+class Turn:
+    """One request of one seat. All that its questions need is read when it is made: what others do
+    while a model thinks does not reach them.
+    """
+
+    def __init__(self, observation: Observation, options: Options, desk: Desk, templates: Templates) -> None:
+        table, hand = observation.table, observation.hand
+        assert hand.role is not None, "a seat is asked after it has learned its role"
+        assert hand.side is not None
+        self.observation = observation
+        self.request = observation.request
+        self.refusals = observation.refusals
+        self.options = options
+        self.desk = desk
+        self.table = table
+        self.hand = hand
+        self.seat: Seat = hand.seat
+        self.role = hand.role
+        self.side = hand.side
+        self.events: Sequence[Event] = observation.events
+        self.system = _system(observation, options, templates)
+        self.record = record(self.events, self.seat)
+        self.situation = situation(table, hand)
+        self.notes: list[Note] = []
+        self._templates = templates
+        self._default = default(table, self.request)
+
+    def render(self, template: str, **values: Any) -> str:
+        """A question's words. Every template may name what all of them may name."""
+        common = {
+            "situation": self.situation,
+            "seat": self.seat,
+            "role": self.role,
+            "side": self.side,
+            "round": self.request.round,
+            "attempt": self.request.attempt,
+            "intends": self.options.intends,
+            "generated": self.options.selection == "generated",
+        }
+        return self._templates.render(template, **(common | values))
+
+    def talk(self, beliefs: Iterable[Belief] = ()) -> "Talk":
+        """A conversation that begins with the record, and with beliefs formed in this turn."""
+        lines = [believed(belief) for belief in beliefs]
+        return Talk(self, _head(self.record, lines))
+
+    def talk_about(self, seat: Seat) -> tuple["Talk", str]:
+        """A conversation about one other seat, and where the game stood when its record ends."""
+        if self.options.timing == "exact":
+            return Talk(self, _head(self.record, ())), self.situation
+        part = through(self.events, seat)
+        return Talk(self, _head(record(part, self.seat), ())), situation(fold(part).table, self.hand)
+
+    def legal(self, action: SeatAction) -> SeatAction:
+        """The action. Raises UnusableReply where the rules do not allow it."""
+        try:
+            check(self.table, self.hand, action)
+        except IllegalAction as refusal:
+            raise UnusableReply(f"The rules do not allow it: {refusal}.") from None
+        return action
+
+    def defaulted(self) -> SeatAction:
+        """What is played without a usable answer, with the thoughts completed before, and marked."""
+        marked = ActionDefaulted(self.seat, self.request.id, "model_error")
+        return replace(self._default, thoughts=(*self.notes, marked))
+
+
+def _head(record_: str, lines: Sequence[str]) -> str:
+    notes = "\n".join([NOTES, *lines, "", ""]) if lines else ""
+    return f"{record_}{END_OF_RECORD}\n\n{notes}"
+
+
+def _system(observation: Observation, options: Options, templates: Templates) -> str:
+    table, hand = observation.table, observation.hand
+    return templates.render(
+        "system",
+        profile=table.profile,
+        names=[quoted(name) for name in table.names],
+        settings=settings_line(table),
+        catalogue=catalogue(),
+        intentions=options.intends,
+        seat=hand.seat,
+        role=hand.role,
+        side=hand.side,
+        sees=listed(hand.sees),
+        shoots=hand.shoots,
+    )
+
+
+class Talk:
+    """One conversation: nothing that was sent in it is ever changed."""
+
+    def __init__(self, turn: Turn, head: str) -> None:
+        assert head.startswith(RECORD)
+        self._turn = turn
+        self._head = head
+        self._said: list[Message] = [Message("system", turn.system)]
+
+    async def ask(
+        self, step: str, words: str, shape: Shape[T], *, about: str = "", notes: list[Note] | None = None
+    ) -> T:
+        """A usable answer to one question. Raises StepFailed, or ModelUnavailable.
+
+        Unusable answers are recorded in ``notes``, else in the turn's.
+        """
+        return await self._ask(step, words, shape.read, shape, about, 0, notes)
+
+    async def ask_action(
+        self, step: str, words: str, shape: Shape[T], build: Callable[[T], SeatAction]
+    ) -> SeatAction:
+        """A usable and legal action, built from the answer. Raises as ``ask`` does."""
+        turn = self._turn
+        for refusal in turn.refusals:
+            words += f"\nAn earlier answer of yours was refused: {' '.join(refusal.split())}."
+        # A refused answer is stored under its attempt: the next one is another.
+        before = len(turn.refusals) * (turn.options.repairs + 1)
+
+        def read(fields: Fields) -> SeatAction:
+            return turn.legal(build(shape.read(fields)))
+
+        return await self._ask(step, words, read, shape, "", before, None)
+
+    async def _ask(
+        self,
+        step: str,
+        words: str,
+        read: Callable[[Fields], T],
+        shape: Shape[Any],
+        about: str,
+        before: int,
+        notes: list[Note] | None,
+    ) -> T:
+        turn = self._turn
+        options = turn.options
+        header = f"=== QUESTION {turn.request.id} {step} ==="
+        form = f"Answer with this JSON object: {shape.sketch}"
+        if about:
+            # Last, so that the questions of one step are alike up to here.
+            form += f"\nThis question is about: {about}"
+        said = [*self._said, Message("user", f"{self._head}{header}\n{words}\n{form}")]
+        recorded = turn.notes if notes is None else notes
+        for attempt in range(1, options.repairs + 2):
+            reply = await turn.desk.ask(
+                CallKey(turn.request.id, step, about, before + attempt),
+                said,
+                shape.form,
+                temperature=options.temperature,
+                max_tokens=options.max_output_tokens,
+            )
+            try:
+                value = read(Fields(reply.value, turn.table.names, loose=False))
+            except UnusableReply as fault:
+                recorded.append(
+                    ReplyUnusable(turn.seat, turn.request.id, step, bounded(reply.text, LONGEST_RAW))
+                )
+                if attempt > options.repairs:
+                    value = self._mapped(reply, read, step)
+                else:
+                    repair = turn.render("repair", wrong=_wrong(reply, fault))
+                    said += [
+                        Message("assistant", _spoken_back(reply)),
+                        Message("user", f"{UNUSABLE}\n{repair}\n{form}"),
+                    ]
+                    continue
+            self._said = [*said, Message("assistant", _spoken_back(reply))]
+            self._head = ""
+            return value
+        raise AssertionError("the last attempt returns or raises")
+
+    def _mapped(self, reply: Reply, read: Callable[[Fields], T], step: str) -> T:
+        try:
+            return read(Fields(reply.value, self._turn.table.names, loose=True))
+        except UnusableReply:
+            raise StepFailed(step) from None
+
+
+def _wrong(reply: Reply, fault: UnusableReply) -> str:
+    if reply.finish in _CUT and reply.value is None:
+        return "The answer was cut off before its end. Write less in every text."
+    return str(fault)
+
+
+def bounded(text: str, most: int) -> str:
+    """The text for the log: cut after so many characters, half surrogates as U+FFFD."""
+    whole = text[:most].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    kept = whole.replace("\0", "\ufffd")
+    return kept if len(text) <= most else f"{kept}… ({len(text)} characters)"
+
+
+def _spoken_back(reply: Reply) -> str:
+    """An answer as it stands in the conversation: on one line, whatever is hidden in it escaped."""
+    value = reply.value
+    if isinstance(value, dict) and len(reply.text) <= 4 * LONGEST_RAW:
+        return one_line(value)
+    return quoted(bounded(" ".join(reply.text.split()), LONGEST_RAW))[1:-1] or "-"

@@ -1,0 +1,58 @@
+"""What a fake model answers: functions from messages and the asked schema to the content."""
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+from app.fake_model.filling import WORDS, fill
+
+__all__ = ["BRAINS", "Brain", "echo", "noise", "prose"]
+
+Brain = Callable[[list[dict[str, Any]], dict[str, Any] | None], str]
+"""Messages as they came, and the JSON Schema asked for, in the request or in its last message; None
+where there is none. A brain answers equal requests equally.
+"""
+
+
+def _chance(seed: int, messages: list[dict[str, Any]]) -> random.Random:
+    return random.Random(f"{seed}/{json.dumps(messages, sort_keys=True)}")
+
+
+def noise(seed: int) -> Brain:
+    """Valid JSON of the asked schema, with random content; prose where no schema was asked."""
+    words = prose(seed)
+
+    def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
+        if schema is None:
+            return words(messages, None)
+        return json.dumps(fill(schema, _chance(seed, messages)), ensure_ascii=False)
+
+    return brain
+
+
+def prose(seed: int) -> Brain:
+    """Words in sentences, whatever was asked: a model that has never heard of JSON."""
+
+    def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
+        chance = _chance(seed, messages)
+        sentences = (
+            " ".join(chance.choices(WORDS, k=chance.randint(4, 12))) for _ in range(chance.randint(2, 6))
+        )
+        return " ".join(f"{one.capitalize()}." for one in sentences)
+
+    return brain
+
+
+def echo(seed: int) -> Brain:
+    """The last message back, as it is."""
+
+    def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
+        content = messages[-1].get("content")
+        return content if isinstance(content, str) else json.dumps(content)
+
+    return brain
+
+
+BRAINS: dict[str, Callable[[int], Brain]] = {"noise": noise, "prose": prose, "echo": echo}
+"""Name: what makes the brain from a seed."""

@@ -1,0 +1,214 @@
+"""A small HTTP/1.1 server over bare sockets: what misbehaves must hold the bytes in its own hands."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+__all__ = ["Connection", "HttpRequest", "HttpServer", "Response", "encode"]
+
+MAX_HEAD: Final = 64 * 1024
+MAX_BODY: Final = 16 * 1024 * 1024
+
+_REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
+                   411: "Length Required", 413: "Content Too Large", 429: "Too Many Requests",
+                   500: "Internal Server Error"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One request."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One response."""
+
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def encode(response: Response, *, length: bool = True) -> tuple[bytes, bytes]:
+    """Head and body as bytes. Without ``length`` the end of the connection is the end of the body."""
+    lines = [
+        f"HTTP/1.1 {response.status} {_REASONS.get(response.status, 'Error')}",
+        f"Content-Type: {response.content_type}",
+        f"Content-Length: {len(response.body)}" if length else "Connection: close",
+        *(f"{name}: {value}" for name, value in response.headers),
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), response.body
+
+
+Handler = Callable[[HttpRequest, "Connection"], Awaitable[None]]
+
+
+class _Unreadable(Exception):
+    """Not a request that we read; the status says why."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Connection(asyncio.Protocol):
+    """One client's. Its handler is cancelled when the client goes."""
+
+    def __init__(self, server: "HttpServer") -> None:
+        self._server = server
+        self._buffer = bytearray()
+        self._news = asyncio.Event()
+        self._transport: asyncio.Transport | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self.stale = False
+        """The next request is answered by closing."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._server.connections.add(self)
+        self._serving = asyncio.create_task(self._serve(), name="fake-model-connection")
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if len(self._buffer) > MAX_HEAD + MAX_BODY:
+            self.reset()
+        self._news.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        if self._serving is not None:
+            self._serving.cancel()
+
+    def write(self, data: bytes) -> None:
+        """Sends, unless the client is gone."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def send(self, response: Response) -> None:
+        """A whole response; the connection stays open."""
+        self.write(b"".join(encode(response)))
+
+    def close(self) -> None:
+        """Ends the connection in order, after what was written."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def reset(self) -> None:
+        """Ends the connection at once, and lets the client see it as an error."""
+        if self._transport is None:
+            return
+        sock = self._transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._transport.abort()
+
+    async def finished(self) -> None:
+        """Waits until its handler is over."""
+        if self._serving is not None and self._serving is not asyncio.current_task():
+            await asyncio.wait({self._serving})
+
+    async def _serve(self) -> None:
+        try:
+            while True:
+                request = await self._read()
+                if self.stale:
+                    self.close()
+                    return
+                await self._server.handler(request, self)
+        except _Unreadable as fault:
+            self.send(Response(fault.status, b"", headers=(("Connection", "close"),)))
+            self.close()
+
+    async def _until(self, ready: Callable[[], bool]) -> None:
+        while not ready():
+            self._news.clear()
+            await self._news.wait()
+
+    async def _read(self) -> HttpRequest:
+        await self._until(lambda: b"\r\n\r\n" in self._buffer or len(self._buffer) > MAX_HEAD)
+        head, found, _ = self._buffer.partition(b"\r\n\r\n")
+        if not found or len(head) > MAX_HEAD:
+            raise _Unreadable(413)
+        first, *lines = head.decode("latin-1").split("\r\n")
+        parts = first.split(" ")
+        if len(parts) != 3:
+            raise _Unreadable(400)
+        headers = {}
+        for line in lines:
+            name, _, value = line.partition(":")
+            headers[name.strip().lower()] = value.strip()
+        if "transfer-encoding" in headers:
+            raise _Unreadable(411)
+        try:
+            length = int(headers.get("content-length", "0"))
+        except ValueError:
+            raise _Unreadable(400) from None
+        if not 0 <= length <= MAX_BODY:
+            raise _Unreadable(413)
+        if headers.get("expect", "").lower() == "100-continue":
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        end = len(head) + 4 + length
+        await self._until(lambda: len(self._buffer) >= end)
+        body = bytes(self._buffer[len(head) + 4 : end])
+        del self._buffer[:end]
+        url = urlsplit(parts[1])
+        return HttpRequest(parts[0], url.path, dict(parse_qsl(url.query)), headers, body)
+
+
+class HttpServer:
+    """Listens, and hands requests to one handler; a connection's requests one after the other."""
+
+    def __init__(self, handler: Handler) -> None:
+        self.handler = handler
+        self.connections: set[Connection] = set()
+        self._listening: asyncio.Server | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._address = ("", 0)
+
+    async def start(self, host: str, port: int) -> str:
+        """Begins to listen; port 0 takes a free one. Returns the address. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        bound = self._listening.sockets[0].getsockname()
+        self._address = (host, bound[1])
+        shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{bound[1]}"
+
+    def refuse_for(self, seconds: float) -> None:
+        """Closes the door for a while: connections are reset, and new ones refused."""
+        if self._listening is None:
+            return
+        self._listening.close()
+        self._listening = None
+        for one in list(self.connections):
+            one.reset()
+        self._opening = asyncio.create_task(self._reopen(seconds), name="fake-model-reopening")
+
+    async def _reopen(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self.start(*self._address)
+
+    async def stop(self) -> None:
+        """Stops listening and ends every connection."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        if self._listening is not None:
+            self._listening.close()
+        open_ones = list(self.connections)
+        for one in open_ones:
+            one.reset()
+        for one in open_ones:
+            await one.finished()

@@ -1,0 +1,214 @@
+"""Where seats ask their models: a stored answer is used again, a new one is stored before it is used."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+import structlog
+
+from agents.errors import ModelUnavailable
+from agents.llm.desk import CallKey, Desk
+from agents.llm.model import Form, Message, Reply
+from app.models import metrics
+from app.models.account import Account
+from app.models.call import Call, Question, answered, failed, hash_of
+from app.models.endpoints import Source
+from app.models.recording import another_question
+from engine.errors import AvalonError
+
+__all__ = ["Answers", "Flights", "GameDesks"]
+
+log = structlog.get_logger()
+
+
+class Answers(Protocol):
+    """Where answers are stored."""
+
+    async def of_game(self, game: str) -> Mapping[CallKey, Call]:
+        """What is stored of a game."""
+        ...
+
+    async def keep(self, game: str, call: Call) -> Call:
+        """Stores a call durably and returns the one that is stored: another's, where that came first."""
+        ...
+
+
+class _Flight:
+    """A call that somebody waits for."""
+
+    __slots__ = ("begun", "task", "waiters")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Call] | None = None
+        self.waiters = 0
+        self.begun = False
+        """It may cost something from here on, so that nobody breaks it off."""
+
+
+class Flights:
+    """The calls of one process that are under way.
+
+    A call that has been sent is let finish and stored although its game was cancelled or the service
+    stops: it is paid for. One that still waits for our own limits ends with the last who waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: dict[tuple[str, CallKey], _Flight] = {}
+
+    async def join(self, desk: "_GameDesk", question: Question) -> Call:
+        """What comes of the call; of the one under way, where the same is asked for already."""
+        place = (desk.game, question.key)
+        flight = self._under_way.get(place)
+        if flight is None:
+            flight = self._under_way[place] = _Flight()
+            flight.task = asyncio.create_task(desk.pay(flight, question), name="model call")
+            flight.task.add_done_callback(lambda task: self._landed(place, flight, task))
+        assert flight.task is not None
+        flight.waiters += 1
+        try:
+            return await asyncio.shield(flight.task)
+        finally:
+            flight.waiters -= 1
+            if flight.waiters == 0 and not flight.begun and not flight.task.done():
+                flight.task.cancel()
+                self._forget(place, flight)
+
+    def _landed(self, place: tuple[str, CallKey], flight: _Flight, task: "asyncio.Task[Call]") -> None:
+        self._forget(place, flight)
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None and not isinstance(fault, AvalonError):
+            # Perhaps nobody waits for it any more. The fault's own words may quote what was asked.
+            log.error("a call to a model broke", fault=type(fault).__name__)
+
+    def _forget(self, place: tuple[str, CallKey], flight: _Flight) -> None:
+        if self._under_way.get(place) is flight:
+            del self._under_way[place]
+
+    async def land(self, within_s: float) -> None:
+        """Lets what has been sent come back and be stored, for so long; breaks off the rest."""
+        flights = [flight for flight in self._under_way.values() if flight.task is not None]
+        tasks = [flight.task for flight in flights if flight.task is not None]
+        begun = [flight.task for flight in flights if flight.task is not None and flight.begun]
+        if begun and within_s > 0:
+            await asyncio.wait(begun, timeout=within_s)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+class GameDesks:
+    """The desks of one game's seats."""
+
+    def __init__(
+        self,
+        game: str,
+        seed: str,
+        stored: Mapping[CallKey, Call],
+        answers: Answers,
+        account: Account,
+        flights: Flights,
+        *,
+        keep_messages: bool,
+        strict: bool = False,
+    ) -> None:
+        """``strict``: a stored answer must be one to the very question that is asked. Not for games of a
+        database, which go on with what they have paid although the templates were changed."""
+        self._game, self._seed = game, seed
+        self._strict = strict
+        self._stored = dict(stored)
+        self._answers, self._account, self._flights = answers, account, flights
+        self._keep_messages = keep_messages
+        account.open_game(game, self._stored)
+
+    def desk(self, source: Source) -> Desk:
+        """Where one seat asks the model of this endpoint."""
+        return _GameDesk(
+            self._game,
+            source,
+            source.desk(self._seed),
+            self._stored,
+            self._answers,
+            self._account,
+            self._flights,
+            keep_messages=self._keep_messages,
+            strict=self._strict,
+        )
+
+
+class _GameDesk:
+    """One game's desk at one endpoint."""
+
+    def __init__(
+        self,
+        game: str,
+        source: Source,
+        behind: Desk,
+        stored: dict[CallKey, Call],
+        answers: Answers,
+        account: Account,
+        flights: Flights,
+        *,
+        keep_messages: bool,
+        strict: bool,
+    ) -> None:
+        self.game = game
+        self._strict = strict
+        self._source = source
+        self._behind = behind
+        self._stored = stored
+        self._answers = answers
+        self._account = account
+        self._flights = flights
+        self._keep_messages = keep_messages
+
+    async def ask(
+        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        """The stored answer, or the model's when it has been stored.
+
+        Raises ModelUnavailable where that was stored, BudgetSpent when nothing more may be paid, and
+        MissingAnswer where a recording has none.
+        """
+        call = self._stored.get(key)
+        if call is None:
+            question = Question(key, messages, form, temperature, max_tokens)
+            call = await self._flights.join(self, question)
+            self._stored[key] = call
+        else:
+            if self._strict and call.messages_sha256 != hash_of(messages):
+                raise another_question(self.game, key)
+            metrics.calls_reused.labels(self._source.name).inc()
+        return call.answer()
+
+    async def pay(self, flight: _Flight, question: Question) -> Call:
+        """Asks, stores, counts. Returns the call that is stored: another writer's, where that was first."""
+        name = self._source.name
+        async with AsyncExitStack() as stack:
+            with metrics.calls_waiting.labels(name).track_inprogress():
+                await self._account.enter(stack)
+                await stack.enter_async_context(self._source.slots)
+            self._account.check(self.game)
+            flight.begun = True
+            stack.enter_context(metrics.calls_in_flight.labels(name).track_inprogress())
+            call = await self._asked(question)
+            stored = await self._answers.keep(self.game, call)
+            # What was paid counts, whether it was stored or another's was.
+            self._account.add(self.game, call)
+            metrics.observe_call(call)
+        return stored
+
+    async def _asked(self, question: Question) -> Call:
+        try:
+            reply = await self._behind.ask(
+                question.key,
+                question.messages,
+                question.form,
+                temperature=question.temperature,
+                max_tokens=question.max_tokens,
+            )
+        except ModelUnavailable as fault:
+            source = self._source
+            return failed(question, source.name, source.model_name, fault, whole=self._keep_messages)
+        return answered(question, self._source.name, reply, whole=self._keep_messages)

@@ -1,0 +1,94 @@
+"""The models of one service: its endpoints, what batches paid them, and desks for games."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from agents.llm.desk import CallKey, Desk
+from agents.llm.model import Form, Message, Reply
+from app.models.account import Account, Budget, Limits, Use, UseKey
+from app.models.desk import Flights, GameDesks
+from app.models.endpoints import Endpoints
+from app.seating import ModelSeats
+from app.store.model_calls import CallStore
+
+__all__ = ["ModelHouse", "budget_of"]
+
+
+def budget_of(spec: Mapping[str, Any]) -> Budget:
+    """The budget that a batch's stored spec names; without one: no limits."""
+    given = spec.get("budget") or {}
+    own = given.get("per_game") or {}
+    return Budget(
+        Limits(given.get("max_tokens"), given.get("max_cost")),
+        Limits(own.get("max_tokens"), own.get("max_cost")),
+        given.get("max_parallel"),
+    )
+
+
+class _NoDesk:
+    """For agents that are made to see whether they can be."""
+
+    async def ask(
+        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        raise AssertionError("nobody is asked while a spec is checked")
+
+
+class ModelHouse:
+    """Hands out desks, and knows what was paid."""
+
+    def __init__(self, endpoints: Endpoints, calls: CallStore, *, keep_messages: bool) -> None:
+        self.endpoints = endpoints
+        self.calls = calls
+        self._keep_messages = keep_messages
+        self._flights = Flights()
+        # As long as somebody plays on one; then the stored calls are its memory.
+        self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
+        self._opening = asyncio.Lock()
+
+    def check(self, models: Mapping[str, Mapping[str, Any]]) -> ModelSeats:
+        """For making agents only to see whether they can be made."""
+
+        def desk(name: str) -> Desk:
+            if name not in self.endpoints.settings:
+                raise self.endpoints.none_such()
+            return _NoDesk()
+
+        return ModelSeats(desk, models)
+
+    async def seats(self, game: Mapping[str, Any], batch: Mapping[str, Any]) -> ModelSeats:
+        """What the model seats of a stored game need, the answers it has paid for included."""
+        spec = batch["spec"]
+        account = await self._account(batch["batch_id"], budget_of(spec))
+        stored = await self.calls.of_game(game["game_id"])
+        desks = GameDesks(
+            game["game_id"],
+            game["seed"],
+            stored,
+            self.calls,
+            account,
+            self._flights,
+            keep_messages=self._keep_messages,
+        )
+        return ModelSeats(lambda name: desks.desk(self.endpoints.source(name)), spec.get("models") or {})
+
+    async def _account(self, batch_id: str, budget: Budget) -> Account:
+        # One after the other: two accounts of one batch would both be wrong.
+        async with self._opening:
+            account = self._accounts.get(batch_id)
+            if account is None:
+                account = Account(budget, await self.calls.uses(batch_id))
+                self._accounts[batch_id] = account
+            return account
+
+    async def uses(self, batch_id: str) -> Mapping[UseKey, Use]:
+        """What a batch's models were used for so far."""
+        account = self._accounts.get(batch_id)
+        return await self.calls.uses(batch_id) if account is None else account.uses
+
+    async def stop(self, within_s: float) -> None:
+        """Lets what was sent come back and be stored, for so long, and closes every connection."""
+        await self._flights.land(within_s)
+        await self.endpoints.aclose()

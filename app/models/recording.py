@@ -1,0 +1,234 @@
+"""Recorded answers: a file of them, and a desk that answers from it.
+
+One JSON object a line, in ASCII. An answer is found again by the seed of its game and by its key, since
+ids differ from run to run; the hash of the messages shows whether it answers the same question.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from agents.llm.desk import CallKey
+from agents.llm.model import Form, Message, Reply, Usage
+from app.errors import MissingAnswer
+from app.models.call import Call, hash_of
+
+__all__ = [
+    "END",
+    "AnswersFile",
+    "InvalidAnswers",
+    "RecordedDesk",
+    "Recording",
+    "another_question",
+    "line_of",
+    "signed_lines",
+]
+
+END: Final = "answers.end"
+"""The type of the line that counts and signs the others."""
+
+
+class InvalidAnswers(ValueError):
+    """A file of answers that is none, or that is cut off or changed."""
+
+
+def line_of(seed: str, call: Call, about_game: Mapping[str, Any] | None = None) -> bytes:
+    """One answer as a line of the file. ``about_game``: for a reader's eyes, not read again."""
+    key, usage = call.key, call.usage
+    values = {
+        "seed": seed,
+        **(about_game or {}),
+        "request_id": key.request_id,
+        "step": key.step,
+        "about": key.about,
+        "attempt": key.attempt,
+        "endpoint": call.endpoint,
+        "model": call.model,
+        "messages_sha256": call.messages_sha256,
+        "messages": None if call.messages is None else json.loads(call.messages),
+        "temperature": call.temperature,
+        "max_tokens": call.max_tokens,
+        "text": None if call.text is None else json.loads(call.text),
+        "parsed": call.value is not None,
+        "value": None if call.value is None else json.loads(call.value),
+        "failure": call.failure,
+        "prompt_tokens": usage.prompt,
+        "cached_tokens": usage.cached,
+        "completion_tokens": usage.completion,
+        "tokens_known": usage.known,
+        "cost": call.cost,
+        "latency_s": call.latency_s,
+        "finish": call.finish,
+        "http_calls": call.http_calls,
+    }
+    return _json(values).encode("ascii") + b"\n"
+
+
+def _read_line(values: Mapping[str, Any]) -> tuple[str, Call]:
+    call = Call(
+        key=CallKey(values["request_id"], values["step"], values["about"], values["attempt"]),
+        endpoint=values["endpoint"],
+        model=values["model"],
+        messages_sha256=values["messages_sha256"],
+        messages=None if values["messages"] is None else _json(values["messages"]),
+        temperature=values["temperature"],
+        max_tokens=values["max_tokens"],
+        text=None if values["text"] is None else _json(values["text"]),
+        value=_json(values["value"]) if values["parsed"] else None,
+        failure=values["failure"],
+        usage=Usage(
+            values["prompt_tokens"],
+            values["cached_tokens"],
+            values["completion_tokens"],
+            values["tokens_known"],
+        ),
+        cost=values["cost"],
+        latency_s=values["latency_s"],
+        finish=values["finish"],
+        http_calls=values["http_calls"],
+    )
+    return values["seed"], call
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+def signed_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines and one more, which shows if any is missing or changed."""
+    digest = hashlib.sha256()
+    count = 0
+    for line in lines:
+        digest.update(line)
+        count += 1
+        yield line
+    yield _json({"t": END, "answers": count, "sha256": digest.hexdigest()}).encode() + b"\n"
+
+
+class Recording:
+    """Answers by the seed of their game and by their key."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, dict[CallKey, Call]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(calls) for calls in self._calls.values())
+
+    def add(self, seed: str, call: Call) -> None:
+        """Takes a call up. Raises InvalidAnswers when there is another one to the same question."""
+        known = self._calls.setdefault(seed, {}).setdefault(call.key, call)
+        if known != call:
+            raise InvalidAnswers(f"two answers for seed {seed}, {_place(call.key)}")
+
+    def calls(self, seed: str) -> Mapping[CallKey, Call]:
+        """A game's calls by key."""
+        return self._calls.get(seed, {})
+
+    async def of_game(self, game: str) -> Mapping[CallKey, Call]:
+        """The same; a game is known by its seed here."""
+        return self.calls(game)
+
+    async def keep(self, game: str, call: Call) -> Call:
+        """Takes a call up for as long as this process lives."""
+        self.add(game, call)
+        return call
+
+    @classmethod
+    def read(cls, file: Path) -> "Recording":
+        """The answers of a file. Raises InvalidAnswers when it is none, or not as it was written."""
+        recording, _ = read_whole(file)
+        return recording
+
+
+def read_whole(file: Path) -> tuple[Recording, int]:
+    """The answers of a file, and how many bytes of whole lines they take, the signing line left out.
+
+    A last line that was not written to its end is passed over: the process that wrote it died.
+    """
+    recording, digest, count, whole = Recording(), hashlib.sha256(), 0, 0
+    try:
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    values = json.loads(line)
+                    if values.get("t") == END:
+                        if (values["answers"], values["sha256"]) != (count, digest.hexdigest()):
+                            raise InvalidAnswers(
+                                f"{file} is not as it was written: its last line does not fit"
+                            )
+                        break
+                    recording.add(*_read_line(values))
+                except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+                    raise InvalidAnswers(f"line {number} of {file} is no recorded answer") from None
+                digest.update(line)
+                count += 1
+                whole += len(line)
+    except OSError as fault:
+        raise InvalidAnswers(f"{file} cannot be read: {fault.strerror}") from None
+    return recording, whole
+
+
+def _place(key: CallKey) -> str:
+    about = f" ({key.about})" if key.about else ""
+    return f"request {key.request_id}, step {key.step}{about}, attempt {key.attempt}"
+
+
+def another_question(seed: str, key: CallKey) -> MissingAnswer:
+    """What to raise when the recorded answer is to something else."""
+    return MissingAnswer(
+        f"the answer recorded for seed {seed}, {_place(key)} is one to another question: "
+        "the recorded run had other settings, agents or templates"
+    )
+
+
+class RecordedDesk:
+    """Answers one game from a recording; asks nobody."""
+
+    def __init__(self, recording: Recording, seed: str) -> None:
+        self._calls = recording.calls(seed)
+        self._seed = seed
+
+    async def ask(
+        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        """The recorded answer. Raises MissingAnswer, or ModelUnavailable where that was recorded."""
+        call = self._calls.get(key)
+        if call is None:
+            raise MissingAnswer(f"no answer is recorded for seed {self._seed}, {_place(key)}")
+        if call.messages_sha256 != hash_of(messages):
+            raise another_question(self._seed, key)
+        return call.answer()
+
+
+class AnswersFile:
+    """Answers that one process keeps in a file: each is on its way to the disk before it is used."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens the file, or makes it; what an earlier run has written is there. Raises InvalidAnswers."""
+        self.recording, whole = read_whole(path) if path.exists() else (Recording(), 0)
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        # The line that signed an earlier run, or that it did not finish, goes.
+        self._file.seek(whole)
+        self._file.truncate()
+
+    async def of_game(self, game: str) -> Mapping[CallKey, Call]:
+        """A game's calls; ``game`` is its seed."""
+        return self.recording.calls(game)
+
+    async def keep(self, game: str, call: Call) -> Call:
+        """Writes a call down and returns it."""
+        self.recording.add(game, call)
+        self._file.write(line_of(game, call))
+        self._file.flush()
+        return call
+
+    def close(self) -> None:
+        """Signs what was written."""
+        self._file.seek(0)
+        lines = list(self._file)
+        self._file.write(list(signed_lines(lines))[-1])
+        self._file.close()

@@ -1,0 +1,155 @@
+"""A mind behind an llm seat that answers every step as the scripted seat would: sensible prompts for the
+golden files, and a game whose log is known beforehand.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from agents.agent import Setup
+from agents.llm.agent import LlmAgent
+from agents.llm.desk import CallKey
+from agents.llm.model import Form, Message, Reply
+from agents.scripted import ScriptedAgent
+from engine.actions import (
+    Assassinate,
+    CastVote,
+    PlayCard,
+    ProposeTeam,
+    Reconsider,
+    SeatAction,
+    Summarise,
+)
+from engine.chance import secret
+from engine.events import (
+    BeliefsFormed,
+    ChoiceExplained,
+    IntentionsSelected,
+    ReadingsImagined,
+    SpeechDrafted,
+)
+from engine.terms import Seat
+from engine.thoughts import Belief
+from engine.view import Observation
+from tests.agents.llm.models import Sent, reply
+
+Thought = TypeVar("Thought")
+
+
+class Mind:
+    """A desk that knows the action, and answers each step with the part of it that is asked for."""
+
+    def __init__(self) -> None:
+        self.action: SeatAction | None = None
+        self.sent: list[Sent] = []
+
+    async def ask(
+        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        assert self.action is not None
+        self.sent.append(Sent(key, messages, form))
+        return reply(answer(self.action, key))
+
+
+class Puppet:
+    """An llm seat whose model is its own scripted twin."""
+
+    def __init__(self, seat: Seat, options: Mapping[str, Any] | None = None) -> None:
+        setup = Setup(seat, secret(1, seat), options or {})
+        self.scripted = ScriptedAgent(Setup(seat, secret(1, seat)))
+        self.mind = Mind()
+        self.llm = LlmAgent(setup, self.mind)
+
+    async def act(self, observation: Observation) -> SeatAction:
+        self.mind.action = self.scripted.act(observation)
+        return await self.llm.act(observation)
+
+
+def answer(action: SeatAction, key: CallKey) -> dict[str, Any]:
+    """What the step is answered with when this action is meant."""
+    match key.step:
+        case "first_order":
+            (formed,) = of(action, BeliefsFormed)
+            return belief_fields(next(b for b in formed.beliefs if f"seat {b.about}" == key.about))
+        case "selection":
+            return chosen(action, "first")
+        case "formulation":
+            return drafted(action, "formulation")
+        case "second_order":
+            return readings(action)
+        case "modification":
+            return {"why": "", **chosen(action, "final")}
+        case "refinement" | "direct":
+            return {**drafted(action, "refinement"), **team_of(action)}
+        case "compact":
+            return whole_turn(action)
+        case "proposal" | "reconsideration":
+            assert isinstance(action, ProposeTeam | Reconsider)
+            return {"explanation": why(action), "team": list(action.team), "speak": action.text}
+        case "vote":
+            assert isinstance(action, CastVote)
+            return {"explanation": why(action), "vote": "agree" if action.approve else "disagree"}
+        case "card":
+            assert isinstance(action, PlayCard)
+            return {"explanation": why(action), "card": "success" if action.success else "failure"}
+        case "assassination":
+            assert isinstance(action, Assassinate)
+            return {"explanation": why(action), "target": action.target}
+        case _:
+            assert isinstance(action, Summarise)
+            return dict(action.answers)
+
+
+def of(action: SeatAction, kind: type[Thought]) -> list[Thought]:
+    return [thought for thought in action.thoughts if isinstance(thought, kind)]
+
+
+def why(action: SeatAction) -> str:
+    return of(action, ChoiceExplained)[0].text
+
+
+def belief_fields(belief: Belief) -> dict[str, Any]:
+    role = {} if belief.role is None else {"role": belief.role.value}
+    return {
+        "snippets": list(belief.snippets),
+        "reasoning": belief.reasoning,
+        **role,
+        "intentions": list(belief.intentions),
+        "confidence": belief.confidence,
+    }
+
+
+def chosen(action: SeatAction, stage: str) -> dict[str, Any]:
+    (selected,) = (one for one in of(action, IntentionsSelected) if one.stage == stage)
+    return {"intentions": [{"intention": one.id, "reason": one.reason} for one in selected.intentions]}
+
+
+def drafted(action: SeatAction, stage: str) -> dict[str, Any]:
+    (draft,) = (one for one in of(action, SpeechDrafted) if one.stage == stage)
+    return {"think": draft.think, "speak": draft.speak}
+
+
+def readings(action: SeatAction) -> dict[str, Any]:
+    (imagined,) = of(action, ReadingsImagined)
+    return {
+        "readings": {one.by: one.text for one in imagined.readings},
+        "reveals_role": imagined.reveals_role,
+    }
+
+
+def team_of(action: SeatAction) -> dict[str, Any]:
+    if not isinstance(action, ProposeTeam):
+        return {}
+    return {"team": list(action.team), "why_team": why(action)}
+
+
+def whole_turn(action: SeatAction) -> dict[str, Any]:
+    formed = of(action, BeliefsFormed)
+    beliefs = {f"seat_{b.about}": belief_fields(b) for b in formed[0].beliefs} if formed else {}
+    return {
+        **({"beliefs": beliefs} if beliefs else {}),
+        "first_selection": chosen(action, "first"),
+        "draft": drafted(action, "formulation"),
+        "reading": readings(action),
+        "final_selection": {"why": "", **chosen(action, "final")},
+        "final": {**drafted(action, "refinement"), **team_of(action)},
+    }

@@ -1,0 +1,288 @@
+"""The six steps: who is asked what, in how many calls, how deep, and what is recorded."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from agents.agent import Setup
+from agents.llm.model import Message
+from agents.scripted import ScriptedAgent
+from agents.table import MemoryJournal, play
+from engine.chance import secret
+from engine.events import (
+    ActionDefaulted,
+    BeliefsFormed,
+    ChoiceExplained,
+    Event,
+    IntentionsSelected,
+    ReadingsImagined,
+    ReplyUnusable,
+    SpeechDrafted,
+    TeamProposed,
+    UtteranceMade,
+)
+from engine.intentions import BY_ID, IMPACTFUL_RELEASE
+from engine.profile import make_profile
+from engine.rules import create
+from engine.terms import Role, Seat
+from tests.agents.llm.minds import Puppet
+from tests.agents.llm.models import Waves, digest, filled, llm_seats, noise, played
+
+FIVE = make_profile("interintent", 5)
+DEAL = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
+
+
+@pytest.mark.parametrize("mechanism", ["paper", "compact"])
+@pytest.mark.parametrize(("profile", "players"), [("interintent", 5), ("official", 5), ("interintent", 8)])
+async def test_a_model_that_thinks_like_the_scripted_seat_leaves_the_scripted_log(
+    mechanism: str, profile: str, players: int
+) -> None:
+    log = create(make_profile(profile, players), 5)
+    scripted = {seat: ScriptedAgent(Setup(seat, secret(1, seat))) for seat in range(1, players + 1)}
+    puppets = {seat: Puppet(seat, {"mechanism": mechanism}) for seat in range(1, players + 1)}
+    assert (await play(log, puppets, MemoryJournal())).log == (await play(log, scripted, MemoryJournal())).log
+
+
+async def test_the_first_speaker_of_a_game_starts_at_selection() -> None:
+    _, desks = await played(FIVE, 3, noise())
+    steps = [one.key.step for one in desks[1].sent if one.key.request_id == "1.1.propose_team.1"]
+    assert steps == ["selection", "formulation", "second_order", "modification", "refinement"]
+
+
+async def test_in_the_first_discussion_only_seats_that_spoke_are_analysed() -> None:
+    _, desks = await played(FIVE, 3, noise())
+    for seat in range(2, 6):
+        about = [
+            one.key.about
+            for one in desks[seat].sent
+            if one.key.step == "first_order" and one.key.request_id == f"1.1.speak.{seat}"
+        ]
+        assert about == [f"seat {other}" for other in range(1, seat)]
+
+
+async def test_later_every_other_seat_is_analysed_in_a_question_of_its_own() -> None:
+    _, desks = await played(FIVE, 3, noise())
+    about = [
+        one.key.about
+        for one in desks[4].sent
+        if one.key.step == "first_order" and one.key.request_id == "2.1.speak.4"
+    ]
+    assert about == ["seat 1", "seat 2", "seat 3", "seat 5"]
+
+
+async def test_siblings_never_see_each_others_answers() -> None:
+    _, desks = await played(FIVE, 3, noise())
+    siblings = [
+        one for one in desks[4].sent if one.key.step == "first_order" and one.key.request_id == "2.1.speak.4"
+    ]
+    # The same bytes but for the last line, which names the seat in question.
+    assert len({one.text.rpartition("\n")[0] for one in siblings}) == 1
+    assert [one.text.rpartition("\n")[2] for one in siblings] == [
+        f"This question is about: seat {seat}" for seat in (1, 2, 3, 5)
+    ]
+
+
+async def test_merlin_is_not_asked_for_roles_and_others_are() -> None:
+    _, desks = await played(FIVE, 3, noise(), deal=DEAL)
+    for seat, role in enumerate(DEAL, 1):
+        forms = [one.form.schema for one in desks[seat].sent if one.key.step == "first_order"]
+        assert all(("role" in form["properties"]) == (role is not Role.MERLIN) for form in forms)
+
+
+async def test_role_options_leave_out_the_own_role_unless_the_deal_holds_another() -> None:
+    deal = (*DEAL, Role.SERVANT)
+    _, desks = await played(make_profile("interintent", 6), 3, noise(), deal=deal)
+
+    def options(seat: Seat) -> list[str]:
+        sent = next(
+            one
+            for one in desks[seat].sent
+            if one.key.step == "first_order" and one.key.request_id.startswith("2")
+        )
+        return list(sent.form.schema["properties"]["role"]["enum"])
+
+    assert options(2) == ["merlin", "servant", "assassin", "morgana"]
+    assert options(3) == ["merlin", "percival", "servant", "assassin", "morgana"]
+
+
+async def test_intention_options_are_the_lists_of_every_role_the_other_may_be() -> None:
+    _, desks = await played(FIVE, 3, noise(), deal=DEAL)
+    sent = next(one for one in desks[1].sent if one.key.step == "first_order")
+    options = set(sent.form.schema["properties"]["intentions"]["items"]["enum"])
+    others = set(DEAL) - {Role.MERLIN}
+    assert options == {id_ for id_, one in BY_ID.items() if one.roles & others}
+
+
+ORDER = {
+    "paper": ["beliefs", "first", "formulation", "readings", "final", "refinement"],
+    "compact": ["beliefs", "first", "formulation", "readings", "final", "refinement"],
+    "contemplation": ["formulation", "readings", "refinement"],
+    "direct": [],
+}
+
+
+def named(event: Event) -> str | None:
+    match event:
+        case BeliefsFormed():
+            return "beliefs"
+        case IntentionsSelected(stage=stage) | SpeechDrafted(stage=stage):
+            return stage
+        case ReadingsImagined():
+            return "readings"
+        case ChoiceExplained():
+            return "why"
+        case _:
+            return None
+
+
+def turns(log: Sequence[Event]) -> list[list[str]]:
+    """The names of the records before each turn of the discussion, oldest turn first."""
+    found: list[list[str]] = []
+    records: list[str] = []
+    for event in log:
+        name = named(event)
+        if name is not None:
+            records.append(name)
+        elif isinstance(event, UtteranceMade) and event.phase == "discuss":
+            found.append(records)
+            records = []
+        elif not isinstance(event, TeamProposed | ReplyUnusable):
+            records = []
+    return found
+
+
+@pytest.mark.parametrize("mechanism", list(ORDER))
+@pytest.mark.parametrize(
+    ("profile", "players"), [("interintent", 5), ("interintent", 10), ("official", 6), ("official", 9)]
+)
+async def test_every_turn_leaves_its_records_in_order(mechanism: str, profile: str, players: int) -> None:
+    state, _ = await played(make_profile(profile, players), 7, noise(mechanism), {"mechanism": mechanism})
+    # Where the talk comes before it, a proposal is a speech, but no turn of the mechanism.
+    mechanisms = [turn for turn in turns(state.log) if profile == "interintent" or turn != ["why"]]
+    for i, turn in enumerate(mechanisms):
+        opening = profile == "interintent" and "why" in turn
+        expected = [*ORDER[mechanism], *(["why"] if opening else [])]
+        if i == 0 and "beliefs" in expected:
+            expected.remove("beliefs")
+        assert turn == expected, f"turn {i}"
+    assert not any(isinstance(event, ActionDefaulted) for event in state.log)
+
+
+async def test_beliefs_are_in_the_order_of_the_seats_and_complete() -> None:
+    state, _ = await played(FIVE, 3, noise())
+    formed = [event for event in state.log if isinstance(event, BeliefsFormed)]
+    assert formed
+    for event in formed[4:]:
+        assert [b.about for b in event.beliefs] == [seat for seat in range(1, 6) if seat != event.seat]
+
+
+@pytest.mark.parametrize("mechanism", ["paper", "compact"])
+async def test_changed_says_whether_the_final_selection_differs(mechanism: str) -> None:
+    state, _ = await played(FIVE, 3, noise(), {"mechanism": mechanism})
+    chosen = [event for event in state.log if isinstance(event, IntentionsSelected)]
+    for first, final in zip(chosen[::2], chosen[1::2], strict=True):
+        assert (first.stage, final.stage, first.changed) == ("first", "final", False)
+        differs = {one.id for one in first.intentions} != {one.id for one in final.intentions}
+        assert final.changed is differs
+
+
+def agreeing(messages: Sequence[Message], form: object) -> object:
+    """Noise that approves every team and fails none: rounds of one attempt, as many as there can be."""
+    schema = form.schema  # type: ignore[attr-defined]
+    values = filled(schema, schema, Random(digest(messages)), False)
+    for name, word in (("vote", "agree"), ("card", "success")):
+        if name in schema["properties"]:
+            values[name] = word
+    return values
+
+
+async def rounds_of(mechanism: str) -> tuple[Waves, dict[str, int]]:
+    """The waves of a game of five with three quests, and the calls by round."""
+    waves = Waves(agreeing)
+    agents, desks = llm_seats(5, waves, {"mechanism": mechanism})
+    state = await play(create(FIVE, 3), agents, MemoryJournal())
+    assert [quest.succeeded for quest in state.table.quests] == [True] * 3
+    calls: dict[str, int] = {}
+    for desk in desks.values():
+        for one in desk.sent:
+            number = one.key.request_id.partition(".")[0]
+            calls[number] = calls.get(number, 0) + 1
+    return waves, calls
+
+
+async def test_a_paper_turn_is_six_calls_deep() -> None:
+    # A round: 5 turns of 6, reconsideration, vote, cards, summaries. The very first turn has no
+    # first-order step; the last round has no summaries but the assassination: 33 + 34 + 34.
+    waves, calls = await rounds_of("paper")
+    assert waves.waves == 33 + 34 + 34
+    # 5 turns of 4 + 5 questions, 1 reconsideration, 5 votes, 2 or 3 cards, 5 summaries. In round 1 seat n
+    # is asked about n - 1 others: 10 questions less. In round 3 no summaries, one shot.
+    assert calls == {"1": 35 + 1 + 5 + 2 + 5, "2": 45 + 1 + 5 + 3 + 5, "3": 45 + 1 + 5 + 2 + 1}
+
+
+async def test_a_compact_turn_is_one_call() -> None:
+    waves, calls = await rounds_of("compact")
+    assert waves.waves == 9 + 9 + 9
+    assert calls == {"1": 5 + 1 + 5 + 2 + 5, "2": 5 + 1 + 5 + 3 + 5, "3": 5 + 1 + 5 + 2 + 1}
+
+
+@pytest.mark.parametrize("mechanism", ["contemplation", "direct"])
+async def test_the_presets_without_intentions_name_none(mechanism: str) -> None:
+    state, desks = await played(FIVE, 3, noise(), {"mechanism": mechanism})
+    assert not any(isinstance(event, IntentionsSelected | BeliefsFormed) for event in state.log)
+    for desk in desks.values():
+        assert not any("intention" in one.text.casefold() for one in desk.sent)
+
+
+@pytest.mark.parametrize("timing", ["exact", "eager"])
+async def test_the_order_of_completion_never_changes_the_log(timing: str) -> None:
+    logs = []
+    for run in range(4):
+        rng = Random(run)
+        state, _ = await played(
+            FIVE, 9, noise(), {"timing": timing}, pace=lambda _, rng=rng: rng.randint(0, 30)
+        )
+        logs.append(state.log)
+    assert all(log == logs[0] for log in logs)
+
+
+async def test_the_impactful_menu_offers_impactful_intentions_where_there_are_enough() -> None:
+    _, desks = await played(FIVE, 3, noise(), {"menu": "impactful"})
+    whole = 0
+    for desk in desks.values():
+        for one in desk.sent:
+            if one.key.step == "selection":
+                menu = one.form.schema["properties"]["intentions"]["items"]["properties"]["intention"]["enum"]
+                assert set(menu) <= IMPACTFUL_RELEASE or len(set(menu) & IMPACTFUL_RELEASE) < 2
+                whole += not set(menu) <= IMPACTFUL_RELEASE
+    assert whole < 3
+
+
+async def test_the_limits_of_the_selection_are_those_of_the_options() -> None:
+    state, _ = await played(FIVE, 3, noise(), {"min_intentions": 1, "max_intentions": 1})
+    chosen = [event for event in state.log if isinstance(event, IntentionsSelected)]
+    assert {len(event.intentions) for event in chosen} == {1}
+
+
+async def test_generated_intentions_are_mapped_where_clear_and_else_kept_in_the_thinking() -> None:
+    words = {
+        "a": "Question the leader why he selected a particular player for the team",
+        "b": "Sow a little doubt among those who have been silent since the very first quest",
+    }
+
+    def generating(messages: Sequence[Message], form: object) -> object:
+        values = agreeing(messages, form)
+        if "categories" in form.schema["properties"]:  # type: ignore[attr-defined]
+            values["intentions"] = [  # type: ignore[index]
+                {"category": "interrogation", "intention": text, "reason": "It helps."}
+                for text in words.values()
+            ]
+        return values
+
+    state, _ = await played(FIVE, 3, generating, {"selection": "generated"})
+    chosen = [event for event in state.log if isinstance(event, IntentionsSelected)]
+    assert {choice.id for event in chosen for choice in event.intentions} == {"question_leader_pick"}
+    drafts = [event for event in state.log if isinstance(event, SpeechDrafted)]
+    assert all(words["b"] in event.think for event in drafts)
+    assert not any(isinstance(event, ActionDefaulted) for event in state.log)

@@ -1,0 +1,334 @@
+"""The database: grouped appends, one winner a position, migrations by many, text as it was sent."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlmodel import SQLModel
+
+from app.store import db
+from app.store.db import Conflict, Database
+from app.store.games import GameStore, NewGame, new_id
+from app.store.log import GameLog, LogReader
+from engine.events import Event, GameCancelled, ProposalOpened
+from engine.profile import INTERINTENT
+from engine.rules import create
+from engine.terms import FULL
+from tests.app.calling import PROJECT, calling
+from tests.app.serving import local_settings
+
+HOSTILE = [
+    "Robert'); DROP TABLE games;--",
+    '"',
+    "'",
+    "\\",
+    "%s %(a)s :a ? $1 {0}",
+    "\u202eevil\u202c",
+    "e\u0301 é",
+    "👩‍👩‍👧‍👦",
+    "\ufeff\u200b\u2028\u2029",
+    "\U0010ffff",
+    "\tone\ntwo",
+    " leading and trailing ",
+    "<script>alert(1)</script>",
+    "null",
+]
+"""Text that somebody's quoting, encoding or trimming could change."""
+
+
+class Laid:
+    """A started database with games in it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.store = GameStore(database)
+        self.reader = LogReader(database)
+
+    async def game(self) -> GameLog:
+        """A new game's journal."""
+        batch_id, game_id = new_id("b"), new_id("g")
+        log = create(INTERINTENT, 1)
+        at = self.database.writer.stamp()
+
+        async def work(connection: Any) -> None:
+            row = {"batch_id": batch_id, "created_at": at, "count": 1, "seed": "0", "spec": {}, "labels": {}}
+            await self.store.insert_batch(connection, {**row, "cancelled": False})
+            game = NewGame(game_id, 0, "manual", "1", [{"agent": "random"}] * 5, log)
+            await self.store.insert_games(connection, batch_id, [game], at)
+
+        await self.database.writer.run(work)
+        return GameLog(self.database, game_id, len(log))
+
+
+def _step(leader: int) -> Sequence[Event]:
+    return (ProposalOpened(1, 1, leader), ProposalOpened(1, 2, leader))
+
+
+async def _started(database_url: str) -> Laid:
+    database = Database(local_settings(database_url))
+    await database.start()
+    return Laid(database)
+
+
+async def test_a_stale_append_costs_no_other_game_its_step(database_url: str) -> None:
+    laid = await _started(database_url)
+    journals = [await laid.game() for _ in range(12)]
+    stale = GameLog(laid.database, journals[5]._game_id, journals[5].head)
+    await journals[5].append(_step(1))
+    groups: list[int] = []
+    laid.database.writer.on_commit = lambda seconds, appends: groups.append(appends)
+    logs = [*journals[:5], stale, *journals[6:]]
+    results = await asyncio.gather(*(log.append(_step(2)) for log in logs), return_exceptions=True)
+    assert [type(result) for result in results] == [type(None)] * 5 + [Conflict] + [type(None)] * 6
+    assert sum(groups) == 11
+    for journal in journals:
+        log = await laid.reader.events(journal._game_id)
+        row = await laid.store.game(journal._game_id)
+        assert row is not None
+        assert row["head"] == len(log) == journal.head
+        assert log[-2:] == list(_step(1 if journal is journals[5] else 2))
+    # The refused one wrote nothing, not even its index columns, and knows no more than before.
+    assert stale.head == journals[5].head - 2
+    await laid.database.stop()
+
+
+async def test_many_appends_share_a_commit(database_url: str) -> None:
+    laid = await _started(database_url)
+    journals = [await laid.game() for _ in range(40)]
+    groups: list[int] = []
+    laid.database.writer.on_commit = lambda seconds, appends: groups.append(appends)
+    await asyncio.gather(*(journal.append(_step(1)) for journal in journals))
+    assert sum(groups) == 40
+    assert max(groups) > 5
+    await laid.database.stop()
+
+
+async def test_of_two_writers_at_one_position_one_wins(database_url: str) -> None:
+    one, other = await _started(database_url), await _started(database_url)
+    journal = await one.game()
+    rivals = [journal, GameLog(other.database, journal._game_id, journal.head)]
+    for leader in range(1, 6):
+        results = await asyncio.gather(*(log.append(_step(leader)) for log in rivals), return_exceptions=True)
+        assert sorted(map(repr, results), key=len)[0] == "None"
+        assert sum(isinstance(result, Conflict) for result in results) == 1
+        head = max(log.head for log in rivals)
+        for log in rivals:
+            log.head = head
+    assert len(await one.reader.events(journal._game_id)) == head
+    await one.database.stop()
+    await other.database.stop()
+
+
+async def test_what_was_handed_in_first_is_committed_first(database_url: str) -> None:
+    laid = await _started(database_url)
+    journals = [await laid.game() for _ in range(6)]
+    order: list[str] = []
+
+    async def append(name: str, journal: GameLog) -> None:
+        await journal.append(_step(1))
+        order.append(name)
+
+    async def run(name: str, expected: int) -> None:
+        async def work(connection: Any) -> int:
+            count = await connection.execute(
+                sa.text("SELECT count(*) FROM events WHERE type='proposal_opened'")
+            )
+            return int(count.scalar_one())
+
+        # It sees what was appended before it, and nothing of what comes after.
+        assert await laid.database.writer.run(work) == expected
+        order.append(name)
+
+    start = 6  # every game's own first proposal
+    tasks = [
+        asyncio.create_task(append("a", journals[0])),
+        asyncio.create_task(append("b", journals[1])),
+        asyncio.create_task(run("c", start + 4)),
+        asyncio.create_task(append("d", journals[2])),
+        asyncio.create_task(run("e", start + 6)),
+    ]
+    await asyncio.gather(*tasks)
+    assert order == ["a", "b", "c", "d", "e"]
+    await laid.database.stop()
+
+
+async def test_failing_work_writes_nothing_and_holds_nobody_up(database_url: str) -> None:
+    laid = await _started(database_url)
+    journal = await laid.game()
+
+    async def broken(connection: Any) -> None:
+        await connection.execute(sa.text("DELETE FROM events"))
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await laid.database.writer.run(broken)
+    await journal.append(_step(3))
+    assert len(await laid.reader.events(journal._game_id)) == journal.head
+    await laid.database.stop()
+
+
+async def test_times_never_go_back_when_the_clock_does(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = db.now_ms()
+    clock = [real, real + 5000, real - 60_000, real - 120_000, real + 1000, real + 6000]
+    monkeypatch.setattr(db, "now_ms", lambda: clock[0] if len(clock) == 1 else clock.pop(0))
+    async with calling(database_url) as caller:
+        _, [game] = await caller.create(drive="manual")
+        for _ in range(6):
+            await caller.post(f"/games/{game}/step", json={"until": "action"})
+        times = [line["at"] for line in await caller.lines(f"/games/{game}/events")]
+        assert all(one <= two for one, two in pairwise(times))
+        assert len(set(times)) > 1
+
+
+async def test_stopping_commits_what_was_handed_in(database_url: str) -> None:
+    laid = await _started(database_url)
+    journals = [await laid.game() for _ in range(5)]
+    appends = [asyncio.create_task(journal.append(_step(1))) for journal in journals]
+    await asyncio.sleep(0)
+    await laid.database.stop()
+    await asyncio.gather(*appends)
+    again = await _started(database_url)
+    for journal in journals:
+        assert len(await again.reader.events(journal._game_id)) == journal.head
+    await again.database.stop()
+
+
+async def test_a_cancelled_waiter_does_not_break_its_group(database_url: str) -> None:
+    laid = await _started(database_url)
+    journals = [await laid.game() for _ in range(4)]
+    tasks = [asyncio.create_task(journal.append(_step(1))) for journal in journals]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [result for number, result in enumerate(results) if number != 1] == [None] * 3
+    assert isinstance(results[1], asyncio.CancelledError)
+    # Nobody knows whether it was written; the log does.
+    assert await laid.reader.head(journals[1]._game_id, FULL) in (journals[1].head, journals[1].head + 2)
+    await laid.database.stop()
+
+
+MIGRATE = """
+import asyncio, sys
+from app.store.db import Database
+from app.settings import Settings
+async def main():
+    database = Database(Settings(_env_file=None, DATABASE_URL=sys.argv[1]))
+    sys.stdin.readline()
+    await database.start()
+    await database.stop()
+asyncio.run(main())
+"""
+
+
+def test_eight_processes_migrate_at_the_same_time(database_url: str) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", MIGRATE, database_url],
+            cwd=PROJECT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(8)
+    ]
+    said = []
+    for one in processes:  # all have imported everything by now, or wait for this line
+        assert one.stdin is not None
+        one.stdin.write("\n")
+        one.stdin.flush()
+    for one in processes:
+        said.append(one.communicate(timeout=60)[1][-500:])
+    assert [one.returncode for one in processes] == [0] * 8, said
+
+
+async def test_the_migrations_make_the_tables_that_the_code_means(database_url: str) -> None:
+    database = Database(local_settings(database_url))
+    await database.start()
+
+    def differences(connection: sa.Connection) -> list[Any]:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        found: list[Any] = compare_metadata(context, SQLModel.metadata)
+        return found
+
+    async with database.write_engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+    await database.start()  # a second start finds nothing to do
+    await database.stop()
+
+
+async def test_text_comes_back_as_it_was_sent(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        names = {str(seat): text[:40] for seat, text in enumerate(HOSTILE[:10], 1)}
+        labels = {f"{number} {text}": text for number, text in enumerate(HOSTILE)}
+        batch, [game] = await caller.create(names=names, labels=labels, players=10, drive="manual")
+        assert (await caller.get(f"/batches/{batch}")).json()["labels"] == labels
+        for viewer in ("public", "full", "seat:3"):
+            view = (await caller.get(f"/games/{game}", params={"viewer": viewer})).json()
+            assert view["names"] == names
+            [created, *_] = await caller.lines(f"/games/{game}/events", viewer=viewer)
+            assert created["names"] == names
+        later = {str(seat): text[:40] for seat, text in enumerate(HOSTILE[4:], 1)}
+        _, [other] = await caller.create(names=later, players=10, drive="manual")
+        assert (await caller.get(f"/games/{other}")).json()["names"] == later
+        # One event a line, whatever stands in it.
+        raw = (await caller.get(f"/games/{game}/events")).content
+        assert raw.count(b"\n") == len(await caller.lines(f"/games/{game}/events"))
+
+
+async def test_a_log_with_a_hole_is_our_fault_and_told_as_such(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, [game] = await caller.create(drive="manual")
+
+        async def tear(connection: Any) -> None:
+            await connection.execute(
+                sa.text("DELETE FROM events WHERE game_id = :game AND seq = 3"), {"game": game}
+            )
+
+        await caller.services.database.writer.run(tear)
+        answer = await caller.get(f"/games/{game}")
+        assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log")
+        assert game not in answer.text
+
+
+async def test_a_game_that_breaks_is_failed_and_leaves_the_others_alone(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        original = caller.services.reader.events
+
+        async def events(game_id: str) -> list[Event]:
+            log = await original(game_id)
+            if game_id == broken[0]:
+                raise RuntimeError("an agent broke")
+            return log
+
+        batch, found = await caller.create(count=4, seats=[{"agent": "random"}])
+        broken = [found[2]]
+        caller.services.reader.events = events  # type: ignore[method-assign]
+        view = await caller.over(batch)
+        caller.services.reader.events = original  # type: ignore[method-assign]
+        assert view["status"] == "failed"
+        assert (view["games"]["finished"], view["games"]["failed"]) == (3, 1)
+        shown = (await caller.get(f"/games/{found[2]}")).json()
+        assert len(shown["fault"]) == 16
+        public = (await caller.get(f"/games/{found[2]}", params={"viewer": "public"})).json()
+        assert (public["status"], public["fault"]) == ("failed", None)
+        assert (await caller.get("/games", params={"status": "failed"})).json()["games"]
+
+
+async def test_a_cancelled_game_reads_as_cancelled_in_its_log(database_url: str) -> None:
+    laid = await _started(database_url)
+    journal = await laid.game()
+    await journal.append((GameCancelled("by its owner"),))
+    row = await laid.store.game(journal._game_id)
+    assert row is not None
+    assert (row["status"], row["head"], row["finished_at"] is not None) == ("cancelled", journal.head, True)
+    await laid.database.stop()
