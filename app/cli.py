@@ -134,12 +134,12 @@ def _announce(url: str) -> None:
     errors.print(f"InterIntent Server on [bold]{url}[/]   docs: {url}/docs   metrics: {url}/metrics")
 
 
-def _read_rules(rules: list[str]) -> dict[str, Any]:
+def _read_named(option: str, given: list[str]) -> dict[str, Any]:
     read = {}
-    for rule in rules:
-        name, found, value = rule.partition("=")
+    for one in given:
+        name, found, value = one.partition("=")
         if not found:
-            _fail(f"--rule takes name=value, got {rule!r}")
+            _fail(f"{option} takes name=value, got {one!r}")
         try:
             read[name] = orjson.loads(value)
         except orjson.JSONDecodeError:
@@ -177,11 +177,44 @@ def simulate(
         int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core. Same results.")
     ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Of llm seats: what the server of --base-url calls it, or a configured endpoint."),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="A server of the OpenAI protocol, e.g. http://127.0.0.1:8080/v1.")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="The environment variable that holds the server's key.")
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="Of llm seats: paper, compact, contemplation or direct.  [paper]")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="Of llm seats, e.g. --option temperature=0.5 or timing=eager. Repeatable."),
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(help="Keep answers in this file and use those in it; without --model: only those."),
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Ask no more when models took so many, prompts included.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="The same for what the endpoint's configured prices say.")
+    ] = None,
+    parallel: Annotated[
+        int, typer.Option(min=1, help="Games with llm seats that are played at the same time.")
+    ] = 16,
 ) -> None:
     """Play games in this process, without a server, and print the paper's game metrics.
 
     Equal seeds give equal games, here and on a server (`"seeds": {"from": SEED}`). The table shows each
     figure with its count and 95 % interval beside those published for GPT-3.5 and GPT-4.
+
+    Seats of the kind llm ask a model (--model, --base-url) or take recorded answers (--answers). A run
+    whose budget is spent stops with status 3; go on with the same --answers and --resume.
 
     Example: interintent simulate -n 2000 --profile official --agents scripted --seed 1 --out games.ndjson
     """
@@ -198,18 +231,42 @@ def simulate(
     kinds = [kind.strip() for kind in agents.split(",")]
     if len(kinds) not in (1, players):
         _fail(f"--agents takes one kind, or one for each of {players} seats; got {len(kinds)}")
-    specs = [{"agent": kind, "options": {}} for kind in (kinds * players if len(kinds) == 1 else kinds)]
+    specs: list[dict[str, Any]] = [
+        {"agent": kind, "options": {}} for kind in (kinds * players if len(kinds) == 1 else kinds)
+    ]
+    for spec in specs:
+        if spec["agent"] == "llm":
+            spec.update(mechanism=mechanism, options=_read_named("--option", option or []))
     try:
         chosen = make_profile(
             profile,
             players,
             roles=None if roles is None else [role.strip() for role in roles.split(",")],
-            rules=_read_rules(rule or []),
+            rules=_read_named("--rule", rule or []),
         )
-        seat_agents(specs, "check")
+        plan = Plan(chosen.settings(), specs, first_seed, rotate)
+        models = None
+        if "llm" in kinds:
+            from app.cli_models import model_run
+
+            models = model_run(
+                plan,
+                model=model,
+                base_url=base_url,
+                api_key_env=api_key_env,
+                answers=answers,
+                max_tokens=max_tokens,
+                max_cost=max_cost,
+                parallel=parallel,
+            )
+        elif model or base_url or answers or mechanism or option or max_tokens or max_cost:
+            _fail("--model, --answers and the like are for llm seats: name some with --agents")
+        else:
+            seat_agents(specs, "check")
     except AvalonError as fault:
         _fail(str(fault))
-    plan = Plan(chosen.settings(), specs, first_seed, rotate)
+    except ValueError as fault:  # what was said of models
+        _fail(str(fault))
     done = Result()
     if out is not None and out.exists() and not overwrite:
         if not resume:
@@ -223,16 +280,23 @@ def simulate(
     before, started = done.games, time.perf_counter()
     try:
         with progress("games", games) as advance:
-            for result in run(plan, games, first=done.games, jobs=jobs, keep=file is not None):
+            keep = file is not None
+            for result in (
+                run(plan, games, first=done.games, jobs=jobs, keep=keep)
+                if models is None
+                else models.run(games, first=done.games, keep=keep)
+            ):
                 done.games += result.games
                 done.events += result.events
                 done.metrics.merge(result.metrics)
                 if file is not None:
                     file.write(result.lines)
                 advance(done.games)
-        if file is not None and out is not None:
+        if file is not None and out is not None and done.games == games:
             file.flush()
             file.write(_export_end(out, done.games, done.events))
+    except AvalonError as fault:
+        _fail(str(fault))
     except KeyboardInterrupt:
         errors.print(f"stopped after {done.games} of {games} games; go on with --resume --seed {first_seed}")
     finally:
@@ -253,6 +317,10 @@ def simulate(
             "games_per_second": round(speed, 1),
             "metrics": done.metrics.as_json(),
         }
+        if models is not None:
+            from app.cli_models import uses_as_json
+
+            report |= uses_as_json(models.uses) | {"budget_spent": models.stopped}
         typer.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
     else:
         print_metrics(
@@ -260,6 +328,13 @@ def simulate(
             f"{done.games} games, profile {profile}, {players} players, {agents}, seed {first_seed} "
             f"({speed:,.0f} games/s)",
         )
+        if models is not None:
+            from app.cli_models import print_uses
+
+            print_uses(models.uses)
+    if models is not None and models.stopped:
+        errors.print(f"the budget is spent: {done.games} of {games} games were played")
+        raise typer.Exit(3)
     if done.games < games:
         raise typer.Exit(130)
 
@@ -379,10 +454,14 @@ def export(
 
 
 def _register() -> None:
+    from app.cli_models import answers_app
     from app.cli_replay import metrics_command, replay_app
+    from app.fake_model.command import fake_model_command
 
+    app.add_typer(answers_app, name="answers")
     app.add_typer(replay_app, name="replay")
     app.command("metrics")(metrics_command)
+    app.command("fake-model")(fake_model_command)
 
 
 def main() -> None:

@@ -13,12 +13,12 @@ from app.store.log import line_text, read_lines
 from engine.terms import FULL, PUBLIC
 from engine.view import read_viewer
 
-__all__ = ["export_lines"]
+__all__ = ["export_lines", "needs_database"]
 
 
 async def export_lines(settings: Settings, what: str, view: str, *, partial: bool) -> AsyncIterator[bytes]:
     """A batch's or a game's lines. Raises NotFound, InvalidInput or Unfinished."""
-    _needs_database(settings)
+    needs_database(settings)
     services = Services(settings)
     try:
         if what.startswith("b_"):
@@ -44,7 +44,8 @@ async def export_lines(settings: Settings, what: str, view: str, *, partial: boo
         await services.database.stop()
 
 
-def _needs_database(settings: Settings) -> None:
+def needs_database(settings: Settings) -> None:
+    """Raises NotFound where there is no database to read."""
     # SQLite would make an empty one.
     file = make_url(settings.database_url).database
     if settings.database_url.startswith("sqlite") and (file is None or not Path(file).exists()):

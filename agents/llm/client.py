@@ -12,13 +12,13 @@ from agents.errors import ModelUnavailable
 from agents.llm.capability import Capability, Format, lower
 from agents.llm.completion import Completion, read_completion
 from agents.llm.endpoint import Endpoint
+from agents.llm.exchange import Answered, Failed, body_of, retry_after
 from agents.llm.ladder import PROBES, Ladder, Refusal, read_refusal
 from agents.llm.limits import Limits
 from agents.llm.model import Form, Message, Reply, Spent, Usage
 from agents.llm.parsing import clean, find_value, read_json
 from agents.llm.request import request_body
 from agents.llm.schema import required_keys
-from agents.llm.wire import Answered, Failed, Wire, body_of, retry_after
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
 
@@ -70,6 +70,9 @@ class OpenAIModel:
         observer: Observer | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
+        # Half a second of imports, for those alone who play with models.
+        from agents.llm.wire import Wire
+
         self.endpoint = endpoint
         self._observer = observer
         self._jitter = jitter

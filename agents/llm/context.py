@@ -10,7 +10,9 @@ string on its line.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, Final
 from unicodedata import category
 
@@ -46,7 +48,6 @@ __all__ = [
     "one_line",
     "quoted",
     "record",
-    "settings_line",
     "situation",
     "through",
 ]
@@ -57,29 +58,29 @@ END_OF_RECORD: Final = "=== END OF RECORD ==="
 # Control, format, private, surrogate and unassigned characters, and the separators that end lines:
 # what cannot be seen cannot be judged.
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
-# Chat templates write roles and turns with brackets, and some servers read them out of the content.
-_BRACKETS: Final = frozenset("<>[]")
 # Letters that show as nothing, and the selectors that alter the one before them.
 _BLANK: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     + "".join(map(chr, range(0xFE00, 0xFE10)))
     + "".join(map(chr, range(0xE0100, 0xE01F0)))
 )
+# Chat templates write roles and turns with brackets, and some servers read them out of the content.
+_SUSPECT: Final = re.compile(r"[<>\[\]]|[^ -~]")
 
 
+@lru_cache(4096)
 def quoted(text: str) -> str:
     """The text as one JSON string on one line, which gives the text back when it is read.
 
     Escaped beyond what JSON asks for: every character that is not seen, and the brackets that chat
     templates write their roles with; so it can neither end its quotes nor begin a line or a turn.
     """
-    return "".join(_escaped(c) for c in json.dumps(text, ensure_ascii=False))
+    return _SUSPECT.sub(_escaped, json.dumps(text, ensure_ascii=False))
 
 
-def _escaped(c: str) -> str:
-    if " " <= c <= "~":
-        return f"\\u{ord(c):04x}" if c in _BRACKETS else c
-    if category(c) not in _HIDDEN and c not in _BLANK:
+def _escaped(found: re.Match[str]) -> str:
+    c = found[0]
+    if c > "~" and category(c) not in _HIDDEN and c not in _BLANK:
         return c
     units = c.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
@@ -104,11 +105,7 @@ def listed(seats: Iterable[Seat]) -> str:
 # --- the stable part ---------------------------------------------------------------------------------
 
 
-def settings_line(table: Table) -> str:
-    """The profile's settings, on one line of JSON."""
-    return json.dumps(table.profile.settings())
-
-
+@cache
 def catalogue() -> list[tuple[str, list[tuple[str, str, str]]]]:
     """(category, [(id, who may choose it, label)]), in the catalogue's order."""
     return [

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from os.path import commonprefix
 
 from agents.llm.model import Message
 
@@ -27,9 +26,8 @@ class PrefixMeter:
         text = flat(messages)
         at = bisect_left(self._earlier, text)
         # The longest common prefix is with a neighbour in the order of the alphabet.
-        shared = max(
-            (len(commonprefix([text, one])) for one in self._earlier[max(at - 1, 0) : at + 1]), default=0
-        )
+        nearest = self._earlier[max(at - 1, 0) : at + 1]
+        shared = max((_alike(text, one) for one in nearest), default=0)
         insort(self._earlier, text)
         self.sent += len(text)
         self.repeated += shared
@@ -39,6 +37,18 @@ class PrefixMeter:
     def share(self) -> float:
         """Of all characters sent, those repeated; 0 where nothing was sent."""
         return self.repeated / self.sent if self.sent else 0.0
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def measured(prompts: Iterable[Sequence[Message]]) -> PrefixMeter:

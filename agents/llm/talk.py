@@ -1,7 +1,9 @@
 """One request put to a model: its conversations, the asking again, and the notes that are left."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from agents.llm.context import (
@@ -13,7 +15,6 @@ from agents.llm.context import (
     one_line,
     quoted,
     record,
-    settings_line,
     situation,
     through,
 )
@@ -26,9 +27,10 @@ from agents.llm.templates import Templates
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
 from engine.events import ActionDefaulted, Event, Note, ReplyUnusable
+from engine.profile import Profile
 from engine.rules import check, default
 from engine.state import fold
-from engine.terms import Seat
+from engine.terms import Role, Seat, side_of
 from engine.thoughts import Belief
 from engine.view import Observation
 
@@ -127,18 +129,33 @@ def _head(record_: str, lines: Sequence[str]) -> str:
 
 def _system(observation: Observation, options: Options, templates: Templates) -> str:
     table, hand = observation.table, observation.hand
+    assert hand.role is not None
+    known = (hand.seat, hand.role, hand.sees, hand.shoots)
+    return _rendered_system(templates, table.profile, table.names, known, options.intends)
+
+
+# The same for every request of a game.
+@lru_cache(1024)
+def _rendered_system(
+    templates: Templates,
+    profile: Profile,
+    names: tuple[str, ...],
+    known: tuple[Seat, Role, tuple[Seat, ...], bool],
+    intends: bool,
+) -> str:
+    seat, role, sees, shoots = known
     return templates.render(
         "system",
-        profile=table.profile,
-        names=[quoted(name) for name in table.names],
-        settings=settings_line(table),
+        profile=profile,
+        names=[quoted(name) for name in names],
+        settings=json.dumps(profile.settings()),
         catalogue=catalogue(),
-        intentions=options.intends,
-        seat=hand.seat,
-        role=hand.role,
-        side=hand.side,
-        sees=listed(hand.sees),
-        shoots=hand.shoots,
+        intentions=intends,
+        seat=seat,
+        role=role,
+        side=side_of(role),
+        sees=listed(sees),
+        shoots=shoots,
     )
 
 

@@ -1,50 +1,27 @@
-"""One HTTP request through the ``openai`` client: what came of it, in one of three words."""
+"""HTTP through the ``openai`` client. Importing it takes half a second: only who plays with models does."""
 
 import asyncio
-import json
-import math
-from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+import httpx2
+import openai
+
 from agents.llm.endpoint import Endpoint
+from agents.llm.exchange import Answered, Failed
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["Answered", "Failed", "Wire", "retry_after"]
+__all__ = ["Wire"]
 
 _CONNECT_S: Final = 10.0
 _KEEPALIVE_S: Final = 30.0
 
-
-@dataclass(slots=True)
-class Answered:
-    """A whole response, whatever its status."""
-
-    status: int
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    body: bytes
-
-
-@dataclass(slots=True)
-class Failed:
-    """No whole response."""
-
-    cause: str
-    """timeout, refused, disconnected, reset, too_large, truncated, connection"""
-    status: int | None
-    """Of the response that began."""
-    received: int
-    """Bytes of its body."""
-    sent: bool
-    """The server may have got the request, and charge for it."""
+_POOL: Final = 24
+"""Requests in flight that share a pool. A pool looks at all its connections for every request: with 250
+in one, a request cost 1.9 ms of our time, and 1.4 with pools of 24.
+"""
 
 
 @dataclass(slots=True)
@@ -62,71 +39,90 @@ class _TooLarge(Exception):
 _progress: ContextVar[_Progress] = ContextVar("progress")
 
 
-class Wire:
-    """A long-lived client for one endpoint. It retries nothing and follows no redirects."""
+@dataclass(slots=True)
+class _Pool:
+    """Connections, and how many requests are on their way through them."""
+
+    client: httpx2.AsyncClient
+    busy: int = 0
+
+
+class _BoundedClient(httpx2.AsyncClient):
+    """Reads every response to its end, or up to ``max_bytes`` after decompression.
+
+    It sends through pools, the first that has room.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        # Half a second of imports, which only those pay who play with models.
-        import httpx2
-        import openai
+        tls = httpx2.create_ssl_context()
+        connect = min(_CONNECT_S, endpoint.timeout_s)
+        super().__init__(verify=tls, timeout=httpx2.Timeout(None, connect=connect), trust_env=False)
+        self._tls = tls
+        self._max_bytes = endpoint.max_bytes
+        # A proxy of the environment is for what lies outside.
+        self._outside = not _is_loopback(urlsplit(endpoint.base_url).hostname or "")
+        self._pools: list[_Pool] = []
 
-        class BoundedClient(httpx2.AsyncClient):
-            """Reads every response to its end, or up to ``max_bytes`` after decompression."""
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+        """The response, read. Redirects are not followed."""
+        pool = next((one for one in self._pools if one.busy < _POOL), None) or self._new_pool()
+        pool.busy += 1
+        try:
+            return await self._read(await pool.client.send(request, stream=True, follow_redirects=False))
+        finally:
+            pool.busy -= 1
 
-            async def send(
-                self, request: httpx2.Request, *, stream: bool = False, **options: Any
-            ) -> httpx2.Response:
-                progress = _progress.get()
-                response = await super().send(request, stream=True, **options)
-                progress.status = response.status_code
-                body = bytearray()
-                try:
-                    async for block in response.aiter_bytes():
-                        body += block
-                        progress.received = len(body)
-                        if len(body) > endpoint.max_bytes:
-                            raise _TooLarge
-                finally:
-                    await response.aclose()
-                headers = [
-                    (name, value)
-                    for name, value in response.headers.multi_items()
-                    if name.lower() not in ("content-encoding", "content-length", "transfer-encoding")
-                ]
-                return httpx2.Response(
-                    response.status_code, headers=headers, content=bytes(body), request=request
-                )
+    async def aclose(self) -> None:
+        for pool in self._pools:
+            await pool.client.aclose()
+        await super().aclose()
 
-        host = urlsplit(endpoint.base_url).hostname or ""
-        self._http = BoundedClient(
-            timeout=httpx2.Timeout(None, connect=min(_CONNECT_S, endpoint.timeout_s)),
-            limits=httpx2.Limits(
-                max_connections=None,
-                max_keepalive_connections=endpoint.parallel,
-                keepalive_expiry=_KEEPALIVE_S,
-            ),
-            follow_redirects=False,
-            # A proxy of the environment is for what lies outside.
-            trust_env=not _is_loopback(host),
+    def _new_pool(self) -> _Pool:
+        limits = httpx2.Limits(
+            max_connections=None, max_keepalive_connections=_POOL, keepalive_expiry=_KEEPALIVE_S
         )
-        unused: dict[str, Any] = {
-            # Not ours to tell: these come from the environment and name an account elsewhere.
-            "OpenAI-Organization": openai.Omit(),
-            "OpenAI-Project": openai.Omit(),
-        }
+        pool = _Pool(httpx2.AsyncClient(verify=self._tls, limits=limits, trust_env=self._outside))
+        self._pools.append(pool)
+        return pool
+
+    async def _read(self, response: httpx2.Response) -> httpx2.Response:
+        progress = _progress.get()
+        progress.status = response.status_code
+        body = bytearray()
+        try:
+            async for block in response.aiter_bytes():
+                body += block
+                progress.received = len(body)
+                if len(body) > self._max_bytes:
+                    raise _TooLarge
+        finally:
+            await response.aclose()
+        headers = [
+            (name, value)
+            for name, value in response.headers.multi_items()
+            if name.lower() not in ("content-encoding", "content-length", "transfer-encoding")
+        ]
+        return httpx2.Response(
+            response.status_code, headers=headers, content=bytes(body), request=response.request
+        )
+
+
+class Wire:
+    """A long-lived client for one endpoint. It retries nothing."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        # Not ours to tell: these come from the environment and name an account elsewhere.
+        unused: dict[str, Any] = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
+        self._options: dict[str, Any] = {}
+        if not endpoint.api_key:
+            self._options["headers"] = {"Authorization": openai.Omit()}
         self._openai = openai.AsyncOpenAI(
             api_key=endpoint.api_key or "none",
             base_url=endpoint.base_url,
             max_retries=0,
-            http_client=self._http,
+            http_client=_BoundedClient(endpoint),
             default_headers={**unused, **endpoint.extra_headers},
         )
-        self._options: dict[str, Any] = {}
-        if not endpoint.api_key:
-            self._options["headers"] = {"Authorization": openai.Omit()}
-        self._response: type[httpx2.Response] = httpx2.Response
-        self._connection_error = openai.APIConnectionError
-        self._status_error = openai.APIStatusError
 
     async def post(self, body: dict[str, Any], timeout_s: float) -> Answered | Failed:
         """Sends a chat-completions request. It ends within ``timeout_s``, whatever the server does."""
@@ -136,7 +132,7 @@ class Wire:
             async with asyncio.timeout(timeout_s):
                 response = await self._openai.post(
                     "/chat/completions",
-                    cast_to=self._response,
+                    cast_to=httpx2.Response,
                     body=body,
                     options=cast(Any, self._options),
                 )
@@ -144,9 +140,9 @@ class Wire:
             return Failed("timeout", progress.status, progress.received, sent=True)
         except _TooLarge:
             return Failed("too_large", progress.status, progress.received, sent=True)
-        except self._status_error as error:
+        except openai.APIStatusError as error:
             response = error.response
-        except self._connection_error as error:
+        except openai.APIConnectionError as error:
             cause, sent = _cause(error.__cause__, progress)
             return Failed(cause, progress.status, progress.received, sent)
         headers = {name.lower(): value for name, value in response.headers.items()}
@@ -168,8 +164,6 @@ def _is_loopback(host: str) -> bool:
 
 def _cause(error: BaseException | None, progress: _Progress) -> tuple[str, bool]:
     """A word for what happened to the connection, and whether the server may have got the request."""
-    import httpx2
-
     if isinstance(error, httpx2.ConnectTimeout):
         return "connect_timeout", False
     if isinstance(error, httpx2.ConnectError | httpx2.UnsupportedProtocol | httpx2.ProxyError):
@@ -181,34 +175,3 @@ def _cause(error: BaseException | None, progress: _Progress) -> tuple[str, bool]
     if isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError | httpx2.WriteError):
         return "disconnected", True
     return "connection", True
-
-
-def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds that the server asks to wait: milliseconds, seconds or a date. None: it does not say."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        said = headers.get(name, "").strip()
-        if not said:
-            continue
-        try:
-            seconds = float(said) * unit
-        except ValueError:
-            try:
-                until = parsedate_to_datetime(said)
-            except ValueError:
-                continue
-            if until.tzinfo is None:
-                until = until.replace(tzinfo=UTC)
-            seconds = (until - (now or datetime.now(UTC))).total_seconds()
-        if math.isfinite(seconds):
-            return max(0.0, seconds)
-        if seconds > 0:
-            return seconds
-    return None
-
-
-def body_of(answered: Answered) -> Any:
-    """The JSON of an error's body; None where it is none."""
-    try:
-        return json.loads(answered.body.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None

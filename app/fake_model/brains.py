@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.fake_model.filling import WORDS, fill
+from app.fake_model.sensible import sensible
 
 __all__ = ["BRAINS", "Brain", "echo", "noise", "prose"]
 
@@ -54,5 +55,10 @@ def echo(seed: int) -> Brain:
     return brain
 
 
-BRAINS: dict[str, Callable[[int], Brain]] = {"noise": noise, "prose": prose, "echo": echo}
+BRAINS: dict[str, Callable[[int], Brain]] = {
+    "noise": noise,
+    "prose": prose,
+    "echo": echo,
+    "sensible": lambda seed: sensible(seed, otherwise=noise(seed)),
+}
 """Name: what makes the brain from a seed."""

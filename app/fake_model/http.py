@@ -5,7 +5,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 __all__ = ["Connection", "HttpRequest", "HttpServer", "Response", "encode"]
@@ -75,8 +75,8 @@ class Connection(asyncio.Protocol):
         """The next request is answered by closing."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclass of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         self._server.connections.add(self)
         self._serving = asyncio.create_task(self._serve(), name="fake-model-connection")
 

@@ -29,6 +29,7 @@ from engine.events import (
     UtteranceMade,
     VoteCast,
     VotesRevealed,
+    payload,
 )
 from engine.intentions import IntentionId
 from engine.profile import profile_from_settings
@@ -58,6 +59,9 @@ class Question:
 class Prompt:
     """A conversation in its parts, the earlier answers left out."""
 
+    seat: str
+    """Table, seat, role and what it was shown, in one text: however the templates word it, two games
+    with the same are told apart by their records alone."""
     preamble: str
     """All before the record: it never changes in a game of one seat."""
     record: str
@@ -91,17 +95,17 @@ def read_prompt(messages: Sequence[Mapping[str, Any]]) -> Prompt:
     menu = _MENU.search(asked)
     preamble = preamble.strip()
     return Prompt(
+        _start(preamble).text,
         preamble,
         record,
-        _question(preamble, *questions[-1].groups(), int(about[-1]) if about else None),
+        _question(preamble, questions[-1], int(about[-1]) if about else None),
         frozenset(menu[1].split(", ")) if menu else frozenset(),
         forms[-1],
     )
 
 
-def _question(
-    preamble: str, round_: str, attempt: str, kind: str, seat: str, step: str, about: Seat | None
-) -> Question:
+def _question(preamble: str, header: re.Match[str], about: Seat | None) -> Question:
+    round_, attempt, kind, seat, step = header.groups()
     start = _start(preamble)
     sizes = start.created.profile.team_sizes
     if kind not in _KINDS or int(seat) != start.learned.seat or not 1 <= int(round_) <= len(sizes):
@@ -121,6 +125,10 @@ _KINDS: Final = frozenset(kind.value for kind in Kind)
 class _Start:
     created: GameCreated
     learned: RoleLearned
+
+    @property
+    def text(self) -> str:
+        return json.dumps([payload(self.created), payload(self.learned)])
 
 
 _NAME: Final = re.compile(r'^seat \d+ is called (".*")$', re.M)

@@ -6,7 +6,7 @@ ids differ from run to run; the hash of the messages shows whether it answers th
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +21,9 @@ __all__ = [
     "InvalidAnswers",
     "RecordedDesk",
     "Recording",
+    "Signature",
     "another_question",
     "line_of",
-    "signed_lines",
 ]
 
 END: Final = "answers.end"
@@ -96,15 +96,27 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 
-def signed_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines and one more, which shows if any is missing or changed."""
-    digest = hashlib.sha256()
-    count = 0
-    for line in lines:
-        digest.update(line)
-        count += 1
-        yield line
-    yield _json({"t": END, "answers": count, "sha256": digest.hexdigest()}).encode() + b"\n"
+class Signature:
+    """Counts and hashes lines as they are written, and makes the line that shows if any is missing."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._digest = hashlib.sha256()
+
+    def add(self, line: bytes) -> bytes:
+        """Takes a line in, and returns it."""
+        self.count += 1
+        self._digest.update(line)
+        return line
+
+    def fits(self, values: Mapping[str, Any]) -> bool:
+        """Whether the last line's values are those of what was taken in."""
+        return (values.get("answers"), values.get("sha256")) == (self.count, self._digest.hexdigest())
+
+    def line(self) -> bytes:
+        """The last line."""
+        values = {"t": END, "answers": self.count, "sha256": self._digest.hexdigest()}
+        return _json(values).encode() + b"\n"
 
 
 class Recording:
@@ -138,16 +150,15 @@ class Recording:
     @classmethod
     def read(cls, file: Path) -> "Recording":
         """The answers of a file. Raises InvalidAnswers when it is none, or not as it was written."""
-        recording, _ = read_whole(file)
-        return recording
+        return read_whole(file)[0]
 
 
-def read_whole(file: Path) -> tuple[Recording, int]:
-    """The answers of a file, and how many bytes of whole lines they take, the signing line left out.
+def read_whole(file: Path) -> tuple[Recording, Signature, int]:
+    """The answers of a file, their signature, and how many bytes their lines take.
 
     A last line that was not written to its end is passed over: the process that wrote it died.
     """
-    recording, digest, count, whole = Recording(), hashlib.sha256(), 0, 0
+    recording, signature, whole = Recording(), Signature(), 0
     try:
         with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -156,7 +167,7 @@ def read_whole(file: Path) -> tuple[Recording, int]:
                 try:
                     values = json.loads(line)
                     if values.get("t") == END:
-                        if (values["answers"], values["sha256"]) != (count, digest.hexdigest()):
+                        if not signature.fits(values):
                             raise InvalidAnswers(
                                 f"{file} is not as it was written: its last line does not fit"
                             )
@@ -164,12 +175,11 @@ def read_whole(file: Path) -> tuple[Recording, int]:
                     recording.add(*_read_line(values))
                 except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
                     raise InvalidAnswers(f"line {number} of {file} is no recorded answer") from None
-                digest.update(line)
-                count += 1
+                signature.add(line)
                 whole += len(line)
     except OSError as fault:
         raise InvalidAnswers(f"{file} cannot be read: {fault.strerror}") from None
-    return recording, whole
+    return recording, signature, whole
 
 
 def _place(key: CallKey) -> str:
@@ -209,8 +219,9 @@ class AnswersFile:
 
     def __init__(self, path: Path) -> None:
         """Opens the file, or makes it; what an earlier run has written is there. Raises InvalidAnswers."""
-        self.recording, whole = read_whole(path) if path.exists() else (Recording(), 0)
-        self._file = path.open("r+b" if path.exists() else "w+b")
+        there = path.exists()
+        self.recording, self._signature, whole = read_whole(path) if there else (Recording(), Signature(), 0)
+        self._file = path.open("r+b" if there else "w+b")
         # The line that signed an earlier run, or that it did not finish, goes.
         self._file.seek(whole)
         self._file.truncate()
@@ -222,13 +233,11 @@ class AnswersFile:
     async def keep(self, game: str, call: Call) -> Call:
         """Writes a call down and returns it."""
         self.recording.add(game, call)
-        self._file.write(line_of(game, call))
+        self._file.write(self._signature.add(line_of(game, call)))
         self._file.flush()
         return call
 
     def close(self) -> None:
         """Signs what was written."""
-        self._file.seek(0)
-        lines = list(self._file)
-        self._file.write(list(signed_lines(lines))[-1])
-        self._file.close()
+        with self._file:
+            self._file.write(self._signature.line())

@@ -78,6 +78,8 @@ class ModelRun:
         await results.aclose()  # type: ignore[attr-defined]
         await self._flights.land(LAND_S)
         await self._endpoints.aclose()
+        if isinstance(self._answers, AnswersFile):
+            self._answers.close()
 
     def _uses(self, first: int, games: int) -> dict[UseKey, Use]:
         uses: dict[UseKey, Use] = {}

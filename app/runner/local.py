@@ -3,9 +3,13 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
+from typing import Final
 
+import asyncpg  # type: ignore[import-untyped]
 import structlog
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app import metrics
 from app.models.house import ModelHouse
@@ -18,6 +22,16 @@ from app.store.log import LogReader
 __all__ = ["LocalRunner"]
 
 log = structlog.get_logger()
+
+
+_PASSING: Final = (DBAPIError, PoolTimeout, OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+"""Faults of a database that is restarting, or cannot be reached for a while; met in many forms."""
+
+_OURS: Final = (IntegrityError, DataError, ProgrammingError, NotSupportedError)
+"""Of those, what would only come again: we sent nonsense."""
+
+RETRY_FIRST_S: Final = 0.5
+RETRY_LAST_S: Final = 15.0
 
 
 class LocalRunner:
@@ -87,17 +101,33 @@ class LocalRunner:
                 metrics.games_waiting.set(len(self._waiting))
 
     async def _guarded(self, game_id: str) -> None:
-        try:
-            await drive(self._database, self._store, self._reader, self._feed, self._models, game_id)
-        except Conflict:
-            # Somebody else has appended: this picture of the game is old, and the log is right.
-            log.warning("left a game to another writer", game=game_id)
-        except Exception:
-            fault = secrets.token_hex(8)
-            log.exception("a game failed", game=game_id, trace_id=fault)
-            await self._store.mark_failed(game_id, fault, now_ms())
-            metrics.games_ended.labels("failed", "").inc()
-            self._feed.hint(game_id)
+        delay_s = RETRY_FIRST_S
+        while True:
+            try:
+                await drive(self._database, self._store, self._reader, self._feed, self._models, game_id)
+            except Conflict:
+                # Somebody else has appended: this picture of the game is old, and the log is right.
+                log.warning("left a game to another writer", game=game_id)
+            except _PASSING as fault:
+                if isinstance(fault, _OURS):
+                    await self._fail(game_id)
+                    return
+                # The database is away, not the game broken: the log tells where to go on.
+                cause = type(fault).__name__
+                log.warning("the database is away", game=game_id, again_in_s=delay_s, cause=cause)
+                await asyncio.sleep(delay_s)
+                delay_s = min(2 * delay_s, RETRY_LAST_S)
+                continue
+            except Exception:
+                await self._fail(game_id)
+            return
+
+    async def _fail(self, game_id: str) -> None:
+        fault = secrets.token_hex(8)
+        log.exception("a game failed", game=game_id, trace_id=fault)
+        await self._store.mark_failed(game_id, fault, now_ms())
+        metrics.games_ended.labels("failed", "").inc()
+        self._feed.hint(game_id)
 
     async def release(self, game_id: str) -> None:
         """Stops driving this game; returns when nothing of it runs any more."""
@@ -117,7 +147,3 @@ class LocalRunner:
             with contextlib.suppress(asyncio.CancelledError):
                 await worker
         self._waiting.clear()
-
-
-Submit = Callable[[Iterable[str]], None]
-Release = Callable[[str], Awaitable[None]]

@@ -64,7 +64,9 @@ class Database:
             self.write_engine = _sqlite_engine(self.url, settings, writes=True)
             self.read_engine = _sqlite_engine(self.url, settings, writes=False)
         else:
-            self.write_engine = create_async_engine(self.url, pool_size=4, max_overflow=4, pool_pre_ping=True)
+            self.write_engine = create_async_engine(
+                self.url, pool_size=4, max_overflow=4, pool_pre_ping=True, hide_parameters=True
+            )
             self.read_engine = self.write_engine
         self.writer = Writer(self.write_engine)
 
@@ -83,7 +85,11 @@ class Database:
 
 def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine:
     engine = create_async_engine(
-        url, poolclass=AsyncAdaptedQueuePool, pool_size=1 if writes else 4, max_overflow=0
+        url,
+        poolclass=AsyncAdaptedQueuePool,
+        pool_size=1 if writes else 4,
+        max_overflow=0,
+        hide_parameters=True,  # what players say and hold has no place in an error's text
     )
 
     @event.listens_for(engine.sync_engine, "connect")

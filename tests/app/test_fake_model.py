@@ -257,6 +257,16 @@ def test_faults_are_read() -> None:
             read_fault(wrong)
 
 
+def test_it_serves_on_the_other_event_loop_too() -> None:
+    uvloop = pytest.importorskip("uvloop", reason="there is no uvloop for this platform")
+
+    async def ask() -> int:
+        async with FakeModel().serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
+            return (await post(client)).status_code
+
+    assert uvloop.run(ask()) == 200
+
+
 def command() -> Any:
     import typer
 

@@ -321,7 +321,7 @@ async def twins_differ(kind: str, number: int, viewer: Seat, observe: Any = view
 
 @pytest.mark.parametrize("kind", ["roles", "behaviour", "hidden"])
 async def test_what_a_seat_may_not_know_changes_no_byte_of_its_prompts(kind: str) -> None:
-    for number in range(12):
+    for number in range(20):
         for viewer in (1, 3, 5):
             assert await twins_differ(kind, number, viewer) is None, f"set {number}, seat {viewer}"
 

@@ -1,0 +1,218 @@
+"""The words of the prompts: every element that the paper names is in them, whoever wrote the template."""
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from jinja2 import UndefinedError
+
+from agents.agent import Setup
+from agents.llm.agent import LlmAgent
+from agents.llm.desk import MemoryDesk
+from agents.llm.templates import TEMPLATES, Templates
+from agents.table import MemoryJournal, step
+from engine.profile import make_profile
+from engine.rules import create
+from engine.state import fold
+from engine.terms import Role
+from tests.agents.llm.models import FunctionModel, Sent, WatchedDesk, noise, played, prose
+
+FIVE = make_profile("interintent", 5)
+DEAL = (Role.PERCIVAL, Role.MERLIN, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
+
+# What PAPER section 2 demands of each step, by the words that our templates' comments use.
+DEMANDED: Mapping[str, set[str]] = {
+    "system": {"the rules", "the table", "own role", "own knowledge", "the catalogue", "how to answer"},
+    "first_order": {
+        "about one other seat",
+        "most likely role",
+        "intentions",
+        "reasoning",
+        "confidence 0-5",
+        "the snippets of speech it rests on",
+        "to weigh, quest outcomes",
+        "to weigh, the list of roles",
+        "to weigh, claimed roles",
+        "to weigh, its own earlier estimates",
+        "role options",
+        "intention options",
+    },
+    "selection": {"two or three intentions", "out of its menu", "that do not conflict", "with reasons"},
+    "selection_generated": {"categories first", "at least one a category chosen", "10-15 words each"},
+    "formulation": {
+        "think",
+        "private sub-goals",
+        "speak",
+        "acting on the intentions",
+        "real hints",
+        "named players",
+        "named concerns",
+    },
+    "second_order": {"how each other role would read that speech", "whether it gives the role away"},
+    "modification": {"keep", "add", "drop", "with reasons"},
+    "refinement": {"final think", "final speak", "an opening leader adds the team", "about 100 words"},
+    "compact": {"selection", "think", "second-order", "modification", "refinement", "confidence 0-5"},
+    "direct": {"speak"},
+    "proposal": {"a team"},
+    "reconsideration": {"keeps or changes the team", "says why", "answers questions"},
+    "vote": {"agree or disagree", "a private explanation"},
+    "card": {"goal", "earlier results", "need", "success or failure"},
+    "assassination": {"a seat", "why"},
+    "summary": {
+        "leader",
+        "team",
+        "why that team",
+        "who disagreed and why",
+        "result",
+        "suspected evil",
+        "how to protect the exposed one",
+        "what the side must do next",
+    },
+    "repair": {"what was wrong", "what is expected"},
+}
+
+
+def elements(name: str) -> list[tuple[str, str, str]]:
+    """(condition or nothing, element, words that hold it), as the template's comment lists them."""
+    source = files("agents.llm").joinpath("prompts", f"{name}.jinja").read_text("utf-8")
+    comment = re.match(r"\{#\n(.*?)#\}", source, flags=re.S)
+    assert comment, f"{name} begins with a comment"
+    found = []
+    condition = ""
+    for line in comment[1].splitlines():
+        if line.startswith("Elements"):
+            condition = line.removeprefix("Elements").rstrip(":").strip()
+        elif line.startswith("  ") and " :: " in line:
+            element, _, words = line.strip().partition(" :: ")
+            found.append((condition, element, words))
+    return found
+
+
+def test_every_template_has_its_file_and_every_file_its_template() -> None:
+    there = {path.name.removesuffix(".jinja") for path in files("agents.llm").joinpath("prompts").iterdir()}
+    assert there == set(TEMPLATES) == set(DEMANDED)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_templates_comment_names_the_elements_that_the_paper_demands(name: str) -> None:
+    assert DEMANDED[name] <= {element for _, element, _ in elements(name)}
+
+
+async def all_prompts() -> list[tuple[str, str, set[str]]]:
+    """(template, the words it gave, what holds there) of games that reach every step."""
+    quick = {"vote": "agree", "card": "success"}
+
+    def winning(messages, form):  # type: ignore[no-untyped-def]
+        values = noise()(messages, form)
+        return {**values, **{k: v for k, v in quick.items() if k in values}}  # type: ignore[dict-item]
+
+    found = []
+    for profile, options in (
+        (FIVE, {}),
+        (FIVE, {"selection": "generated"}),
+        (FIVE, {"mechanism": "compact"}),
+        (FIVE, {"mechanism": "contemplation"}),
+        (FIVE, {"mechanism": "direct"}),
+        (make_profile("official", 5), {"mechanism": "direct"}),
+    ):
+        _, desks = await played(profile, 3, winning, options, deal=DEAL)
+        for seat, desk in desks.items():
+            for one in desk.sent:
+                found += [prompt(one, seat, options), ("system", one.messages[0].content, set())]
+    _, desks = await played(FIVE, 3, prose, deal=DEAL)
+    for desk in desks.values():
+        found += [("repair", one.messages[-1].content, set()) for one in desk.sent if one.key.attempt == 2]
+    return found
+
+
+def prompt(one: Sent, seat: int, options: Mapping[str, str]) -> tuple[str, str, set[str]]:
+    role = DEAL[seat - 1]
+    evil = role in (Role.ASSASSIN, Role.MORGANA)
+    holds = {"an evil seat" if evil else "a loyal seat"}
+    holds.add("of an evil seat" if evil else "of a loyal seat")
+    if role is not Role.MERLIN:
+        holds.add("unless Merlin")
+    if options.get("mechanism", "paper") in ("paper", "compact"):
+        holds.add("with intentions")
+    if ".propose_team." in one.key.request_id:
+        holds.add("of an opening leader")
+    if "beliefs" in one.form.schema["properties"]:
+        holds.add("with seats to analyse")
+    name = one.key.step
+    if name == "selection" and options.get("selection") == "generated":
+        name = "selection_generated"
+    return name, one.question, holds
+
+
+@pytest.fixture(scope="module")
+def prompts(anyio_backend: str) -> list[tuple[str, str, set[str]]]:
+    import asyncio
+
+    return asyncio.run(all_prompts())
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_each_element_is_in_the_prompt_as_it_is_sent(
+    name: str, prompts: list[tuple[str, str, set[str]]]
+) -> None:
+    sent = [(text, holds) for template, text, holds in prompts if template == name]
+    assert sent, f"no game asked for {name}"
+    for condition, element, words in elements(name):
+        if name == "system" and element == "the catalogue":
+            # Only where intentions are asked for at all.
+            assert any(words in text for text, _ in sent)
+            continue
+        # Before the discussion nobody opens with a team.
+        where = [text for text, holds in sent if not condition or condition in holds]
+        assert where, f"{name}: no prompt {condition}"
+        for text in where:
+            assert words in text, f"{name}: {element} is missing"
+
+
+async def test_a_folder_of_templates_replaces_ours_one_by_one(tmp_path: Path) -> None:
+    (tmp_path / "vote.jinja").write_text("Daumen hoch oder runter, Platz {{ seat }}?", "utf-8")
+    desk = WatchedDesk(FunctionModel(noise()))
+    state = fold(create(make_profile("official", 5, rules={"discussion": "none", "first_leader": 1}), 3))
+    agents = {
+        seat: LlmAgent(Setup(seat, "1"), desk if seat == 2 else MemoryDesk(FunctionModel(noise())), words)
+        for seat, words in ((seat, Templates(tmp_path)) for seat in range(1, 6))
+    }
+    for _ in range(2):
+        await step(state, agents, MemoryJournal())
+    (vote,) = desk.sent
+    assert "Daumen hoch oder runter, Platz 2?" in vote.question
+    assert "agree or disagree" not in vote.question
+    assert "=== THE RULES ===" in vote.messages[0].content
+
+
+def test_a_value_that_nobody_gives_is_an_error_and_no_gap(tmp_path: Path) -> None:
+    (tmp_path / "vote.jinja").write_text("{{ nobody_gives_this }}", "utf-8")
+    with pytest.raises(UndefinedError):
+        Templates(tmp_path).render("vote")
+
+
+async def test_the_last_line_of_a_question_is_its_form_or_what_it_is_about() -> None:
+    _, desks = await played(FIVE, 3, noise())
+    for desk in desks.values():
+        for one in desk.sent:
+            lines = one.question.splitlines()
+            assert lines[0] == f"=== QUESTION {one.key.request_id} {one.key.step} ==="
+            if one.key.about:
+                assert lines.pop() == f"This question is about: {one.key.about}"
+            assert lines[-1].startswith("Answer with this JSON object: {")
+
+
+@pytest.mark.parametrize("players", [5, 7, 10])
+async def test_the_rules_are_told_as_this_very_profile_has_them(players: int) -> None:
+    profile = make_profile(
+        "official", players, rules={"max_rejections": 3, "on_max_rejections": "quest_fails"}
+    )
+    _, desks = await played(profile, 3, noise(), {"mechanism": "direct"})
+    rules = desks[1].sent[0].messages[0].content
+    assert f"{players} seats sit at the table" in rules
+    assert "at most 3 proposals: if the last is rejected, the quest fails and nobody goes." in rules
+    assert ", ".join(map(str, profile.fails_needed)) + " fail cards" in rules
+    assert "then the leader proposes a team" in rules
+    assert "sums it up" not in rules

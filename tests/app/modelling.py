@@ -1,0 +1,33 @@
+"""Services with a fake model behind them."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from app.fake_model import FakeModel, Options
+from tests.app.calling import Caller, calling
+
+LLM = [{"agent": "llm", "model": "fake"}]
+COMPACT = [{"agent": "llm", "model": "fake", "mechanism": "compact"}]
+
+PRICES = {"prompt": 1.0, "cached": 0.1, "completion": 2.0}
+
+
+def endpoints(fake: FakeModel, **more: Any) -> dict[str, Any]:
+    """The setting ``models`` with that one model."""
+    return {"fake": {"base_url": f"{fake.url}/v1", "model": "fake", "prices": PRICES, **more}}
+
+
+@contextlib.asynccontextmanager
+async def faking(options: Options | None = None) -> AsyncIterator[FakeModel]:
+    """A fake model on a port."""
+    fake = FakeModel(options)
+    async with fake.serving():
+        yield fake
+
+
+@contextlib.asynccontextmanager
+async def calling_with(fake: FakeModel, database_url: str, **settings: Any) -> AsyncIterator[Caller]:
+    """A service that asks it."""
+    async with calling(database_url, **{"models": endpoints(fake), **settings}) as caller:
+        yield caller
