@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from engine.actions import SeatAction
 from engine.events import Event
 from engine.terms import Seat
 from engine.view import Observation
 
-__all__ = ["Agent", "Inbox", "Journal", "MakeAgent", "Setup"]
+__all__ = ["Agent", "Attentive", "Inbox", "Journal", "MakeAgent", "Setup"]
 
 
 class Agent(Protocol):
@@ -22,6 +22,19 @@ class Agent(Protocol):
         An illegal answer is asked again, with the refusals so far in ``observation.refusals``.
         The observation shares the live table: read it before you answer, keep nothing of it.
         """
+        ...
+
+
+@runtime_checkable
+class Attentive(Protocol):
+    """An agent that thinks while others speak. Only a game that is played on to its end tells it."""
+
+    def notice(self, observation: Observation) -> None:
+        """What the seat sees after somebody spoke, with the request for its own coming speech."""
+        ...
+
+    def leave(self) -> None:
+        """The game is over, or broken off: whatever was begun is not needed."""
         ...
 
 

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from agents.agent import Agent, Journal
+from agents.agent import Agent, Attentive, Journal
 from engine.actions import ACTION_OF, SeatAction
 from engine.errors import IllegalAction
 from engine.events import ActionDefaulted, ActionRefused, Event, Note
 from engine.rules import Answers, Request, check, decide, default, pending
 from engine.state import State, apply, fold
-from engine.terms import Seat
+from engine.terms import Kind, Phase, Seat
 from engine.view import observe
 
 __all__ = ["ATTEMPTS", "MemoryJournal", "play", "settled", "step"]
@@ -36,9 +36,25 @@ async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Jour
     Whatever ``journal.append`` raises ends the play with nothing half done.
     """
     state = fold(log)
-    while await step(state, agents, journal):
-        pass
+    attentive = {seat: agent for seat, agent in agents.items() if isinstance(agent, Attentive)}
+    try:
+        while await step(state, agents, journal):
+            if attentive and state.table.phase is Phase.DISCUSS:
+                _tell(state, attentive)
+    finally:
+        for agent in attentive.values():
+            agent.leave()
     return state
+
+
+def _tell(state: State, attentive: Mapping[Seat, Attentive]) -> None:
+    """Shows the table to every attentive agent whose seat is still to speak in this attempt."""
+    table = state.table
+    for turn in range(table.turn, table.players):
+        seat = (table.leader - 1 + turn) % table.players + 1
+        if seat in attentive:
+            speech = Request(seat, Kind.SPEAK, table.round, table.attempt, None)
+            attentive[seat].notice(observe(state, speech))
 
 
 async def step(

@@ -1,12 +1,13 @@
 """A seat played by a language model: which steps a request needs."""
 
+import asyncio
 from typing import Final
 
 from agents.agent import Setup
 from agents.errors import ModelUnavailable
 from agents.llm.context import listed
 from agents.llm.desk import Desk
-from agents.llm.mechanism import rejected_team, speaking_turn
+from agents.llm.mechanism import Sibling, ask_about, ready_abouts, rejected_team, speaking_turn
 from agents.llm.options import read_options
 from agents.llm.replies import (
     Explained,
@@ -48,14 +49,43 @@ class LlmAgent:
         self._options = read_options(setup.options)
         self._desk = desk
         self._templates = our_templates() if templates is None else templates
+        self._begun_for = ""
+        self._begun: dict[Seat, asyncio.Task[Sibling]] = {}
 
     async def act(self, observation: Observation) -> SeatAction:
         """The model's answer; the default, marked ``model_error``, where it gives none that is usable."""
-        turn = Turn(observation, self._options, self._desk, self._templates)
+        turn = self._turn(observation)
+        if self._begun_for == observation.request.id:
+            turn.begun = self._begun
         try:
             return await _answer(turn)
         except (StepFailed, ModelUnavailable):
             return turn.defaulted()
+
+    def notice(self, observation: Observation) -> None:
+        """Puts the questions of the seat's coming speech that need not wait for it (timing eager).
+
+        The question is the very one that the turn would put, so an agent made anew misses nothing but time.
+        """
+        if self._options.timing != "eager" or self._options.mechanism != "paper":
+            return
+        request = observation.request
+        if request.id != self._begun_for:
+            self.leave()
+            self._begun_for = request.id
+        turn = self._turn(observation)
+        for seat in ready_abouts(turn):
+            if seat not in self._begun:
+                self._begun[seat] = asyncio.create_task(ask_about(turn, seat))
+
+    def leave(self) -> None:
+        """Gives up what was put before its turn and is not needed any more."""
+        for task in self._begun.values():
+            task.cancel()
+        self._begun = {}
+
+    def _turn(self, observation: Observation) -> Turn:
+        return Turn(observation, self._options, self._desk, self._templates)
 
 
 async def _answer(turn: Turn) -> SeatAction:

@@ -42,7 +42,7 @@ from engine.rules import offered
 from engine.terms import Kind, Role, Seat
 from engine.thoughts import Belief, Choice
 
-__all__ = ["abouts", "speaking_turn"]
+__all__ = ["Sibling", "abouts", "ask_about", "ready_abouts", "speaking_turn"]
 
 
 async def speaking_turn(turn: Turn) -> SeatAction:
@@ -104,7 +104,7 @@ async def first_order(turn: Turn) -> tuple[Belief, ...]:
     about = abouts(turn)
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_about(turn, seat)) for seat in about]
+            tasks = [group.create_task(_answered(turn, seat)) for seat in about]
     except ExceptionGroup as faults:
         # What stops the game looks alike whether it met one question or several.
         raise faults.exceptions[0] from None
@@ -121,7 +121,12 @@ async def first_order(turn: Turn) -> tuple[Belief, ...]:
     return beliefs
 
 
-class _Sibling:
+async def _answered(turn: Turn, seat: Seat) -> "Sibling":
+    begun = turn.begun.get(seat)
+    return await (ask_about(turn, seat) if begun is None else begun)
+
+
+class Sibling:
     """What came of one of the questions that are asked at once."""
 
     def __init__(self) -> None:
@@ -130,10 +135,11 @@ class _Sibling:
         self.unavailable: ModelUnavailable | None = None
 
 
-async def _about(turn: Turn, seat: Seat) -> _Sibling:
+async def ask_about(turn: Turn, seat: Seat) -> Sibling:
+    """The first-order question about one other seat."""
     # Nothing is raised here: a fault of one would cut short the others, and what is left of them
     # would depend on their order.
-    out = _Sibling()
+    out = Sibling()
     talk, situation = turn.talk_about(seat)
     words = turn.render(
         "first_order",
@@ -260,6 +266,16 @@ def abouts(turn: Turn) -> tuple[Seat, ...]:
         return others
     spoken = {event.seat for event in turn.events if type(event) is UtteranceMade and event.text}
     return tuple(seat for seat in others if seat in spoken)
+
+
+def ready_abouts(turn: Turn) -> tuple[Seat, ...]:
+    """Of these, the seats about which nothing more will be heard before this seat's own turn: they have
+    spoken in this attempt, or speak after it.
+    """
+    table = turn.table
+    order = {(table.leader - 1 + n) % table.players + 1: n for n in range(table.players)}
+    mine = order[turn.seat]
+    return tuple(seat for seat in abouts(turn) if order[seat] < table.turn or order[seat] > mine)
 
 
 def other_roles(turn: Turn) -> tuple[Role, ...]:

@@ -1,7 +1,7 @@
 """One request put to a model: its conversations, the asking again, and the notes that are left."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -79,6 +79,8 @@ class Turn:
         self.record = record(self.events, self.seat)
         self.situation = situation(table, hand)
         self.notes: list[Note] = []
+        self.begun: Mapping[Seat, Awaitable[Any]] = {}
+        """First-order questions that were put before the turn began (timing eager)."""
         self._templates = templates
         self._default = default(table, self.request)
 

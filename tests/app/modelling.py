@@ -9,6 +9,7 @@ from tests.app.calling import Caller, calling
 
 LLM = [{"agent": "llm", "model": "fake"}]
 COMPACT = [{"agent": "llm", "model": "fake", "mechanism": "compact"}]
+DIRECT = [{"agent": "llm", "model": "fake", "mechanism": "direct"}]
 
 PRICES = {"prompt": 1.0, "cached": 0.1, "completion": 2.0}
 

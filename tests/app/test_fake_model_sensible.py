@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jsonschema
 import pytest
+from jsonschema import Draft202012Validator
 
 from agents.agent import Setup
 from agents.llm.agent import LlmAgent
@@ -52,6 +52,10 @@ Asked = tuple[list[dict[str, Any]], dict[str, Any]]
 """Messages, and the schema asked for."""
 
 
+def valid(value: object, schema: Mapping[str, Any]) -> bool:
+    return Draft202012Validator(schema).is_valid(value)
+
+
 class SensibleModel:
     """Asks the brain itself. A prompt that it cannot read is an error here, not noise."""
 
@@ -67,7 +71,7 @@ class SensibleModel:
         schema = dict(form.schema) if self.bounds else reduced(form.schema)
         self.asked.append((sent, schema))
         text = answer(sent, schema, self.seed)
-        jsonschema.validate(json.loads(text), form.schema)
+        assert valid(json.loads(text), form.schema)
         return Reply(text, json.loads(text), Usage(0, 0, 0, False), 0.0, 0.0, "sensible", "stop", 1)
 
 
@@ -131,17 +135,18 @@ class Reread:
         return self.agent.act(observation)
 
 
+SEVEN = ("merlin", "percival", "servant", "servant", "morgana", "mordred", "oberon")
+SUMMED_UP = {"summaries": True, "reconsideration": True}
 PROFILES: list[Profile] = [
     INTERINTENT,
-    make_profile("interintent", 10),
     make_profile("official", 5),
-    make_profile("official", 7, roles=["merlin", "percival", "servant", "servant", "morgana", "mordred", "oberon"],
-                 rules={"summaries": True, "reconsideration": True}),
-    make_profile("official", 5, rules={"on_max_rejections": "quest_fails", "max_rejections": 2, "summaries": True}),
+    make_profile("interintent", 10),
+    make_profile("official", 7, roles=SEVEN, rules=SUMMED_UP),
+    make_profile("official", 5, rules={"on_max_rejections": "quest_fails", "max_rejections": 2, **SUMMED_UP}),
     make_profile("official", 6, rules={"on_max_rejections": "forced_team", "max_rejections": 2}),
     make_profile("interintent", 5, rules={"assassination": "after_any_quest", "missed_shot": "play_on"}),
     make_profile("interintent", 5, rules={"discussion": "none", "leader_step": -1}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=range(len(PROFILES)))
@@ -205,11 +210,18 @@ PRESETS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", PRESETS, ids=lambda one: "-".join(map(str, one.values())))
-@pytest.mark.parametrize("profile", PROFILES[:3], ids=lambda one: f"{one.name}{one.players}")
+@pytest.mark.parametrize("profile", PROFILES[:2], ids=lambda one: one.name)
 async def test_every_seat_plays_to_the_end_without_a_mishap(
     profile: Profile, options: Mapping[str, Any]
 ) -> None:
     state = await played(profile, 2, options, SensibleModel())
+    assert state.table.winner is not None
+    assert not [event for event in state.log if isinstance(event, MISHAPS)]
+
+
+@pytest.mark.parametrize("mechanism", ["paper", "compact"])
+async def test_ten_seats_play_to_the_end_without_a_mishap(mechanism: str) -> None:
+    state = await played(make_profile("interintent", 10), 2, {"mechanism": mechanism}, SensibleModel())
     assert state.table.winner is not None
     assert not [event for event in state.log if isinstance(event, MISHAPS)]
 
@@ -250,7 +262,7 @@ async def test_a_speech_acts_on_an_impactful_menu() -> None:
 
 
 async def test_a_schema_without_bounds_is_answered_within_them() -> None:
-    # jsonschema validates against the whole schema in SensibleModel.
+    # SensibleModel holds the answer against the whole schema.
     options = {"mechanism": "paper", "min_intentions": 3}
     state = await played(INTERINTENT, 4, options, SensibleModel(bounds=False))
     assert not [event for event in state.log if isinstance(event, MISHAPS)]
@@ -311,13 +323,13 @@ async def test_a_mutilated_prompt_is_answered_in_form_all_the_same() -> None:
     await played(make_profile("official", 7), 6, {"mechanism": "compact"}, model)
     chance = random.Random(11)
     brain = BRAINS["sensible"](1)
-    for _ in range(1500):
+    for _ in range(600):
         messages, schema = chance.choice(model.asked)
         messages = [dict(one) for one in messages]
         for _ in range(chance.randint(1, 3)):
             one = messages[chance.randrange(2)]
             one["content"] = mutilated(one["content"], chance)
-        jsonschema.validate(json.loads(brain(messages, schema)), schema)
+        assert valid(json.loads(brain(messages, schema)), schema)
 
 
 def mutilated(text: str, chance: random.Random) -> str:

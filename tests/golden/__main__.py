@@ -1,20 +1,28 @@
 """Writes the golden files anew and says which changed: ``make golden``."""
 
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
-from tests.golden.games import FOLDER, GOLDEN, written
+from tests.golden import games, prompts
 
 
 def main() -> None:
-    """Every golden game played and written; files without a game are removed."""
-    FOLDER.mkdir(exist_ok=True)
-    for name in GOLDEN:
-        path, text = FOLDER / f"{name}.txt", written(name)
+    """Every golden game and every golden prompt written; files of neither are removed."""
+    write(games.FOLDER, {name: games.written(name) for name in games.GOLDEN})
+    write(prompts.FOLDER, prompts.prompts_written())
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """The texts as the folder's files, by name."""
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        path = folder / f"{name}.txt"
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
             sys.stdout.write(f"changed: {path.name}\n")
-    for path in FOLDER.glob("*.txt"):
-        if path.stem not in GOLDEN:
+    for path in folder.glob("*.txt"):
+        if path.stem not in texts:
             path.unlink()
             sys.stdout.write(f"removed: {path.name}\n")
 

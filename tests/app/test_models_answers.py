@@ -1,0 +1,270 @@
+"""Recorded answers: exported from a service, kept by a simulation, and played again without any model."""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app import cli
+from app.fake_model import FakeModel, Options, read_fault, read_latency
+from app.models.recording import AnswersFile, InvalidAnswers, Recording
+from tests.app.calling import calling, problem, read_ndjson, without_times
+from tests.app.modelling import COMPACT, calling_with, faking
+
+SEEDS = {"from": 70}
+WISH: dict[str, Any] = {"seats": COMPACT, "count": 2, "seeds": SEEDS}
+MESSY = Options(faults=(read_fault("status_500:0.02"), read_fault("not_json:0.05")))
+"""So that failures are part of what is recorded."""
+
+
+def interintent(*arguments: str) -> Result:
+    if not any(group.name == "answers" for group in cli.app.registered_groups):
+        cli._register()
+    return CliRunner().invoke(cli.app, list(arguments))
+
+
+def done(result: Result) -> Result:
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result
+
+
+@contextlib.contextmanager
+def fake_in_a_thread(options: Options | None = None) -> Iterator[FakeModel]:
+    """A fake model for commands that have a loop of their own."""
+    loop = asyncio.new_event_loop()
+    fake = FakeModel(options)
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(fake.start(), loop).result(10)
+        yield fake
+        asyncio.run_coroutine_threadsafe(fake.stop(), loop).result(10)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    return [line for line in read_ndjson(path.read_bytes()) if "type" in line]
+
+
+async def test_an_exported_batch_is_repeated_without_a_model_byte_for_byte(
+    database_url: str, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "answers.ndjson", tmp_path / "games.ndjson"
+    async with faking(MESSY) as fake, calling_with(fake, database_url) as caller:
+        batch, games = await caller.played(**WISH)
+        logs = [await caller.lines(f"/games/{game}/events") for game in games]
+        tokens = (await caller.get(f"/batches/{batch}")).json()["tokens"]
+        assert fake.counts.faults
+    await asyncio.to_thread(
+        lambda: done(
+            interintent("answers", "export", batch, "--out", str(file), "--database-url", database_url)
+        )
+    )
+    calls = fake.counts.calls
+    # On a service …
+    replaying = f"sqlite:///{tmp_path}/replayed.db"
+    async with calling(replaying, models={"published": {"recorded": str(file)}}) as caller:
+        seats = [{**COMPACT[0], "model": "published"}]
+        batch, games = await caller.played(**{**WISH, "seats": seats})
+        replayed = [await caller.lines(f"/games/{game}/events") for game in games]
+        assert [without_times(log) for log in replayed] == [without_times(log) for log in logs]
+        assert (await caller.get(f"/batches/{batch}")).json()["tokens"] == tokens
+    # … and without one.
+    arguments = ("simulate", "-n", "2", "--agents", "llm", "--mechanism", "compact", "--seed", "70")
+    await asyncio.to_thread(lambda: done(interintent(*arguments, "--answers", str(file), "--out", str(out))))
+    assert without_times(events(out)) == [line for log in logs for line in without_times(log)]
+    assert fake.counts.calls == calls
+
+
+async def test_an_answer_that_is_not_recorded_fails_the_game_and_nothing_is_made_up(
+    database_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "answers.ndjson"
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        batch, _ = await caller.played(**{**WISH, "count": 1})
+    await asyncio.to_thread(
+        lambda: done(
+            interintent("answers", "export", batch, "--out", str(file), "--database-url", database_url)
+        )
+    )
+    seats = [{**COMPACT[0], "model": "published"}]
+    async with calling(database_url, models={"published": {"recorded": str(file)}}) as caller:
+        for wish in ({"seeds": {"from": 71}}, {"seats": [{**seats[0], "mechanism": "direct"}]}):
+            _, [game] = await caller.played(**{**WISH, "count": 1, "seats": seats, **wish})
+            view = (await caller.get(f"/games/{game}")).json()
+            assert view["status"] == "failed"
+            assert view["fault"]
+        assert "no answer is recorded for seed 71" in capfd.readouterr().err
+        _, [game] = await caller.create(
+            **{**WISH, "count": 1, "seats": seats, "seeds": {"from": 71}}, drive="manual"
+        )
+        answer = await caller.post(f"/games/{game}/step", json={"until": "end"})
+        assert "seed 71" in problem(answer, 409, "missing-answer")["detail"]
+
+
+def test_a_simulation_keeps_its_answers_and_pays_for_none_twice(tmp_path: Path) -> None:
+    file = tmp_path / "answers.ndjson"
+    with fake_in_a_thread(MESSY) as fake:
+        asking = ("--model", "fake", "--base-url", f"{fake.url}/v1", "--answers", str(file))
+        common = (
+            "simulate",
+            "--agents",
+            "llm,random,llm,random,random",
+            "--mechanism",
+            "compact",
+            "--seed",
+            "3",
+            "--json",
+        )
+        first = json.loads(
+            done(interintent(*common, "-n", "3", *asking, "--out", str(tmp_path / "a"))).stdout
+        )
+        calls = fake.counts.calls
+        assert sum(model["http_calls"] for model in first["models"]) == calls > 0
+        assert first["tokens"] > 0
+        # The same again costs nothing; one game more costs that game.
+        again = json.loads(
+            done(interintent(*common, "-n", "3", *asking, "--out", str(tmp_path / "b"))).stdout
+        )
+        assert fake.counts.calls == calls
+        assert again["models"] == first["models"]
+        done(interintent(*common, "-n", "4", *asking))
+        assert fake.counts.calls > calls
+    # Without a model, one at a time: the same bytes.
+    alone = (*common, "-n", "3", "--answers", str(file), "--parallel", "1", "--out", str(tmp_path / "c"))
+    done(interintent(*alone))
+    logs = [(tmp_path / name).read_bytes() for name in "abc"]
+    assert logs[0] == logs[1] == logs[2]
+    refused = interintent(*common, "-n", "5", "--answers", str(file))
+    assert refused.exit_code == 2
+    assert "no answer is recorded for seed 7" in " ".join(refused.output.split())
+    refused = interintent(*common, "-n", "3", "--answers", str(file), "--option", "menu=impactful")
+    assert refused.exit_code == 2
+    assert "answer" in refused.output
+
+
+def test_a_simulation_stops_at_its_budget_and_goes_on_later(tmp_path: Path) -> None:
+    file, out, whole = (tmp_path / name for name in ("answers", "out", "whole"))
+    with fake_in_a_thread(Options(latency=read_latency("0.002"))) as fake:
+        common = ("simulate", "-n", "6", "--agents", "llm", "--mechanism", "direct", "--seed", "5", "--json")
+        asking = ("--model", "fake", "--base-url", f"{fake.url}/v1")
+        stopped = interintent(
+            *common,
+            *asking,
+            "--answers",
+            str(file),
+            "--out",
+            str(out),
+            "--max-tokens",
+            "500000",
+            "--parallel",
+            "2",
+        )
+        assert stopped.exit_code == 3, stopped.output
+        report = json.loads(stopped.stdout)
+        assert report["budget_spent"]
+        assert report["games"] < 6
+        # Overdrawn by the calls in flight at most: 16, of some 4,000 tokens each.
+        assert 500_000 <= report["tokens"] < 500_000 + 16 * 5_000
+        assert len(Recording.read(file)) == fake.counts.calls
+        calls = fake.counts.calls
+        done(interintent(*common, *asking, "--answers", str(file), "--out", str(out), "--resume"))
+        assert fake.counts.as_json()["repeated"] == 0
+        assert fake.counts.calls > calls
+        done(interintent(*common, "--answers", str(file), "--out", str(whole)))
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_order_and_bytes_of_a_simulation_do_not_depend_on_who_was_answered_first(tmp_path: Path) -> None:
+    with fake_in_a_thread(Options(latency=read_latency("exponential:0.01"))) as fake:
+        for name, parallel in (("one", "1"), ("many", "8")):
+            done(
+                interintent(
+                    *("simulate", "-n", "4", "--agents", "llm", "--mechanism", "paper", "--seed", "8"),
+                    *("--model", "fake", "--base-url", f"{fake.url}/v1", "--parallel", parallel),
+                    *("--out", str(tmp_path / name)),
+                )
+            )
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--model and --base-url"),
+        (["--model", "x"], "say where x is"),
+        (["--base-url", "http://127.0.0.1:9/v1"], "go with --model"),
+        (["--model", "x", "--base-url", "ftp://y"], "http:// or https://"),
+        (["--model", "x", "--base-url", "http://y/v1", "--api-key-env", "NOT_SET_AT_ALL"], "NOT_SET_AT_ALL"),
+        (["--model", "x", "--base-url", "http://y/v1", "--max-cost", "1"], "needs prices"),
+        (["--model", "x", "--base-url", "http://y/v1", "--mechanism", "fast"], "paper, compact"),
+        (["--model", "x", "--base-url", "http://y/v1", "--option", "menu"], "name=value"),
+        (["--answers", "no/such/file"], "cannot be read"),
+    ],
+)
+def test_a_simulation_that_has_nobody_to_ask_says_what_is_missing(arguments: list[str], said: str) -> None:
+    refused = interintent("simulate", "-n", "1", "--agents", "llm", *arguments)
+    assert refused.exit_code == 2, refused.output
+    assert said in " ".join(refused.output.split())
+
+
+def test_arguments_for_models_need_a_seat_that_has_one() -> None:
+    refused = interintent("simulate", "-n", "1", "--model", "x")
+    assert refused.exit_code == 2
+    assert "llm seats" in " ".join(refused.output.split())
+
+
+def test_a_file_of_answers_that_was_changed_or_is_none_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "answers"
+    with fake_in_a_thread() as fake:
+        done(
+            interintent(
+                *(
+                    "simulate",
+                    "-n",
+                    "1",
+                    "--agents",
+                    "llm,random,random,random,random",
+                    "--mechanism",
+                    "direct",
+                ),
+                *("--model", "fake", "--base-url", f"{fake.url}/v1", "--answers", str(file)),
+            )
+        )
+    whole = file.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    assert (
+        json.loads(lines[-1])["answers"] == len(lines) - 1 == len(Recording.read(file)) == fake.counts.calls
+    )
+    assert whole.isascii()
+    file.write_bytes(b"".join(lines[1:]))
+    with pytest.raises(InvalidAnswers, match="not as it was written"):
+        Recording.read(file)
+    file.write_bytes(b"\n" + whole)
+    with pytest.raises(InvalidAnswers, match="line 1"):
+        Recording.read(file)
+    # What a dying process had not finished to write is asked for again, and the file is sound.
+    file.write_bytes(b"".join(lines[:-2]) + lines[-2][:40])
+    kept = AnswersFile(file)
+    assert len(kept.recording) == len(lines) - 2
+    kept.close()
+    assert len(Recording.read(file)) == len(lines) - 2
+
+
+def test_an_export_of_a_batch_that_is_not_there_leaves_no_file(tmp_path: Path) -> None:
+    refused = interintent(
+        *("answers", "export", "b_none", "--out", str(tmp_path / "x")),
+        *("--database-url", f"sqlite:///{tmp_path}/none.db"),
+    )
+    assert refused.exit_code == 2
+    assert not (tmp_path / "x").exists()
+    assert "no database" in " ".join(refused.output.split())

@@ -1,0 +1,138 @@
+"""A process that dies costs the answers that were on their way to it, and no other."""
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import func, select
+
+from app.fake_model import FakeModel, Options, read_latency
+from app.models.account import Budget
+from app.models.endpoints import EndpointSettings
+from app.models.recording import Recording
+from app.models.simulating import ModelRun
+from app.simulate import Plan
+from app.store.db import Database
+from app.store.tables import model_calls
+from engine.profile import make_profile
+from tests.app.calling import WITHIN_S, Process, read_ndjson, without_times
+from tests.app.modelling import DIRECT, endpoints, faking
+from tests.app.serving import local_settings
+from tests.postgres import PostgresServer, fresh_database
+
+GAMES = 12
+PARALLEL = 8
+KILLS = 6
+SEED = 50
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'games.sqlite'}"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        with fresh_database(server) as found:
+            yield found
+
+
+@contextlib.contextmanager
+def gone_in_the_end(process: Process) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        if process.process.poll() is None:
+            process.kill()
+
+
+async def _stored(url: str) -> int:
+    database = Database(local_settings(url))
+    try:
+        async with database.read_engine.connect() as connection:
+            query = select(func.count()).select_from(model_calls)
+            return int((await connection.execute(query)).scalar_one())
+    finally:
+        await database.write_engine.dispose()
+        await database.read_engine.dispose()
+
+
+def _get(process: Process, path: str, **query: Any) -> httpx.Response:
+    answer = httpx.get(process.url + path, params=query, timeout=WITHIN_S)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def _settings_file(directory: Path, fake: FakeModel) -> None:
+    (directory / ".env").write_text(
+        f"INTERINTENT_MODELS='{json.dumps(endpoints(fake, parallel=PARALLEL, attempts=1))}'\n"
+    )
+
+
+async def _killed_when(process: Process, fake: FakeModel, calls: int) -> None:
+    until = time.monotonic() + WITHIN_S
+    while fake.counts.calls < calls:
+        assert time.monotonic() < until, process.said
+        await asyncio.sleep(0.001)
+    await asyncio.to_thread(process.kill)
+    await until(lambda: not fake.counts.in_flight)
+
+
+async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_killed(
+    url: str, tmp_path: Path
+) -> None:
+    chance = random.Random()
+    async with faking(Options(latency=read_latency("uniform:0.005,0.05"))) as fake:
+        _settings_file(tmp_path, fake)
+        extra = 0
+        batch = ""
+        for kill in range(KILLS + 1):
+            process = await asyncio.to_thread(Process, url, tmp_path)
+            with gone_in_the_end(process):
+                if not batch:
+                    wish = {"seats": DIRECT, "count": GAMES, "seeds": {"from": SEED}}
+                    async with httpx.AsyncClient(timeout=WITHIN_S) as client:
+                        answer = await client.post(f"{process.url}/games", json=wish)
+                    batch = answer.json()["batch_id"]
+                if kill < KILLS:
+                    await _killed_when(process, fake, fake.counts.calls + chance.randint(1, 60))
+                    lost = fake.counts.calls - await _stored(url)
+                    # Lost are those in flight at this kill. Had a stored one been asked for again, or
+                    # one been asked for twice at once, there would be more.
+                    assert 0 <= lost - extra <= PARALLEL
+                    extra = lost
+                else:
+                    lines = await asyncio.to_thread(_get, process, f"/batches/{batch}/events", follow=True)
+                    assert read_ndjson(lines.content)[-1]["status"] == "done"
+                    view = (await asyncio.to_thread(_get, process, f"/batches/{batch}")).json()
+                    export = await asyncio.to_thread(_get, process, f"/batches/{batch}/export", view="full")
+        stored = await _stored(url)
+        assert fake.counts.calls - stored == extra
+        # What died with a process is not counted; all that was used is.
+        assert view["models"][0]["calls"] == stored
+        assert view["games"]["finished"] == GAMES
+        logs = _by_game(export.content)
+        expected = await asyncio.to_thread(_undisturbed, fake)
+        assert logs == expected
+
+
+def _by_game(export: bytes) -> list[list[dict[str, Any]]]:
+    games: dict[str, list[dict[str, Any]]] = {}
+    for line in read_ndjson(export):
+        if "game" in line:
+            games.setdefault(line["game"], []).append(line)
+    return [without_times(lines) for lines in games.values()]
+
+
+def _undisturbed(fake: FakeModel) -> list[list[dict[str, Any]]]:
+    """The same games in this process, without a service. The fake model answers equal questions alike."""
+    plan = Plan(make_profile("interintent", 5).settings(), [dict(DIRECT[0])] * 5, SEED)
+    endpoint = EndpointSettings(base_url=f"{fake.url}/v1", model="fake", parallel=32)
+    run = ModelRun(plan, ("fake", endpoint), Recording(), Budget(), 16)
+    return _by_game(b"".join(result.lines for result in run.run(GAMES, keep=True)))
