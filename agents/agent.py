@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from engine.actions import SeatAction
 from engine.events import Event
@@ -25,7 +25,6 @@ class Agent(Protocol):
         ...
 
 
-@runtime_checkable
 class Attentive(Protocol):
     """An agent that thinks while others speak. Only a game that is played on to its end tells it."""
 

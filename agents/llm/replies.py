@@ -165,6 +165,10 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
         return "|".join("null" if v is None else f'"{v}"' if isinstance(v, str) else str(v) for v in values)
     kind = schema["type"]
     if kind == "object":
+        parts = list(schema["properties"].values())
+        if len(parts) > 1 and "$ref" in parts[0] and parts.count(parts[0]) == len(parts):
+            names = ", ".join(f'"{name}"' for name in schema["properties"])
+            return f"{{{names}, each: {sketch(parts[0], root)}}}"
         inside = ", ".join(f'"{name}": {sketch(one, root)}' for name, one in schema["properties"].items())
         return f"{{{inside}}}"
     if kind == "array":

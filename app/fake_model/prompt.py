@@ -134,7 +134,7 @@ class _Start:
 _NAME: Final = re.compile(r'^seat \d+ is called (".*")$', re.M)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def _start(preamble: str) -> _Start:
     def line(name: str) -> str:
         found = re.findall(rf"^{name}: (.*)$", preamble, re.M)
@@ -187,7 +187,7 @@ def seen(preamble: str, record: str, request: Request, *, asked: bool = True) ->
     return observation
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _state(preamble: str, record: str) -> State:
     start = _start(preamble)
     reader = _Reader(start)

@@ -46,7 +46,7 @@ from engine.view import Observation
 if TYPE_CHECKING:
     from app.fake_model.brains import Brain
 
-__all__ = ["answer", "sensible"]
+__all__ = ["answer", "seed_of", "sensible"]
 
 Wish = dict[str, Any]
 """An answer before it is made to follow the schema."""
@@ -73,12 +73,12 @@ def answer(messages: list[dict[str, Any]], schema: dict[str, Any] | None, seed: 
         # Line by line a record may read well, and still be of no possible game.
         raise NotOurs(f"nothing follows from the record: {fault!r}") from fault
     if schema is not None:
-        chance = random.Random(f"{_seed(prompt, seed)}/{prompt.question}")
+        chance = random.Random(f"{seed_of(prompt, seed)}/{prompt.question}")
         wish = fitted(schema, wish, chance, spans(prompt.form))
     return json.dumps(wish, ensure_ascii=False)
 
 
-def _seed(prompt: Prompt, seed: int) -> str:
+def seed_of(prompt: Prompt, seed: int) -> str:
     """The scripted seat's chance: fixed by what never changes in a game of one seat."""
     return blake2b(f"{seed}/{prompt.seat}".encode(), digest_size=16).hexdigest()
 
@@ -93,20 +93,20 @@ def _wish(prompt: Prompt, seed: int) -> Wish:
     make = _STEPS.get(question.step)
     if make is None:
         raise NotOurs(f"no step is called {question.step!r}")
-    action = _action(prompt.preamble, prompt.record, question.request, prompt.menu, _seed(prompt, seed))
+    action = _action(prompt.preamble, prompt.record, question.request, prompt.menu, seed_of(prompt, seed))
     return make(_Act(action, own_words='"categories"' in prompt.form))
 
 
 # --- the reasoning: a turn is asked about in many questions, and thought once --------------------------
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _beliefs(preamble: str, record: str, request: Request) -> tuple[Belief, ...]:
     observation = seen(preamble, record, request, asked=False)
     return beliefs(_read(observation), observation.table)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _action(
     preamble: str, record: str, request: Request, menu: frozenset[IntentionId], seed: str
 ) -> SeatAction:

@@ -59,8 +59,8 @@ class EndpointSettings(BaseModel):
     retry_after_s: float = Field(30.0, ge=0)
     max_bytes: int = Field(512 * 1024, ge=1)
     prices: PriceSettings | None = None
-    extra_body: dict[str, Any] = {}
-    extra_headers: dict[str, str] = {}
+    extra_body: dict[str, Any] = Field({}, repr=False)
+    extra_headers: dict[str, str] = Field({}, repr=False)
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

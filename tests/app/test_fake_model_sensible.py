@@ -19,13 +19,14 @@ from agents.llm.options import Options as Seating
 from agents.llm.schema import reduced
 from agents.llm.talk import Turn
 from agents.llm.templates import our_templates
+from agents.phrases import WORDING
 from agents.scripted import RandomAgent, ScriptedAgent
 from agents.table import MemoryJournal, play, step
 from app.fake_model import FakeModel, Options, read_fault
 from app.fake_model.brains import BRAINS
 from app.fake_model.fitting import fitted, spans
-from app.fake_model.prompt import NotOurs, seen
-from app.fake_model.sensible import answer
+from app.fake_model.prompt import NotOurs, read_prompt, seen
+from app.fake_model.sensible import answer, seed_of
 from engine.actions import SeatAction, Summarise
 from engine.chance import secret
 from engine.events import (
@@ -243,6 +244,17 @@ async def test_a_turn_of_six_questions_is_the_turn_of_one() -> None:
     assert paper.log == compact.log
 
 
+async def test_with_the_whole_record_before_it_a_seat_leaves_the_scripted_log() -> None:
+    # Nobody sums up in this profile, so nothing is left out of the record.
+    profile = make_profile("official", 5)
+    model = SensibleModel()
+    state = await played(profile, 4, {"mechanism": "compact"}, model)
+    prompts = [read_prompt(messages) for messages, _ in model.asked]
+    seeds = {one.question.request.seat: seed_of(one, model.seed) for one in prompts}
+    scripted = {seat: ScriptedAgent(Setup(seat, seed)) for seat, seed in seeds.items()}
+    assert state.log == (await play(create(profile, 4), scripted, MemoryJournal())).log
+
+
 async def test_intentions_written_in_words_are_known_again() -> None:
     chosen = await played(INTERINTENT, 4, {"mechanism": "paper"}, SensibleModel())
     written = await played(INTERINTENT, 4, {"mechanism": "paper", "selection": "generated"}, SensibleModel())
@@ -250,15 +262,16 @@ async def test_intentions_written_in_words_are_known_again() -> None:
 
 
 async def test_a_speech_acts_on_an_impactful_menu() -> None:
-    model = SensibleModel()
-    state = await played(INTERINTENT, 4, {"mechanism": "paper", "menu": "impactful"}, model)
+    state = await played(INTERINTENT, 4, {"mechanism": "paper", "menu": "impactful"}, SensibleModel())
     finals = [e for e in state.log if isinstance(e, IntentionsSelected) and e.stage == "final"]
-    thinks = [e for e in state.log if isinstance(e, SpeechDrafted) and e.stage == "refinement"]
-    # The private plan numbers one goal for each intention that stands.
-    carried = sum(
-        f"({len(one.intentions)})" in draft.think for one, draft in zip(finals, thinks, strict=True)
-    )
-    assert carried > 0.8 * len(finals)
+    drafts = [e for e in state.log if isinstance(e, SpeechDrafted) and e.stage == "refinement"]
+    # The private plan names a goal for every intention that stands; its words up to the first seat.
+    planned = [
+        WORDING[choice.id].goal.split("{")[0] in draft.think
+        for selected, draft in zip(finals, drafts, strict=True)
+        for choice in selected.intentions
+    ]
+    assert sum(planned) > 0.9 * len(planned)
 
 
 async def test_a_schema_without_bounds_is_answered_within_them() -> None:

@@ -22,7 +22,7 @@ from app.simulate import Plan
 from app.store.db import Database
 from app.store.tables import model_calls
 from engine.profile import make_profile
-from tests.app.calling import WITHIN_S, Process, read_ndjson, without_times
+from tests.app.calling import WITHIN_S, Process, read_ndjson, until, without_times
 from tests.app.modelling import DIRECT, endpoints, faking
 from tests.app.serving import local_settings
 from tests.postgres import PostgresServer, fresh_database
@@ -76,9 +76,9 @@ def _settings_file(directory: Path, fake: FakeModel) -> None:
 
 
 async def _killed_when(process: Process, fake: FakeModel, calls: int) -> None:
-    until = time.monotonic() + WITHIN_S
+    give_up = time.monotonic() + WITHIN_S
     while fake.counts.calls < calls:
-        assert time.monotonic() < until, process.said
+        assert time.monotonic() < give_up, process.said
         await asyncio.sleep(0.001)
     await asyncio.to_thread(process.kill)
     await until(lambda: not fake.counts.in_flight)

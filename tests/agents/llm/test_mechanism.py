@@ -1,5 +1,6 @@
 """The six steps: who is asked what, in how many calls, how deep, and what is recorded."""
 
+import asyncio
 from collections.abc import Sequence
 from random import Random
 
@@ -8,7 +9,7 @@ import pytest
 from agents.agent import Setup
 from agents.llm.model import Message
 from agents.scripted import ScriptedAgent
-from agents.table import MemoryJournal, play
+from agents.table import MemoryJournal, play, step
 from engine.chance import secret
 from engine.events import (
     ActionDefaulted,
@@ -25,9 +26,10 @@ from engine.events import (
 from engine.intentions import BY_ID, IMPACTFUL_RELEASE
 from engine.profile import make_profile
 from engine.rules import create
+from engine.state import fold
 from engine.terms import Role, Seat
 from tests.agents.llm.minds import Puppet
-from tests.agents.llm.models import Waves, digest, filled, llm_seats, noise, played
+from tests.agents.llm.models import FunctionModel, Waves, digest, filled, llm_seats, noise, played
 
 FIVE = make_profile("interintent", 5)
 DEAL = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
@@ -286,3 +288,79 @@ async def test_generated_intentions_are_mapped_where_clear_and_else_kept_in_the_
     drafts = [event for event in state.log if isinstance(event, SpeechDrafted)]
     assert all(words["b"] in event.think for event in drafts)
     assert not any(isinstance(event, ActionDefaulted) for event in state.log)
+
+
+# --- eager ------------------------------------------------------------------------------------------------
+
+
+async def test_an_eager_question_holds_the_record_through_the_speech_of_its_seat() -> None:
+    _, desks = await played(FIVE, 3, noise(), {"timing": "eager"})
+    checked = 0
+    for desk in desks.values():
+        for one in desk.sent:
+            if one.key.step == "first_order":
+                last = one.text.split("\n=== END OF RECORD ===")[0].rpartition("\n")[2]
+                number = one.key.about.removeprefix("seat ")
+                # Who speaks later in this attempt has not spoken in it: the record ends at its opening.
+                assert last.startswith((f"seat {number} says ", "round "))
+                checked += last.startswith("seat")
+    assert checked > 20
+
+
+async def test_eager_questions_go_out_while_others_speak() -> None:
+    waves = Waves(agreeing)
+    agents, desks = llm_seats(5, waves, {"timing": "eager"})
+    order: list[tuple[str, str, str]] = []
+    for desk in desks.values():
+        desk.sent = order_keeper(order)  # type: ignore[assignment]
+    await play(create(FIVE, 3), agents, MemoryJournal())
+    # Seat 1 speaks last in round 2, seat 5 before it: about seat 2, its opener, seat 1 is asked first.
+    assert order.index(("2.1.speak.1", "first_order", "seat 2")) < order.index(
+        ("2.1.speak.5", "refinement", "")
+    )
+
+
+def order_keeper(order: list[tuple[str, str, str]]) -> list[object]:
+    class Keeper(list):  # type: ignore[type-arg]
+        def append(self, one):  # type: ignore[no-untyped-def]
+            order.append((one.key.request_id, one.key.step, one.key.about))
+            super().append(one)
+
+    return Keeper()
+
+
+async def test_an_eager_seat_made_anew_for_every_request_asks_the_same() -> None:
+    log = create(FIVE, 3)
+    agents, desks = llm_seats(5, Waves(noise()), {"timing": "eager"})
+    whole = await play(log, agents, MemoryJournal())
+    anew, others = llm_seats(5, Waves(noise()), {"timing": "eager"})
+    state = fold(log)
+    while await step(state, anew, MemoryJournal()):
+        pass  # nobody is told between the steps: every question waits for its turn
+    assert state.log == whole.log
+    for seat, desk in desks.items():
+        asked = {one.key: one.text for one in desk.sent}
+        assert asked == {one.key: one.text for one in others[seat].sent}
+        assert len(asked) == len(desk.sent)
+
+
+async def test_a_game_that_is_broken_off_leaves_no_eager_question_behind() -> None:
+    before = asyncio.all_tasks()
+    agents, _ = llm_seats(5, FunctionModel(noise(), lambda _: 3), {"timing": "eager"})
+
+    class Full(Exception):
+        pass
+
+    class Journal(MemoryJournal):
+        appends = 0
+
+        async def append(self, events: Sequence[Event]) -> None:
+            self.appends += 1
+            if self.appends == 4:
+                raise Full
+
+    with pytest.raises(Full):
+        await play(create(FIVE, 3), agents, Journal())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
