@@ -114,6 +114,35 @@ def measure(client: Client, batch: str) -> PlayMetrics:
     return metrics
 
 
+def show_llm_game(client: Client) -> None:
+    """One game of language-model seats, every answer by the fake model; and what it took."""
+    wish = {"seats": [{"agent": "llm", "model": "fake"}], "labels": {"experiment": "demo, fake model"}}
+    created = client.json("POST", "/games", wish)
+    *_, view = client.lines(f"/batches/{created['batch_id']}/events?follow=true")
+    if view["status"] != "done":
+        raise SystemExit("the game of language-model seats did not end; the service's words are above")
+    used = client.json("GET", f"/batches/{created['batch_id']}")["models"][0]
+    cached = 100 * used["cached_tokens"] / used["prompt_tokens"]
+    console.print(
+        f"\none game of llm seats, mechanism paper, answered by a fake model (a test instrument): "
+        f"{next(iter(view['winners']))} wins after {used['calls']} calls, "
+        f"{used['prompt_tokens']:,} prompt tokens ({cached:.0f} % cached), "
+        f"{used['completion_tokens']:,} completion tokens",
+        soft_wrap=True,
+    )
+
+
+def start(*words: str, **more: str) -> "subprocess.Popen[bytes]":
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", *words],
+        env={**os.environ, **more},
+        # Ctrl-C reaches them through us, once.
+        start_new_session=True,
+    )
+    threading.Thread(target=process.wait, daemon=True).start()
+    return process
+
+
 def show_where_to_look(url: str, batch: str, game: str) -> None:
     socket_url = url.replace("http", "ws", 1)
     here = Path(sys.executable).parent
@@ -145,12 +174,12 @@ def main() -> None:
     port = wish.port if is_free(wish.port) else free_port()
     if port != wish.port:
         console.print(f"port {wish.port} is taken, serving on {port}")
-    service = subprocess.Popen(
-        [sys.executable, "-m", "app.cli", "serve", "--host", "127.0.0.1", "--port", str(port)],
-        # Ctrl-C reaches the service through us, once.
-        start_new_session=True,
-    )
-    threading.Thread(target=service.wait, daemon=True).start()
+    own_models = bool(os.environ.get("INTERINTENT_MODELS") or os.environ.get("INTERINTENT_MODELS_FILE"))
+    fake_port = free_port()
+    fake = start("fake-model", "--brain", "sensible", "--host", "127.0.0.1", "--port", str(fake_port))
+    endpoint = {"fake": {"base_url": f"http://127.0.0.1:{fake_port}/v1", "model": "fake"}}
+    models = {} if own_models else {"INTERINTENT_MODELS": json.dumps(endpoint)}
+    service = start("serve", "--host", "127.0.0.1", "--port", str(port), **models)
     try:
         client = Client("127.0.0.1", port)
         wait_until_ready(client, service)
@@ -161,6 +190,8 @@ def main() -> None:
             raise SystemExit(f"the batch ended as {view['status']}: {view['games']}")
         title = f"{wish.games} games of scripted seats, profile interintent"
         print_metrics(measure(client, batch), f"{title} ({view['games_per_second']:.0f} games/s)", console)
+        if not own_models:
+            show_llm_game(client)
         show_where_to_look(f"http://localhost:{port}", batch, game)
         if not wish.exit:
             console.print("serving until Ctrl-C")
@@ -168,9 +199,10 @@ def main() -> None:
     except KeyboardInterrupt:
         console.print("stopping")
     finally:
-        if service.poll() is None:
-            service.send_signal(signal.SIGTERM)
-            service.wait(WAIT_S)
+        for process in (service, fake):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(WAIT_S)
 
 
 if __name__ == "__main__":
