@@ -26,7 +26,7 @@ format: install ## put the sources into shape
 	$(IN_VENV) -m ruff check --fix $(SOURCES)
 
 test: install ## all tests, SQLite and a real PostgreSQL included (ARGS="-k vote -x")
-	$(IN_VENV) -m pytest --numprocesses auto --dist loadfile $(ARGS)
+	$(IN_VENV) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 demo: install ## start the service, play 20 games on it, show the results (ARGS=--exit to stop then)
 	@$(IN_VENV) scripts/demo.py $(ARGS)
