@@ -274,7 +274,7 @@ class Games:
         else:
             taken = cut_after_phase(events, wish.after.round, wish.after.attempt, wish.after.phase)
         batch = await self.batch_row(row["batch_id"])
-        spec = _fork_spec(batch["spec"], wish)
+        spec = _fork_spec(game_id, batch["spec"], wish)
         named = [spec.model_dump(exclude_none=True) for spec in wish.seats or []]
         for one in named:
             if one["agent"] == LLM:
@@ -573,11 +573,16 @@ def _batch_row(batch_id: str, at: int, wish: NewGames, seed: int) -> dict[str, A
     }
 
 
-def _fork_spec(source: Mapping[str, Any], wish: ForkGame) -> dict[str, Any]:
-    """What a fork's batch is told: the models and the budget of its source, and what the wish changes."""
+def _fork_spec(game_id: str, source: Mapping[str, Any], wish: ForkGame) -> dict[str, Any]:
+    """What a fork's batch is told: the models and the budget of its source, and what the wish changes.
+
+    With the same agents it repeats its source, and what that has paid for is not paid again.
+    """
     given = wish.model_dump(mode="json", exclude_none=True)
+    same = wish.seats is None and not given["models"]
     return {
         "origin": "fork",
+        "repeats": [game_id, *(source.get("repeats") or ())] if same else [],
         "models": {**(source.get("models") or {}), **given["models"]},
         "budget": given.get("budget") or source.get("budget"),
     }

@@ -112,12 +112,17 @@ class GameDesks:
         *,
         keep_messages: bool,
         strict: bool = False,
+        lent: Mapping[CallKey, Call] | None = None,
     ) -> None:
-        """``strict``: a stored answer must be one to the very question that is asked. Not for games of a
-        database, which go on with what they have paid although the templates were changed."""
+        """``lent``: answers of the game that this one repeats from some point on; each is used where the
+        very same question is asked, and is not paid again. ``strict``: a stored answer must be one to
+        the very question that is asked. Not for games of a database, which go on with what they have
+        paid although the templates were changed.
+        """
         self._game, self._seed = game, seed
         self._strict = strict
         self._stored = dict(stored)
+        self._lent = lent or {}
         self._answers, self._account, self._flights = answers, account, flights
         self._keep_messages = keep_messages
         account.open_game(game, self._stored)
@@ -134,6 +139,7 @@ class GameDesks:
             self._flights,
             keep_messages=self._keep_messages,
             strict=self._strict,
+            lent=self._lent,
         )
 
 
@@ -152,8 +158,10 @@ class _GameDesk:
         *,
         keep_messages: bool,
         strict: bool,
+        lent: Mapping[CallKey, Call],
     ) -> None:
         self.game = game
+        self._lent = lent
         self._strict = strict
         self._source = source
         self._behind = behind
@@ -172,8 +180,11 @@ class _GameDesk:
         MissingAnswer where a recording has none.
         """
         call = self._stored.get(key)
+        question = Question(key, messages, form, temperature, max_tokens)
+        if call is None and (lent := self._lent.get(key)) is not None and self._same(lent, question):
+            metrics.calls_reused.labels(self._source.name).inc()
+            return lent.answer()
         if call is None:
-            question = Question(key, messages, form, temperature, max_tokens)
             call = await self._flights.join(self, question)
             self._stored[key] = call
         else:
@@ -181,6 +192,11 @@ class _GameDesk:
                 raise another_question(self.game, key)
             metrics.calls_reused.labels(self._source.name).inc()
         return call.answer()
+
+    def _same(self, lent: Call, question: Question) -> bool:
+        """Whether the answer was given to this very question, by this very endpoint."""
+        asked = (self._source.name, question.temperature, question.max_tokens, hash_of(question.messages))
+        return asked == (lent.endpoint, lent.temperature, lent.max_tokens, lent.messages_sha256)
 
     async def pay(self, flight: _Flight, question: Question) -> Call:
         """Asks, stores, counts. Returns the call that is stored: another writer's, where that was first."""

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 from agents.llm.desk import CallKey, Desk
 from agents.llm.model import Form, Message, Reply
 from app.models.account import Account, Budget, Limits, Use, UseKey
+from app.models.call import Call
 from app.models.desk import Flights, GameDesks
 from app.models.endpoints import Endpoints
 from app.seating import ModelSeats
@@ -71,8 +72,16 @@ class ModelHouse:
             account,
             self._flights,
             keep_messages=self._keep_messages,
+            lent=await self._lent(spec.get("repeats") or ()),
         )
         return ModelSeats(lambda name: desks.desk(self.endpoints.source(name)), spec.get("models") or {})
+
+    async def _lent(self, games: Sequence[str]) -> dict[CallKey, Call]:
+        """The answers of the games that a fork repeats, the nearest first."""
+        lent: dict[CallKey, Call] = {}
+        for game in games:
+            lent = {**await self.calls.of_game(game), **lent}
+        return lent
 
     async def _account(self, batch_id: str, budget: Budget) -> Account:
         # One after the other: two accounts of one batch would both be wrong.

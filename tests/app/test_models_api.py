@@ -332,3 +332,28 @@ async def test_no_word_of_prompt_or_answer_is_logged(
     said = capfd.readouterr()
     assert word not in said.out + said.err
     assert "=== QUESTION" not in said.out + said.err
+
+
+async def test_a_fork_with_the_same_agents_repeats_its_source_and_pays_for_nothing(database_url: str) -> None:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        _, [game] = await caller.played(seats=COMPACT, seeds=SEEDS)
+        original = without_times(await caller.lines(f"/games/{game}/events"))
+        paid = fake.counts.calls
+        last = game
+        # A fork of a fork has the answers of both before it.
+        for after in ({"request": "1.1.speak.3"}, {"round": 2, "attempt": 1, "phase": "discuss"}):
+            fork = (await caller.post(f"/games/{last}/fork", json={"after": after})).json()
+            await caller.over(fork["batch_id"])
+            last = fork["game_id"]
+            repeated = without_times(await caller.lines(f"/games/{last}/events"))
+            assert repeated == original
+        assert fake.counts.calls == paid
+        assert (await caller.get(f"/batches/{fork['batch_id']}")).json()["tokens"] == 0
+
+        other = (
+            await caller.post(
+                f"/games/{game}/fork", json={"after": {"request": "1.1.speak.3"}, "seats": DIRECT}
+            )
+        ).json()
+        await caller.over(other["batch_id"])
+        assert fake.counts.calls > paid
