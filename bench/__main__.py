@@ -195,7 +195,6 @@ class Service:
         self._folder = folder
 
     def __enter__(self) -> "Service":
-        self._log = (self._folder / "service.log").open("wb")
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -218,7 +217,6 @@ class Service:
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.communicate(timeout=30)
-        self._log.close()
 
     def peak_mib(self) -> float:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
