@@ -17,7 +17,7 @@ from agents.errors import InvalidAgent, ModelUnavailable
 from app import errors as edge
 from engine import errors as rules
 from engine.errors import AvalonError
-from evaluators.errors import Unmeasurable
+from evaluators.errors import UnknownItem, Unmeasurable
 
 __all__ = [
     "INTERNAL",
@@ -53,6 +53,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     rules.IllegalRecord: Problem("illegal-record", "The record breaks a rule", 422),
     rules.CorruptLog: Problem("corrupt-log", "This game cannot be continued", 500),
     InvalidAgent: Problem("invalid-agent", "No agent can be made from this", 422),
+    UnknownItem: Problem("unknown-item", "No such item is scored", 422),
     Unmeasurable: Problem("unmeasurable", "This game has nothing to measure yet", 409),
     ModelUnavailable: Problem("model-unavailable", "No model answered in time", 503),
     edge.InvalidRequest: Problem("invalid-request", "The request cannot be read", 422),

@@ -19,12 +19,14 @@ __all__ = [
     "CATEGORIES",
     "FACTS",
     "IMPACTFUL_RELEASE",
+    "WORDINGS",
     "Intention",
     "IntentionId",
     "allowed",
     "menu",
     "missing_facts",
     "normalise",
+    "plain",
 ]
 
 IntentionId = str
@@ -115,15 +117,17 @@ def missing_facts(intention: IntentionId, facts: Iterable[str]) -> tuple[str, ..
     return tuple(fact for fact in BY_ID[intention].requires if fact not in held)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """The text without case, punctuation and superfluous blanks: what wordings are compared by."""
     return " ".join("".join(c if c.isalnum() else " " for c in text.casefold().replace("'", "")).split())
 
 
-_WORDINGS: Final[Mapping[str, IntentionId]] = {
-    _plain(wording): one.id for one in CATALOGUE for wording in (one.id, one.label, *one.aliases)
+WORDINGS: Final[Mapping[str, IntentionId]] = {
+    plain(wording): one.id for one in CATALOGUE for wording in (one.id, one.label, *one.aliases)
 }
+"""The id that each plain wording names: ids, labels and aliases."""
 
 
 def normalise(text: str) -> IntentionId | None:
     """The id that an id, a label or an alias names, whatever its case and punctuation; else None."""
-    return _WORDINGS.get(_plain(text))
+    return WORDINGS.get(plain(text))
