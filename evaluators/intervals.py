@@ -1,7 +1,7 @@
 """Confidence intervals of a share, from the standard library alone.
 
 Both hold for independent trials; quests and ballots of one game are not, so an interval over pooled
-games is a little too narrow. An interval whose clusters are games is the bootstrap's business.
+games is a little too narrow. An interval whose clusters are games is the bootstrap's (``resampling``).
 """
 
 from functools import lru_cache

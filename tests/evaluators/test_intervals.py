@@ -5,6 +5,7 @@ from math import comb
 import pytest
 
 from evaluators.intervals import clopper_pearson, wilson
+from tests.evaluators.known import known
 
 
 def test_wilson_gives_the_published_interval() -> None:
@@ -29,6 +30,25 @@ def test_clopper_pearson_gives_the_published_interval() -> None:
     ]:
         interval = clopper_pearson(k, n)
         assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
+
+
+def test_both_equal_statsmodels_up_to_ten_million_trials() -> None:
+    shares = known()["shares"]
+    assert {one["k"] for one in shares} > {0, 1}
+    assert any(one["k"] == one["n"] for one in shares)
+    for one in shares:
+        found = wilson(one["k"], one["n"], one["confidence"])
+        assert found == pytest.approx(one["wilson"], abs=1e-12)
+        found = clopper_pearson(one["k"], one["n"], one["confidence"])
+        assert found == pytest.approx(one["clopper_pearson"], abs=1e-10)
+
+
+def test_all_or_nothing_gives_the_end_itself() -> None:
+    for interval in (wilson, clopper_pearson):
+        assert interval(0, 7).low == 0.0
+        assert interval(7, 7).high == 1.0
+    # Nothing in n: the exact limit solves (1 - p)^n = 2.5 %.
+    assert clopper_pearson(0, 7).high == pytest.approx(1 - 0.025 ** (1 / 7), abs=1e-10)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 20, 60])
