@@ -3,7 +3,6 @@
 A confidence of 0 to 5 is read as a probability, confidence / 5.
 """
 
-from collections.abc import Mapping
 from math import floor
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +10,7 @@ from engine.terms import Role
 from evaluators.answers import Guess
 from evaluators.items import Item
 from evaluators.play import Rate
+from evaluators.rates import plus, rates_as_json, tally
 
 __all__ = ["STEPS", "Bin", "RoleScores"]
 
@@ -44,7 +44,7 @@ class RoleScores:
         self.confusion: dict[tuple[Role, Role], int] = {}
         """(true, guessed): guesses."""
         self._squares = 0.0
-        # By step: guesses, right ones, sum of the stated probabilities.
+        # By step: guesses, right ones, sum of the confidences.
         self._bins = [[0, 0, 0.0] for _ in STEPS]
 
     def add(self, item: Item, guess: Guess) -> None:
@@ -59,9 +59,9 @@ class RoleScores:
             return
         right = guess.role is role
         one = Rate(int(right), 1)
-        self.right = _plus(self.right, one)
-        self.by_role[role] = _plus(self.by_role.get(role, _NONE), one)
-        self.by_game[item.game_id] = _plus(self.by_game.get(item.game_id, _NONE), one)
+        self.right = plus(self.right, one)
+        tally(self.by_role, role, one)
+        tally(self.by_game, item.game_id, one)
         self.confusion[role, guess.role] = self.confusion.get((role, guess.role), 0) + 1
         if guess.confidence is not None:
             self._count_confidence(guess.confidence, right)
@@ -75,15 +75,15 @@ class RoleScores:
         of_step = self._bins[floor(confidence + 0.5)]
         of_step[0] += 1
         of_step[1] += right
-        of_step[2] += probability
+        of_step[2] += confidence
 
     def merge(self, other: "RoleScores") -> None:
         """Adds the counts of ``other`` to these."""
-        self.right = _plus(self.right, other.right)
+        self.right = plus(self.right, other.right)
         for name in ("by_role", "by_game"):
             mine = getattr(self, name)
             for key, rate in getattr(other, name).items():
-                mine[key] = _plus(mine.get(key, _NONE), rate)
+                tally(mine, key, rate)
         for pair, n in other.confusion.items():
             self.confusion[pair] = self.confusion.get(pair, 0) + n
         self._squares += other._squares
@@ -108,7 +108,7 @@ class RoleScores:
     def curve(self) -> tuple[Bin, ...]:
         """The reliability curve: for each confidence how often the guesses were right."""
         return tuple(
-            Bin(step, total / n if n else None, Rate(int(right), int(n)))
+            Bin(step, total / n / STEPS[-1] if n else None, Rate(int(right), int(n)))
             for step, (n, right, total) in zip(STEPS, self._bins, strict=True)
         )
 
@@ -120,12 +120,12 @@ class RoleScores:
         """
         if not self.stated:
             return None
-        return sum(abs(total - right) for n, right, total in self._bins) / self.stated
+        return sum(abs(total / STEPS[-1] - right) for n, right, total in self._bins) / self.stated
 
     def as_json(self) -> dict[str, Any]:
         return {
             "accuracy": self.right.as_json(),
-            "by_role": _named(self.by_role),
+            "by_role": rates_as_json(self.by_role),
             "confusion": [
                 {"true": true.value, "guessed": guessed.value, "guesses": n}
                 for (true, guessed), n in sorted(self.confusion.items())
@@ -135,14 +135,3 @@ class RoleScores:
             "calibration_error": self.calibration_error,
             "curve": [one.as_json() for one in self.curve],
         }
-
-
-_NONE: Final = Rate(0, 0)
-
-
-def _plus(one: Rate, other: Rate) -> Rate:
-    return Rate(one.num + other.num, one.den + other.den)
-
-
-def _named(rates: Mapping[Role, Rate]) -> dict[str, Any]:
-    return {role.value: rate.as_json() for role, rate in sorted(rates.items())}

@@ -17,6 +17,7 @@ __all__ = [
     "FollowScore",
     "Judgement",
     "StageKey",
+    "by_game",
     "follow_scores",
     "good",
     "sufficient",
@@ -86,6 +87,14 @@ class FollowScore(NamedTuple):
 
     think: float | None
     speak: float | None
+
+
+def by_game(judgements: Iterable[Judgement]) -> dict[str, list[Judgement]]:
+    """Judgements by the game they are about, in the order given: scores take one game's at a time."""
+    found: dict[str, list[Judgement]] = {}
+    for one in judgements:
+        found.setdefault(one.game_id, []).append(one)
+    return found
 
 
 def follow_scores(judgements: Iterable[Judgement]) -> dict[StageKey, dict[IntentionId, FollowScore]]:

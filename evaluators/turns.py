@@ -70,6 +70,8 @@ class Turn:
     final: Stage | None
     """Where the seat recorded a first selection alone, that one with the final speech: nothing was
     modified. None: the seat recorded no selection."""
+    modified: bool
+    """Whether the seat recorded a final selection of its own, another than the first or not."""
     beliefs: tuple[Belief, ...]
     """What it believed of the others when it began to speak."""
     defaulted: Cause | None
@@ -245,6 +247,7 @@ class _Reader:
                 text=event.text,
                 first=first,
                 final=final,
+                modified="final" in notes.selected,
                 beliefs=notes.beliefs,
                 defaulted=notes.defaulted.get(request_id),
                 repeated=event.seat in self._spoken,
