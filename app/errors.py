@@ -13,6 +13,10 @@ AvalonError                (engine.errors)
     ├── BeyondHead         after a position that is not there yet
     ├── Unfinished         an export of a batch that still runs
     ├── AlreadyOver        nothing left to cancel or to step
+    ├── UnknownRequest     no such request of this seat: another's, or none, alike
+    ├── AlreadyAnswered    another answer to this request was accepted before
+    ├── TooLate            that request is closed: the default was played
+    ├── NotAnswered        a step, and a remote seat has not answered yet
     ├── BudgetSpent        no further call to a model may be paid
     ├── MissingAnswer      a recording lacks what was asked
     ├── KeyReused          one idempotency key, two bodies
@@ -27,6 +31,7 @@ AvalonError                (engine.errors)
 from engine.errors import AvalonError, InvalidInput
 
 __all__ = [
+    "AlreadyAnswered",
     "AlreadyOver",
     "BeyondHead",
     "BudgetSpent",
@@ -38,13 +43,16 @@ __all__ = [
     "KeyReused",
     "MissingAnswer",
     "NotAllowed",
+    "NotAnswered",
     "NotFound",
     "NotReady",
     "RefusedRequest",
     "Stale",
     "TooLarge",
+    "TooLate",
     "Unauthenticated",
     "Unfinished",
+    "UnknownRequest",
     "Unparsable",
     "WrongMediaType",
 ]
@@ -96,6 +104,22 @@ class Unfinished(RefusedRequest):
 
 class AlreadyOver(RefusedRequest):
     """The game or batch has ended."""
+
+
+class UnknownRequest(RefusedRequest):
+    """No such request is open for this seat. Another seat's request answers just so."""
+
+
+class AlreadyAnswered(RefusedRequest):
+    """Another answer to this request was accepted before; that one stands."""
+
+
+class TooLate(RefusedRequest):
+    """The request is closed: its deadline has passed, its attempts are used up, or the game is over."""
+
+
+class NotAnswered(RefusedRequest):
+    """A step needs the answer of a remote seat that has not come yet."""
 
 
 class BudgetSpent(RefusedRequest):

@@ -66,6 +66,10 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     edge.BeyondHead: Problem("beyond-head", "No event at that position yet", 416),
     edge.Unfinished: Problem("unfinished", "The batch is still running", 409),
     edge.AlreadyOver: Problem("already-over", "It has already ended", 409),
+    edge.UnknownRequest: Problem("unknown-request", "No such request is open for this seat", 404),
+    edge.AlreadyAnswered: Problem("already-answered", "Another answer was accepted before", 409),
+    edge.TooLate: Problem("too-late", "That request is closed", 410),
+    edge.NotAnswered: Problem("not-answered", "A remote seat has not answered yet", 409),
     edge.BudgetSpent: Problem("budget-spent", "The budget for models is spent", 409),
     edge.MissingAnswer: Problem("missing-answer", "The recorded answers do not fit this game", 409),
     edge.KeyReused: Problem("idempotency-key-reused", "This key came with another body before", 422),
@@ -124,10 +128,10 @@ def _more(error: AvalonError) -> dict[str, Any]:
     return {}
 
 
-def problem_response(error: AvalonError) -> ProblemResponse:
-    """The response for one of our own errors."""
+def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
+    """The response for one of our own errors. ``more``: members that only this kind of problem has."""
     problem = problem_of(error)
-    body = problem_body(problem, str(error) or problem.title, _fields(error), **_more(error))
+    body = problem_body(problem, str(error) or problem.title, _fields(error), **_more(error), **more)
     headers = {}
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"

@@ -69,6 +69,7 @@ from engine.terms import Ending, Kind, Phase, Role, Seat, Side
 __all__ = [
     "Answers",
     "Request",
+    "asked",
     "cancel",
     "check",
     "create",
@@ -274,6 +275,19 @@ def _is_asked(table: Table, hand: Hand) -> bool:
     if phase is _DISCUSS:
         return hand.seat == table.speaker
     return phase is _ASSASSINATE and hand.shoots
+
+
+def asked(table: Table, hand: Hand) -> Request | None:
+    """What this seat is asked for now, by what it sees itself; None where it is not asked.
+
+    It is the seat's part of ``pending``.
+    """
+    if not _is_asked(table, hand):
+        return None
+    kind = _KIND_IN[table.phase][0]
+    names_a_team = kind is _TO_PROPOSE or kind is Kind.RECONSIDER
+    size = table.profile.team_sizes[table.round - 1] if names_a_team else None
+    return Request(hand.seat, kind, table.round, table.attempt, size)
 
 
 def check(table: Table, hand: Hand, action: Action) -> None:

@@ -1,28 +1,50 @@
-"""What passes over the socket (PROTOCOL 4): the client's messages, read strictly, and ours."""
+"""What passes over the socket: the client's messages, read strictly, and ours.
+
+Every frame is a model here; ``CLIENT_FRAMES`` and ``SERVER_FRAMES`` list them. Actions and thoughts,
+which HTTP takes as well, are in ``actions``.
+"""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from app.door import read_json
 from app.errors import InvalidRequest
 from app.games.schemas import Shown, Strict, Whole
+from app.play.actions import MAX_THOUGHTS
 from app.problems import problem_of
 from engine.errors import AvalonError
+from engine.terms import Kind
 
 __all__ = [
+    "CLIENT_FRAMES",
+    "MAX_DEPTH",
     "MAX_IDENTIFY",
     "MAX_MESSAGE",
+    "SERVER_FRAMES",
     "SUBPROTOCOL",
-    "UNKNOWN_REQUEST",
     "VERSION",
     "Ack",
     "Act",
+    "ActAck",
+    "Answer",
+    "Asked",
     "Beat",
     "ClientMessage",
+    "Events",
     "Hello",
     "Identify",
+    "Item",
+    "OpenRequests",
     "Ping",
     "Refusal",
     "Welcome",
@@ -45,40 +67,84 @@ MAX_IDENTIFY: Final = 4_096
 MAX_DEPTH: Final = 16
 """Arrays and objects inside each other."""
 
-UNKNOWN_REQUEST: Final = "unknown-request"
-"""No such request open, or another seat's: alike. A watcher has none at all."""
-
 MessageId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+RequestId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+def _examples(*values: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": list(values)})
+
+
+# --- from the client ------------------------------------------------------------------------------
 
 
 class Identify(Strict):
-    """Which game, through whose eyes, from where on."""
+    """The first message: which game, through whose eyes, from where on."""
+
+    model_config = _examples(
+        {"t": "identify", "v": 1, "token": "eyJ…", "game": "g_k3", "after": 0, "client": "mybot/1.2"}
+    )
 
     t: Literal["identify"]
-    v: Annotated[Whole, Field(ge=1, le=1)]
-    token: Annotated[str, StringConstraints(max_length=2048)] | None = Field(None, repr=False)
+    v: Annotated[Whole, Field(ge=1, le=1, description="The version of this protocol.")]
+    token: Annotated[str, StringConstraints(max_length=2048)] | None = Field(
+        None, repr=False, description="A seat's or watcher's token, or an API key."
+    )
     game: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    after: Annotated[Whole, Field(ge=0)] = 0
-    """The last ``seq`` the client has processed."""
-    viewer: Annotated[str, StringConstraints(max_length=16)] | None = None
-    """Lowers a caller who may see everything."""
-    client: Annotated[str, StringConstraints(max_length=128)] | None = None
-    id: MessageId | None = None
+    after: Annotated[Whole, Field(ge=0)] = Field(
+        0, description="The last `seq` you have processed: the stream goes on behind it."
+    )
+    viewer: Annotated[str, StringConstraints(max_length=16)] | None = Field(
+        None, description="Lower eyes than the credential's own: `public` or `seat:2`."
+    )
+    sit: bool | None = Field(
+        None,
+        description="Whether this connection holds the seat and answers for it, or only looks on. "
+        "Left out: it holds the seat when it came with the seat's own token.",
+    )
+    client: Annotated[str, StringConstraints(max_length=128)] | None = Field(
+        None, description="Your program and its version."
+    )
+    id: MessageId | None = Field(None, description="Echoed as `re` in an error.")
 
 
 class Ping(Strict):
+    """Asks for an `ack`."""
+
+    model_config = _examples({"t": "ping", "id": "p1"})
+
     t: Literal["ping"]
     id: MessageId
 
 
-class Act(Strict):
-    """A seat's answer to its open request."""
+class Answer(Strict):
+    """A seat's answer to its open request, as HTTP takes it."""
+
+    model_config = _examples({"action": {"approve": True}})
+
+    action: dict[str, JsonValue] = Field(description="As the request's `schema` says.")
+    thoughts: Annotated[list[dict[str, JsonValue]], Field(max_length=MAX_THOUGHTS)] = Field(
+        default_factory=list,
+        description="What led to it: stored as ground truth, seen by this seat and the researcher only.",
+    )
+
+
+class Act(Answer):
+    """A seat's answer to its open request. Send it again until it is acknowledged: it counts once."""
+
+    model_config = _examples(
+        {
+            "t": "act",
+            "id": "a1",
+            "request_id": "2.1.vote.3",
+            "action": {"approve": True},
+            "thoughts": [{"type": "choice_explained", "text": "The team is clean."}],
+        }
+    )
 
     t: Literal["act"]
-    id: MessageId
-    request_id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    action: dict[str, JsonValue]
-    thoughts: list[dict[str, JsonValue]] = Field(default_factory=list)
+    id: MessageId = Field(description="Echoed as `re`. The same message, sent again, keeps its id.")
+    request_id: RequestId
 
 
 ClientMessage = Identify | Ping | Act
@@ -115,44 +181,196 @@ def read_message(value: Any) -> ClientMessage:
         raise InvalidRequest(str(first["msg"]), pointer, str(first["type"])) from None
 
 
+# --- from the server ------------------------------------------------------------------------------
+
+
 class Hello(Shown):
+    """The first frame: what this server expects."""
+
+    model_config = _examples(
+        {
+            "t": "hello",
+            "v": 1,
+            "conn": "c_5f",
+            "identify_within_ms": 5000,
+            "max_message": 32768,
+            "idle_ms": 25000,
+        }
+    )
+
     t: Literal["hello"] = "hello"
     v: int = VERSION
-    conn: str
+    conn: str = Field(description="This connection, for logs.")
     identify_within_ms: int
-    max_message: int = MAX_MESSAGE
-    idle_ms: int
+    max_message: int = Field(MAX_MESSAGE, description="Bytes of one message of yours.")
+    idle_ms: int = Field(description="A `beat` comes after so long without another frame.")
 
 
 class Welcome(Shown):
+    """You are who you said, and see what follows."""
+
+    model_config = _examples({"t": "welcome", "game": "g_k3", "viewer": "seat:2", "head": 41, "after": 0})
+
     t: Literal["welcome"] = "welcome"
     game: str
-    viewer: str
-    head: int
+    viewer: str = Field(description="Whose eyes: `public`, `seat:2`, `full`.")
+    head: int = Field(description="Events this viewer has been shown so far; they come at once.")
     after: int
+
+
+class Item(Shown):
+    """One event as a viewer gets it; its own fields follow those here."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "seq": 7,
+                    "at": "2026-03-01T12:00:00.000Z",
+                    "type": "proposal_opened",
+                    "game": "g_k3",
+                    "round": 1,
+                    "attempt": 1,
+                    "leader": 1,
+                }
+            ]
+        },
+    )
+
+    seq: int = Field(description="Position in this viewer's own stream: from 1, without holes.")
+    at: str = Field(description="When it was committed: UTC, milliseconds.")
+    type: str
+    game: str
+
+
+class Events(Shown):
+    """What happened: 1 to 100 events."""
+
+    t: Literal["events"] = "events"
+    items: list[Item]
+
+
+class Asked(Shown):
+    """What a seat is asked for. Over HTTP in a list; over the socket a frame of its own, after welcome
+    and whenever the seat is asked something new, and inside errors.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        serialize_by_alias=True,
+        populate_by_name=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "t": "request",
+                    "request_id": "2.1.vote.3",
+                    "kind": "vote",
+                    "team_size": None,
+                    "menu": None,
+                    "deadline": "2026-03-01T12:00:30.000Z",
+                    "ttl_ms": 30000,
+                    "schema": {"type": "object", "properties": {"approve": {"enum": [True, False]}}},
+                    "legal": [{"approve": True}, {"approve": False}],
+                    "default": {"approve": False},
+                    "attempts_left": 3,
+                }
+            ]
+        },
+    )
+
+    t: Literal["request"] = "request"
+    request_id: str = Field(description="Round, attempt, kind, seat. The same after a reconnect.")
+    kind: Kind
+    team_size: int | None = Field(description="Seats to name, where the decision is a team.")
+    menu: list[str] | None = Field(
+        description="The ids of the intentions on offer, when the request is a speech of the mechanism."
+    )
+    deadline: str | None = Field(
+        description="When the default is played. Null: never, the game is stepped by hand."
+    )
+    ttl_ms: int | None = Field(description="How long that is from now; 0 at least.")
+    schema_: dict[str, JsonValue] = Field(alias="schema", description="JSON Schema 2020-12 of the action.")
+    legal: list[dict[str, JsonValue]] | None = Field(
+        description="Every legal action, where there are at most 256; null where text is the action."
+    )
+    default: dict[str, JsonValue] = Field(description="What is played when no answer comes.")
+    attempts_left: int = Field(description="Answers that may still be given to it.")
+
+
+class OpenRequests(Shown):
+    """What a seat is asked for now: nothing, or one thing."""
+
+    requests: list[Asked]
 
 
 class Beat(Shown):
     """Nothing has happened for a while."""
+
+    model_config = _examples({"t": "beat", "head": 41})
 
     t: Literal["beat"] = "beat"
     head: int
 
 
 class Ack(Shown):
+    """A `ping` was heard."""
+
+    model_config = _examples({"t": "ack", "re": "p1"})
+
     t: Literal["ack"] = "ack"
     re: str
 
 
+class ActAck(Shown):
+    """The answer is committed. It stands, whatever happens to the connection or the server."""
+
+    model_config = _examples(
+        {"t": "ack", "re": "a1", "request_id": "2.1.vote.3", "status": "accepted", "duplicate": False}
+    )
+
+    t: Literal["ack"] = "ack"
+    re: str | None = Field(description="The `id` of the `act`; null over HTTP.")
+    request_id: str
+    status: Literal["accepted"] = "accepted"
+    duplicate: bool = Field(description="The same action was accepted before; its thoughts are kept.")
+
+
 class Refusal(Shown):
-    """Why a client's message was not taken."""
+    """Why a client's message was not taken. To an `act` it names the request that is still open."""
+
+    model_config = _examples(
+        {
+            "t": "error",
+            "re": "a1",
+            "code": "illegal-action",
+            "detail": "round 2 takes 3 seats, got [1, 4]",
+            "pointer": "/team",
+            "attempts_left": 2,
+        }
+    )
 
     t: Literal["error"] = "error"
     re: str | None
-    code: str
+    code: str = Field(description="The same codes as over HTTP; `GET /problems/{code}` explains each.")
     detail: str
-    pointer: str | None = None
+    pointer: str | None = Field(None, description="JSON pointer (RFC 6901) into what was sent.")
     retry_after_ms: int | None = None
+    attempts_left: int | None = Field(None, description="Answers that may still be given to the request.")
+    request: Asked | None = Field(None, description="What this seat is still asked for.")
+
+
+CLIENT_FRAMES: Final[tuple[type[BaseModel], ...]] = (Identify, Ping, Act)
+SERVER_FRAMES: Final[tuple[type[BaseModel], ...]] = (
+    Hello,
+    Welcome,
+    Events,
+    Asked,
+    Ack,
+    ActAck,
+    Beat,
+    Refusal,
+)
 
 
 def refusal(re: str | None, error: AvalonError) -> Refusal:

@@ -23,7 +23,6 @@ from app.play.limits import Allowance, Strikes
 from app.play.messages import (
     MAX_IDENTIFY,
     SUBPROTOCOL,
-    UNKNOWN_REQUEST,
     VERSION,
     Ack,
     Act,
@@ -284,7 +283,7 @@ class Connection:
     async def _act(self, act: Act) -> None:
         # Here a seat's answer goes to its inbox; a connection that only watches has no request open.
         await self._send_refusal(
-            Refusal(re=act.id, code=UNKNOWN_REQUEST, detail="no such request is open for this viewer")
+            Refusal(re=act.id, code="unknown-request", detail="no such request is open for this viewer")
         )
 
     # --- frames ------------------------------------------------------------------------------

@@ -13,13 +13,19 @@ __all__ = [
     "BatchRow",
     "EventRow",
     "GameRow",
+    "HolderRow",
     "IdempotencyRow",
+    "InboxRow",
     "ModelCallRow",
+    "RefusalRow",
     "batches",
     "events",
     "games",
+    "holders",
     "idempotency",
+    "inbox",
     "model_calls",
+    "refusals",
 ]
 
 Json = dict[str, Any]
@@ -154,9 +160,67 @@ class ModelCallRow(SQLModel, table=True):
     http_calls: int
 
 
+class InboxRow(SQLModel, table=True):
+    """The outcome of one request to a remote seat: an accepted answer, or why the default is played.
+
+    One row a request, ever: answer and deadline race for the primary key. Written once.
+    """
+
+    __tablename__ = "inbox"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    seat: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """Commit time, UTC, milliseconds since 1970."""
+    cause: str | None = None
+    """deadline, attempts or cancelled: no answer came. Null: an answer."""
+    action: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """Canonical JSON (RFC 8785) of the action as it was sent."""
+    thoughts: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """JSON list of the thoughts as they were sent."""
+    via: str = Field(max_length=40)
+    """The socket's connection, ``http``, or ``service``."""
+    receipt: str = Field(max_length=32)
+    """Random: whoever wrote the row knows it by this."""
+
+
+class RefusalRow(SQLModel, table=True):
+    """An answer of a remote seat that was refused; they count for the attempts left."""
+
+    __tablename__ = "refusals"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    attempt: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    """From 1."""
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    message: str | None = Field(default=None, max_length=64)
+    """The client's id of the message: the same message, sent again, is not another attempt."""
+    answer: str = Field(max_length=64)
+    """SHA-256 of what was sent, canonical."""
+    code: str = Field(max_length=40)
+    detail: str = Field(sa_column=Column(Text, nullable=False))
+    pointer: str = Field(sa_column=Column(Text, nullable=False))
+
+
+class HolderRow(SQLModel, table=True):
+    """Which connection holds a remote seat: the newest, on whichever replica."""
+
+    __tablename__ = "holders"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    seat: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    conn: str = Field(max_length=40)
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
 _tables: Final = SQLModel.metadata.tables
 batches: Final = _tables["batches"]
 games: Final = _tables["games"]
 events: Final = _tables["events"]
 idempotency: Final = _tables["idempotency"]
 model_calls: Final = _tables["model_calls"]
+inbox: Final = _tables["inbox"]
+refusals: Final = _tables["refusals"]
+holders: Final = _tables["holders"]
