@@ -15,7 +15,7 @@ from engine.terms import Ending, Role, Side, side_of
 from evaluators.errors import Unmeasurable
 from evaluators.intervals import Interval, wilson
 
-__all__ = ["MODELS", "PUBLISHED", "PlayMetrics", "Rate", "Row", "Sides"]
+__all__ = ["MODELS", "PUBLISHED", "PlayMetrics", "Rate", "RoundResults", "Row", "Sides"]
 
 
 class Rate(NamedTuple):
@@ -71,6 +71,64 @@ class Row:
     published: Mapping[str, Sides]
 
 
+@dataclass(frozen=True, slots=True)
+class RoundResults:
+    """How one round went, over the games that came to it."""
+
+    round: int
+    played: Rate
+    """Games that played this quest, of all."""
+    succeeded: Rate
+    """Quests that succeeded, of those played."""
+    evil_on_team: Rate
+    """Teams with an evil seat on them, of those that went."""
+    forced: Rate
+    """Teams that went although rejected or without a vote, of those that went."""
+    first_approved: Rate
+    """First proposals that the ballots approved, of those voted on."""
+    changed: Rate
+    """Teams voted on that differ, as sets, from the attempt's first, of all voted on."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "round": self.round,
+            **{
+                name: getattr(self, name).as_json()
+                for name in ("played", "succeeded", "evil_on_team", "forced", "first_approved", "changed")
+            },
+        }
+
+
+class _Round:
+    """The counters of one round; what is right beside each is its denominator."""
+
+    __slots__ = (
+        "changed",
+        "evil_on_team",
+        "first_approved",
+        "first_voted",
+        "forced",
+        "played",
+        "succeeded",
+        "voted",
+        "went",
+    )
+
+    def __init__(self) -> None:
+        for name in _Round.__slots__:
+            setattr(self, name, 0)
+
+    played: int
+    succeeded: int
+    went: int
+    evil_on_team: int
+    forced: int
+    first_voted: int
+    first_approved: int
+    voted: int
+    changed: int
+
+
 # Index of a side in the pairs of counters below.
 _LOYAL: Final = 0
 _EVIL: Final = 1
@@ -95,6 +153,7 @@ class PlayMetrics:
         "_proposals",
         "_quests",
         "_right",
+        "_rounds",
         "_shots",
         "_wins",
     )
@@ -114,6 +173,7 @@ class PlayMetrics:
         self._approved = [0, 0]
         self._approvals = [0, 0]
         self._ballots = [0, 0]
+        self._rounds: dict[int, _Round] = {}
 
     def add(self, game: State | Iterable[Event]) -> None:
         """Counts one finished game, given by its state or its whole log.
@@ -147,11 +207,18 @@ class PlayMetrics:
         yes = [0, 0]
         known = [0, 0]
         for tally in state.table.tallies:
+            counts = self._rounds.setdefault(tally.round, _Round())
             leader = sides[tally.leader - 1]
             if tally.votes:
+                changed = tally.team != tally.proposed
                 self._proposals[leader] += 1
-                self._changes[leader] += tally.team != tally.proposed
+                self._changes[leader] += changed
                 self._approved[leader] += tally.approved
+                counts.voted += 1
+                counts.changed += changed
+                if tally.attempt == 1:
+                    counts.first_voted += 1
+                    counts.first_approved += tally.approved
                 for vote, side in zip(tally.votes, sides, strict=True):
                     if vote is not None:
                         known[side] += 1
@@ -161,6 +228,9 @@ class PlayMetrics:
                 evil = any(sides[seat - 1] for seat in tally.team)
                 self._led[leader] += 1
                 self._right[leader] += evil is (leader == _EVIL)
+                counts.went += 1
+                counts.evil_on_team += evil
+                counts.forced += tally.forced
         for side in (_LOYAL, _EVIL):
             self._approvals[side] += yes[side]
             self._ballots[side] += known[side]
@@ -171,6 +241,9 @@ class PlayMetrics:
             self._held[role] = max(self._held[role], 0) + len(played)
         for quest in played:
             self._quests[_LOYAL if quest.succeeded else _EVIL] += 1
+            counts = self._rounds.setdefault(quest.round, _Round())
+            counts.played += 1
+            counts.succeeded += quest.succeeded
             for seat in quest.team:
                 self._on_team[roles[seat - 1]] += 1
 
@@ -188,6 +261,10 @@ class PlayMetrics:
             self._on_team[role] += other._on_team[role]
             if other._held[role] >= 0:
                 self._held[role] = max(self._held[role], 0) + other._held[role]
+        for round_, counts in other._rounds.items():
+            ours = self._rounds.setdefault(round_, _Round())
+            for name in _Round.__slots__:
+                setattr(ours, name, getattr(ours, name) + getattr(counts, name))
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -245,6 +322,24 @@ class PlayMetrics:
     def approve_ballots(self, side: Side) -> Rate:
         """Approving ballots of this side, of all its known ballots."""
         return _of(side, self._approvals, self._ballots)
+
+    def by_round(self) -> tuple[RoundResults, ...]:
+        """The results of each round that any game came to vote or quest in, the first round first.
+
+        A quest that rejections failed was not played; its proposals count.
+        """
+        return tuple(
+            RoundResults(
+                round=round_,
+                played=Rate(counts.played, self.games),
+                succeeded=Rate(counts.succeeded, counts.played),
+                evil_on_team=Rate(counts.evil_on_team, counts.went),
+                forced=Rate(counts.forced, counts.went),
+                first_approved=Rate(counts.first_approved, counts.first_voted),
+                changed=Rate(counts.changed, counts.voted),
+            )
+            for round_, counts in sorted(self._rounds.items())
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Every metric with numerator, denominator and rate; a rate is None where ``den`` is 0.

@@ -76,6 +76,47 @@ def test_last_team_goes_counted_by_hand() -> None:
     assert metrics.assassinations() == Rate(0, 0)
 
 
+def test_rounds_counted_by_hand() -> None:
+    # The same game: evil on every team but quest 2's; votes 1.1 1.2 2.1 3.1 4.1 4.2 5.1 5.2, of which the
+    # second attempts of 1, 4 are rejected and go all the same; only the team of 1.1 was changed.
+    rounds = counted("last-team-goes").by_round()
+    assert [one.round for one in rounds] == [1, 2, 3, 4, 5]
+    assert [one.played for one in rounds] == [Rate(1, 1)] * 5
+    assert [one.succeeded for one in rounds] == [Rate(won, 1) for won in (0, 1, 1, 0, 0)]
+    assert [one.evil_on_team for one in rounds] == [Rate(evil, 1) for evil in (1, 0, 1, 1, 1)]
+    assert [one.forced for one in rounds] == [Rate(forced, 1) for forced in (1, 0, 0, 1, 0)]
+    assert [one.first_approved for one in rounds] == [Rate(yes, 1) for yes in (0, 1, 1, 0, 0)]
+    assert [one.changed for one in rounds] == [
+        Rate(1, 2),
+        Rate(0, 1),
+        Rate(0, 1),
+        Rate(0, 2),
+        Rate(0, 2),
+    ]
+
+
+def test_rounds_add_up_to_the_whole() -> None:
+    metrics = counted(*NAMES)
+    rounds = metrics.by_round()
+    assert sum(one.played.num for one in rounds) == metrics.quest_wins(Side.LOYAL).den
+    assert sum(one.succeeded.num for one in rounds) == metrics.quest_wins(Side.LOYAL).num
+    assert sum(one.changed.num for one in rounds) == metrics.changes().num
+    assert sum(one.changed.den for one in rounds) == metrics.changes().den
+    assert sum(one.forced.den for one in rounds) == sum(
+        metrics.team_selection(side).den for side in (Side.LOYAL, Side.EVIL)
+    )
+    assert rounds[0].as_json()["played"] == rounds[0].played.as_json()
+    assert PlayMetrics().by_round() == ()
+
+
+def test_a_quest_that_rejections_failed_counts_its_proposals_alone() -> None:
+    # Quests 1 and 3 fell to rejections.
+    rounds = {one.round: one for one in counted("quest-fails").by_round()}
+    assert [round_ for round_, one in rounds.items() if one.played.num] == [2, 4, 5]
+    assert rounds[1].succeeded == Rate(0, 0)
+    assert rounds[1].first_approved == Rate(0, 1)
+
+
 def test_a_quest_that_rejections_failed_was_not_played() -> None:
     # Five results, two of them by rejections: quests 2, 4 and 5 were played, and all succeeded.
     metrics = counted("quest-fails")
@@ -129,6 +170,7 @@ def test_counts_merge() -> None:
     one, other = counted(*NAMES[:4]), counted(*NAMES[4:])
     one.merge(other)
     assert one.as_json() == counted(*NAMES).as_json()
+    assert one.by_round() == counted(*NAMES).by_round()
     before = one.as_json()
     one.merge(PlayMetrics())
     assert one.as_json() == before
