@@ -1,0 +1,293 @@
+"""Impactful intentions and the link between understanding and winning, counted by hand."""
+
+import pytest
+
+from engine.events import GameCreated, QuestResolved
+from engine.profile import make_profile
+from engine.terms import Role, Seat, Side
+from engine.thoughts import Choice
+from evaluators.impact import PAPER, RELEASED, ImpactCounts, ImpactRule, Link, LinkRule, link_rules
+from evaluators.judgements import Judgement
+from evaluators.play import Rate
+from evaluators.turns import Game, Stage, Turn
+
+LOYAL, EVIL = Side.LOYAL, Side.EVIL
+# Seats 1 to 3 loyal, 4 and 5 evil.
+ROLES = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.MORGANA, Role.ASSASSIN)
+
+
+def quest(round_: int, won: bool) -> QuestResolved:
+    return QuestResolved(round_, (1, 2), 0 if won else 1, won)
+
+
+def stage(name: str, *ids: str) -> Stage:
+    return Stage(name, tuple(map(Choice, ids)), None)  # type: ignore[arg-type]
+
+
+def turn(
+    round_: int,
+    seat: Seat,
+    first: str,
+    final: str | None = None,
+    *,
+    attempt: int = 1,
+    defaulted: str | None = None,
+) -> Turn:
+    """Intentions by id, separated by blanks; without ``final`` the first selection stands."""
+    return Turn(
+        request_id=f"{round_}.{attempt}.speak.{seat}",
+        round=round_,
+        attempt=attempt,
+        seat=seat,
+        opening=0,
+        said=0,
+        public=0,
+        own=(),
+        text="",
+        first=stage("first", *first.split()),
+        final=stage("final", *(final or first).split()),
+        beliefs=(),
+        modified=final is not None,
+        defaulted=defaulted,  # type: ignore[arg-type]
+        repeated=False,
+    )
+
+
+def game(quests: str, winner: Side, *turns: Turn, id_: str = "g") -> Game:
+    """``quests``: + a success, - a failure, in order."""
+    log = [quest(round_, mark == "+") for round_, mark in enumerate(quests, 1)]
+    profile = make_profile("interintent")
+    created = GameCreated(profile, tuple(f"Player {seat}" for seat in range(1, 6)))
+    return Game(id_, log, created, ROLES, (), winner, turns)
+
+
+def counted(one: Game, rule: ImpactRule = PAPER, *judgements: Judgement) -> dict[tuple[Side, str], Rate]:
+    counts = ImpactCounts(rule)
+    counts.add(one, judgements)
+    return {(one.side, one.intention): one.won for one in counts.table()}
+
+
+def test_a_round_counts_once_for_a_side_however_often_it_selected() -> None:
+    # Loyal won rounds 1 and 3. stay_hidden: loyal in rounds 1 (three times), 2; evil in 2.
+    one = game(
+        "+-+--",
+        EVIL,
+        turn(1, 1, "stay_hidden"),
+        turn(1, 2, "stay_hidden"),
+        turn(1, 2, "stay_hidden", attempt=2),
+        turn(2, 1, "defend_self", "stay_hidden"),
+        turn(2, 4, "stay_hidden"),
+        turn(3, 1, "defend_self"),
+    )
+    assert counted(one) == {
+        (LOYAL, "stay_hidden"): Rate(1, 2),
+        (LOYAL, "defend_self"): Rate(1, 2),  # rounds 2 (first selection only) and 3
+        (EVIL, "stay_hidden"): Rate(1, 1),
+    }
+
+
+def test_the_released_way_counts_followed_final_selections_one_by_one() -> None:
+    one = game(
+        "+-",
+        EVIL,
+        turn(1, 1, "stay_hidden"),
+        turn(1, 2, "stay_hidden"),
+        turn(2, 1, "defend_self", "stay_hidden"),
+        turn(2, 2, "stay_hidden"),
+    )
+
+    def said(request: str, intention: str, think: int | None, speak: int | None) -> Judgement:
+        return Judgement("g", request, "final", intention, True, think, speak, "ann")
+
+    judgements = (
+        said("1.1.speak.1", "stay_hidden", 3, 3),
+        said("1.1.speak.2", "stay_hidden", 5, 4),
+        said("2.1.speak.1", "stay_hidden", 3, 3),
+        said("2.1.speak.2", "stay_hidden", 5, 2),  # not followed in speaking
+    )
+    assert counted(one, RELEASED, *judgements) == {(LOYAL, "stay_hidden"): Rate(2, 3)}
+    # Without scores nothing is known to be followed.
+    assert counted(one, RELEASED) == {}
+    assert counted(one, RELEASED, said("1.1.speak.1", "stay_hidden", 5, None)) == {}
+
+
+def test_defaulted_turns_and_rounds_without_a_quest_do_not_count() -> None:
+    one = game("+", EVIL, turn(1, 1, "stay_hidden", defaulted="deadline"), turn(2, 1, "stay_hidden"))
+    assert counted(one) == {}
+
+
+@pytest.mark.parametrize(
+    ("won", "of", "impactful"),
+    [(7, 10, False), (8, 10, True), (3, 10, False), (2, 10, True), (2, 2, True), (0, 2, True), (1, 1, False)],
+)
+def test_impactful_is_strictly_beyond_the_limits_and_seen_twice(won: int, of: int, impactful: bool) -> None:
+    counts = ImpactCounts()
+    for place in range(of):
+        counts.add(game("+" if place < won else "-", LOYAL, turn(1, 1, "defend_self")))
+    (only,) = counts.table()
+    assert (only.won, only.impactful) == (Rate(won, of), impactful)
+    assert counts.impactful() == (frozenset({"defend_self"}) if impactful else frozenset())
+
+
+# --- the link ------------------------------------------------------------------------------------
+
+
+def judged(
+    round_: int, seat: Seat, intention: str, reasonable: bool | None, speak: int | None, **more: object
+) -> Judgement:
+    return Judgement(
+        "g",
+        f"{round_}.1.speak.{seat}",
+        "final",
+        intention,
+        reasonable,
+        more.get("think", 5),  # type: ignore[arg-type]
+        speak,
+        str(more.get("rater", "ann")),
+    )
+
+
+def linked(rule: LinkRule, one: Game, *judgements: Judgement) -> Link:
+    link = Link(rule)
+    link.add(one, judgements)
+    return link
+
+
+def outcome(link: Link, unit: str) -> list[tuple[Side, str]]:
+    return [
+        (side, relation)
+        for side in (LOYAL, EVIL)
+        for relation, rate in link.shares(unit, side).items()  # type: ignore[arg-type]
+        for _ in range(rate.num)
+    ]
+
+
+ONE = game("+", LOYAL, turn(1, 1, "defend_self stay_hidden"), turn(1, 4, "defend_self express_loyalty"))
+
+
+def test_r_divides_by_the_sides_seats() -> None:
+    # Loyal: 2 reasonable of 3 seats, 2/3; evil: 1 of 2 seats, 1/2: below.
+    judgements = [
+        judged(1, 1, "defend_self", True, 5),
+        judged(1, 1, "stay_hidden", True, 3),
+        judged(1, 4, "defend_self", True, 5),
+        judged(1, 4, "express_loyalty", False, 5),
+    ]
+    assert outcome(linked(LinkRule("selection"), ONE, *judgements), "quest") == [(LOYAL, "below")]
+    # By intentions: 2 of 2 against 1 of 2: below as well; a third for evil turns neither.
+    assert outcome(linked(LinkRule("selection", per="intentions"), ONE, *judgements), "quest") == [
+        (LOYAL, "below")
+    ]
+
+
+def test_what_is_divided_by_decides_the_relation() -> None:
+    # Loyal 1 of 1 intention, evil 1 of 2: by seats 1/3 < 1/2, by intentions 1/1 > 1/2.
+    judgements = [
+        judged(1, 1, "defend_self", True, 5),
+        judged(1, 4, "defend_self", True, 5),
+        judged(1, 4, "express_loyalty", False, 5),
+    ]
+    assert outcome(linked(LinkRule("selection"), ONE, *judgements), "game") == [(LOYAL, "above")]
+    assert outcome(linked(LinkRule("selection", per="intentions"), ONE, *judgements), "game") == [
+        (LOYAL, "below")
+    ]
+
+
+def test_selection_counts_only_what_was_followed_above_two() -> None:
+    judgements = [judged(1, 1, "defend_self", True, 2), judged(1, 4, "defend_self", True, 3)]
+    assert outcome(linked(LinkRule("selection"), ONE, *judgements), "quest") == [(LOYAL, "above")]
+
+
+@pytest.mark.parametrize(("threshold", "relation"), [(3, "above"), (4, "above"), (5, "equal")])
+def test_following_counts_only_reasonable_intentions_from_the_threshold_on(
+    threshold: int, relation: str
+) -> None:
+    # Loyal: an unreasonable 5 and a reasonable 2. Evil: a reasonable 4: at 5 both have nothing.
+    judgements = [
+        judged(1, 1, "defend_self", False, 5),
+        judged(1, 1, "stay_hidden", True, 2),
+        judged(1, 4, "defend_self", True, 4),
+    ]
+    rule = LinkRule("following", threshold)
+    assert outcome(linked(rule, ONE, *judgements), "quest") == [(LOYAL, relation)]
+
+
+def test_both_parts_are_two_scores() -> None:
+    # Loyal 3 seats: think 5, speak 5 of one intention: 2/3. Evil 2 seats: think 5, speak 1: 1/2.
+    judgements = [
+        judged(1, 1, "defend_self", True, 5, think=5),
+        judged(1, 4, "defend_self", True, 1, think=5),
+    ]
+    rule = LinkRule("following", 3, parts=("think", "speak"))
+    assert outcome(linked(rule, ONE, *judgements), "quest") == [(LOYAL, "below")]
+    assert outcome(linked(LinkRule("following", 3, parts=("think",)), ONE, *judgements), "quest") == [
+        (LOYAL, "above")
+    ]
+
+
+def test_equal_fractions_are_equal() -> None:
+    # 3 of 3 seats and 2 of 2: r is 1 for both, whatever thirds come to.
+    judgements = [judged(1, seat, "defend_self", True, 5) for seat in (1, 2, 3, 4, 5)]
+    whole = game("+", LOYAL, *(turn(1, seat, "defend_self") for seat in range(1, 6)))
+    assert outcome(linked(LinkRule("selection"), whole, *judgements), "quest") == [(LOYAL, "equal")]
+
+
+def test_raters_are_taken_together() -> None:
+    # Two of three raters say reasonable; a tie is not more than half.
+    three = [
+        judged(1, 1, "defend_self", said, 5, rater=str(said) + str(n))
+        for n, said in enumerate((True, True, False))
+    ]
+    evil = [judged(1, 4, "defend_self", said, 5, rater=str(said)) for said in (True, False)]
+    assert outcome(linked(LinkRule("selection"), ONE, *three, *evil), "quest") == [(LOYAL, "below")]
+
+
+def test_a_side_without_judgements_leaves_the_quest_out() -> None:
+    two = game("+-", EVIL, turn(1, 1, "defend_self"), turn(1, 4, "defend_self"), turn(2, 1, "defend_self"))
+    judgements = [
+        judged(1, 1, "defend_self", True, 5),
+        judged(1, 4, "defend_self", None, 5),
+        judged(2, 1, "defend_self", True, None),
+    ]
+    link = linked(LinkRule("selection"), two, *judgements)
+    assert (link.left_out("quest"), link.left_out("game")) == (2, 1)
+    assert link.shares("quest", LOYAL) == {"above": Rate(0, 0), "below": Rate(0, 0), "equal": Rate(0, 0)}
+
+
+def test_quests_and_games_are_grouped_by_who_won_them() -> None:
+    three = game(
+        "+--",
+        EVIL,
+        *(turn(round_, seat, "defend_self") for round_ in (1, 2, 3) for seat in (1, 4)),
+    )
+    judgements = [
+        judged(1, 1, "defend_self", True, 5),
+        judged(1, 4, "defend_self", False, 5),
+        judged(2, 1, "defend_self", False, 5),
+        judged(2, 4, "defend_self", True, 5),
+        judged(3, 1, "defend_self", False, 5),
+        judged(3, 4, "defend_self", False, 5),
+    ]
+    link = linked(LinkRule("selection"), three, *judgements)
+    assert link.shares("quest", LOYAL) == {"above": Rate(0, 1), "below": Rate(1, 1), "equal": Rate(0, 1)}
+    assert link.shares("quest", EVIL) == {"above": Rate(1, 2), "below": Rate(0, 2), "equal": Rate(1, 2)}
+    # The whole game: 1/3 against 1/2.
+    assert link.shares("game", EVIL) == {"above": Rate(1, 1), "below": Rate(0, 1), "equal": Rate(0, 1)}
+
+
+def test_judgements_of_other_games_are_passed_over() -> None:
+    other = Judgement("h", "1.1.speak.1", "final", "defend_self", True, 5, 5, "ann")
+    assert linked(LinkRule("selection"), ONE, other).left_out("quest") == 1
+
+
+def test_the_papers_four_links_have_their_thresholds() -> None:
+    assert [(rule.measure, rule.threshold) for rule in link_rules()] == [
+        ("selection", 3),
+        ("following", 3),
+        ("following", 4),
+        ("following", 5),
+    ]
+    with pytest.raises(ValueError, match="3, 4 or 5, got 2"):
+        LinkRule("following", 2)
+    with pytest.raises(ValueError, match="one part"):
+        LinkRule("following", 3, parts=())
