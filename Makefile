@@ -6,7 +6,7 @@ SHELL := /bin/sh
 # Not called PYTHON: that one belongs to the user, who names an interpreter for scripts/install with it.
 IN_VENV := .venv/bin/python
 # What `make check` reads besides the packages, as far as it is there.
-SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples)
+SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples client)
 
 .PHONY: help install check format test demo run golden bench lock replay openapi clean
 

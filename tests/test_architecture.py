@@ -20,8 +20,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scripts": {"engine", "agents", "evaluators", "app"},
     "bench": {"engine", "agents", "evaluators", "app"},
 }
-# tests and examples may import everything, but nothing may import them.
-OURS = MAY_IMPORT.keys() | {"tests", "examples"}
+# tests and examples may import everything, but nothing may import them. The client is a package of its
+# own for others: the service does without it, and it without the service.
+OURS = MAY_IMPORT.keys() | {"tests", "examples", "interintent_client"}
+CLIENT = ROOT / "client" / "src" / "interintent_client"
 
 # Clock, chance and the outside world: the engine gets them as arguments, or not at all.
 IMPURE = {"asyncio", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}
@@ -91,6 +93,15 @@ def test_no_package_is_overlooked(package: str) -> None:
     assert ROOT / package / "__init__.py" in sources(package)
 
 
+def test_the_client_imports_nothing_of_the_service_and_two_packages() -> None:
+    files = sorted(CLIENT.rglob("*.py"))
+    assert files
+    for path in files:
+        tops = {module.partition(".")[0] for _, module in imports_of(path.read_text(), "interintent_client")}
+        foreign = tops - sys.stdlib_module_names - {"interintent_client"}
+        assert foreign <= {"httpx", "websockets"}, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
+
+
 def test_every_python_package_at_the_top_is_known() -> None:
     there = {path.parent.name for path in ROOT.glob("*/__init__.py") if not path.parent.name.startswith(".")}
     assert there <= OURS
@@ -122,6 +133,7 @@ def test_a_migration_stands_alone() -> None:
         ("app", "from tests.conftest import postgres", "tests.conftest"),
         ("app", "import bench", "bench"),
         ("app", "from migrations import env", "migrations"),
+        ("app", "from interintent_client import Server", "interintent_client"),
         ("bench", "import tests", "tests"),
     ],
 )

@@ -1,0 +1,115 @@
+"""Everything this client raises.
+
+InterIntentError
+├── ApiError            the server answered a call with a problem (RFC 9457)
+├── Refused             the server did not take an answer of a seat; the request may still be open
+├── GameOver            an answer found the game over, and nobody can say whether it counted
+├── Unreachable         no answer after every retry
+├── ExportBroken        an export that is not what its last line signs
+└── Closed              the server ended the connection for good
+    ├── TokenRefused    4401: mint another token
+    ├── NoSuchGame      4403: none for this credential
+    └── Replaced        4409: a newer connection holds the seat
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interintent_client.records import Request
+
+__all__ = [
+    "ApiError",
+    "Closed",
+    "ExportBroken",
+    "GameOver",
+    "InterIntentError",
+    "NoSuchGame",
+    "Refused",
+    "Replaced",
+    "TokenRefused",
+    "Unreachable",
+    "closed",
+]
+
+
+class InterIntentError(Exception):
+    """The root of all."""
+
+
+class ApiError(InterIntentError):
+    """A problem: ``code`` is stable, ``detail`` is for people."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        self.status = status
+        self.code = str(problem.get("code", "unknown"))
+        self.detail = str(problem.get("detail", ""))
+        self.trace_id = problem.get("trace_id")
+        self.errors: list[Mapping[str, Any]] = list(problem.get("errors", ()))
+        """Each with ``pointer`` (into what was sent), ``code`` and ``message``."""
+        self.problem = problem
+        places = "".join(f"; {one.get('pointer')}: {one.get('message')}" for one in self.errors)
+        super().__init__(f"{status} {self.code}: {self.detail}{places}")
+
+
+class Refused(InterIntentError):
+    """An answer that was not taken: ``illegal-action``, ``too-late``, ``already-answered``, …"""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        pointer: str | None = None,
+        attempts_left: int | None = None,
+        request: "Request | None" = None,
+    ) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+        self.pointer = pointer
+        """JSON pointer into the action (or the thoughts)."""
+        self.attempts_left = attempts_left
+        self.request = request
+        """What the seat is still asked for, where it is asked."""
+
+
+class GameOver(InterIntentError):
+    """The game ended before the answer was acknowledged."""
+
+
+class Unreachable(InterIntentError):
+    """The server did not answer, or kept answering that it cannot, as often as we tried."""
+
+
+class ExportBroken(InterIntentError):
+    """Lines are missing or changed."""
+
+
+class Closed(InterIntentError):
+    """Coming back would not help."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(f"closed with {code}: {reason}")
+        self.code = code
+        self.reason = reason
+
+
+class TokenRefused(Closed):
+    """The token is missing, unknown, expired, or an older one was made void."""
+
+
+class NoSuchGame(Closed):
+    """No such game for this credential."""
+
+
+class Replaced(Closed):
+    """A newer connection of the same seat took over. Coming back would start a fight over the seat."""
+
+
+_CLOSED = {4401: TokenRefused, 4403: NoSuchGame, 4409: Replaced}
+
+
+def closed(code: int, reason: str) -> Closed:
+    """The error that this close code is."""
+    return _CLOSED.get(code, Closed)(code, reason)

@@ -1,0 +1,139 @@
+"""Calls over HTTP: problems become errors, and what may be repeated is repeated when it fails."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+
+from interintent_client.backoff import wait_s
+from interintent_client.errors import ApiError, Unreachable
+from interintent_client.records import Json
+
+__all__ = ["Http"]
+
+AGAIN: Final = frozenset({429, 502, 503, 504})
+"""Statuses that say: later."""
+
+IN_USE: Final = "idempotency-key-in-use"
+"""The same call is being worked on: its answer will be there."""
+
+
+class Http:
+    """One server's HTTP side."""
+
+    def __init__(self, url: str, key: str | None, *, tries: int, timeout_s: float) -> None:
+        self.url = url.rstrip("/")
+        self.key = key
+        self._tries = tries
+        self._client = httpx.AsyncClient(timeout=timeout_s)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    def _headers(self, token: str | None, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        credential = token or self.key
+        bearer = {} if credential is None else {"Authorization": f"Bearer {credential}"}
+        return {**bearer, **(more or {})}
+
+    async def get(self, path: str, *, token: str | None = None, **query: Any) -> Any:
+        """A JSON answer. Raises ApiError or Unreachable."""
+        return (await self._call("GET", path, token=token, query=query)).json()
+
+    async def text(self, path: str, **query: Any) -> str:
+        """An answer that is not JSON."""
+        return (await self._call("GET", path, query=query)).text
+
+    async def post(
+        self,
+        path: str,
+        body: Json,
+        *,
+        token: str | None = None,
+        idempotency_key: str | None = None,
+        repeat: bool = True,
+    ) -> Any:
+        """A JSON answer. ``repeat``: whether doing it twice is harmless. Raises ApiError, Unreachable."""
+        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        return (await self._call("POST", path, token=token, body=body, headers=headers, repeat=repeat)).json()
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        token: str | None = None,
+        query: Mapping[str, Any] | None = None,
+        body: Json | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeat: bool = True,
+    ) -> httpx.Response:
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        fault: Exception | None = None
+        for failures in range(self._tries if repeat else 1):
+            if failures:
+                await asyncio.sleep(max(wait_s(failures - 1), _asked_wait_s(fault)))
+            try:
+                answer = await self._client.request(
+                    method,
+                    f"{self.url}{path}",
+                    params=given,
+                    json=body,
+                    headers=self._headers(token, headers),
+                )
+            except httpx.TransportError as broken:
+                fault = broken
+                continue
+            if answer.is_success:
+                return answer
+            fault = _problem(answer)
+            if answer.status_code not in AGAIN and fault.code != IN_USE:
+                raise fault
+        if isinstance(fault, ApiError) and not repeat:
+            raise fault
+        raise Unreachable(f"{method} {path}: {fault or 'no answer'}") from fault
+
+    async def lines(self, path: str, *, token: str | None = None, **query: Any) -> AsyncIterator[bytes]:
+        """The lines of an NDJSON answer as they come, each without its newline; blank ones are left out.
+
+        Raises ApiError where the answer is a problem, and httpx.TransportError when the connection
+        breaks: whoever reads knows how to go on. A last line without its newline is not given.
+        """
+        given = {name: value for name, value in query.items() if value is not None}
+        # A line may be long in coming: the server sends a blank one every ten seconds.
+        timeout = httpx.Timeout(self._client.timeout.connect, read=60.0)
+        async with self._client.stream(
+            "GET", f"{self.url}{path}", params=given, headers=self._headers(token), timeout=timeout
+        ) as answer:
+            if not answer.is_success:
+                await answer.aread()
+                raise _problem(answer)
+            rest = b""
+            async for part in answer.aiter_bytes():
+                *whole, rest = (rest + part).split(b"\n")
+                for line in whole:
+                    if line:
+                        yield line
+
+
+def _problem(answer: httpx.Response) -> ApiError:
+    try:
+        found = json.loads(answer.content)
+    except ValueError:
+        found = {}
+    if not isinstance(found, dict):
+        found = {}
+    found.setdefault("detail", answer.reason_phrase)
+    wait = answer.headers.get("Retry-After", "")
+    return ApiError(answer.status_code, {**found, **({"retry_after_s": int(wait)} if wait.isdigit() else {})})
+
+
+def _asked_wait_s(fault: Exception | None) -> float:
+    return float(fault.problem.get("retry_after_s", 0)) if isinstance(fault, ApiError) else 0.0

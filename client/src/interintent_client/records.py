@@ -1,0 +1,92 @@
+"""What comes over the wire, with names. Fields this version does not know stay in ``raw``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+__all__ = ["Ack", "Event", "Json", "Request"]
+
+Json = Mapping[str, Any]
+"""A JSON object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened, as one viewer sees it. ``event["team"]`` is a field of its own."""
+
+    seq: int
+    """Position in this viewer's stream: 1, 2, 3, …"""
+    at: datetime
+    type: str
+    game: str
+    raw: Json
+
+    def __getitem__(self, name: str) -> Any:
+        return self.raw[name]
+
+    @classmethod
+    def read(cls, raw: Json) -> "Event":
+        """The event of an item of the stream, or of a line of NDJSON."""
+        return cls(raw["seq"], datetime.fromisoformat(raw["at"]), raw["type"], raw["game"], raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The game asks this seat for one decision."""
+
+    request_id: str
+    """Round, attempt, kind, seat; the same after a reconnect."""
+    kind: str
+    """propose_team, speak, reconsider, vote, card, summarise or assassinate."""
+    default: Json
+    """What is played when no answer comes."""
+    legal: Sequence[Json] | None
+    """All legal actions; None where text is the action, or where there are too many."""
+    team_size: int | None
+    menu: Sequence[str] | None
+    """Ids of the intentions on offer, for a speech."""
+    schema: Json
+    deadline: datetime | None
+    ttl_ms: int | None
+    """Milliseconds to the deadline when the request was sent."""
+    attempts_left: int | None
+    raw: Json
+
+    @property
+    def round(self) -> int:
+        return int(self.request_id.split(".")[0])
+
+    @property
+    def attempt(self) -> int:
+        return int(self.request_id.split(".")[1])
+
+    @property
+    def seat(self) -> int:
+        return int(self.request_id.split(".")[3])
+
+    @classmethod
+    def read(cls, raw: Json) -> "Request":
+        deadline = raw.get("deadline")
+        return cls(
+            request_id=raw["request_id"],
+            kind=raw["kind"],
+            default=raw.get("default") or {},
+            legal=raw.get("legal"),
+            team_size=raw.get("team_size"),
+            menu=raw.get("menu"),
+            schema=raw.get("schema") or {},
+            deadline=None if deadline is None else datetime.fromisoformat(deadline),
+            ttl_ms=raw.get("ttl_ms"),
+            attempts_left=raw.get("attempts_left"),
+            raw=raw,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The server has committed the answer: it stands."""
+
+    request_id: str
+    duplicate: bool
+    """The same answer had been accepted before."""

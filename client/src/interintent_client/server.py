@@ -1,0 +1,332 @@
+"""A server, its games and its batches."""
+
+import asyncio
+import hashlib
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+import httpx
+
+from interintent_client.backoff import wait_s
+from interintent_client.errors import ApiError, ExportBroken, Unreachable
+from interintent_client.http import AGAIN, Http
+from interintent_client.records import Event, Json
+from interintent_client.seat import Seat
+from interintent_client.stream import Stream, TokenSource
+
+__all__ = ["Batch", "Game", "Server"]
+
+OVER: Final = frozenset({"done", "cancelled", "failed"})
+"""Statuses of a batch in which nothing will happen any more."""
+
+
+class Server:
+    """One server, as a caller with one credential (or none) sees it."""
+
+    def __init__(
+        self,
+        url: str = "http://localhost:8000",
+        key: str | None = None,
+        *,
+        tries: int = 8,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """``tries``: how often a call is made in all while the server cannot be reached or says: later."""
+        self._http = Http(url, key, tries=tries, timeout_s=timeout_s)
+        self._tries = tries
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.__aexit__(kind, fault, trace)
+
+    # --- games --------------------------------------------------------------------------------
+
+    async def create_games(self, *, idempotency_key: str | None = None, **wish: Any) -> "Batch":
+        """Creates games: ``count``, ``profile``, ``players``, ``seats``, ``drive``, … as ``POST /games``
+        has them; nothing at all is one game of scripted seats.
+
+        Sent again while the answer is lost: the games are created once. Raises ApiError.
+        """
+        answer = await self._http.post("/games", wish, idempotency_key=idempotency_key or str(uuid.uuid4()))
+        games = [
+            self.game(one["game_id"], tokens={seat["seat"]: seat.get("token") for seat in one["seats"]})
+            for one in answer["games"]
+        ]
+        return Batch(self, answer["batch_id"], answer["count"], games)
+
+    def game(self, game_id: str, *, tokens: Mapping[int, str | None] | None = None) -> "Game":
+        """A game that is there already. ``tokens``: those of its seats, as far as you hold them."""
+        return Game(self, game_id, dict(tokens or {}))
+
+    def batch(self, batch_id: str) -> "Batch":
+        """A batch that is there already; ``games`` stays empty, ``all_games`` lists them."""
+        return Batch(self, batch_id, None, [])
+
+    async def intentions(self) -> list[Json]:
+        """The catalogue of intentions."""
+        found: list[Json] = await self._http.get("/intentions")
+        return found
+
+    # --- evaluations --------------------------------------------------------------------------
+
+    async def items(
+        self,
+        dimension: Literal["selection", "following", "summarisation", "guessing"],
+        *,
+        game: str | None = None,
+        batch: str | None = None,
+        reader: str | None = None,
+        options: str | None = None,
+        history: Literal["all", "round"] | None = None,
+        followed: str | None = None,
+    ) -> Any:
+        """The items of finished games to be judged or guessed; never the truth about them."""
+        return await self._http.get(
+            "/evaluations/items",
+            dimension=dimension,
+            game=game,
+            batch=batch,
+            reader=reader,
+            options=options,
+            history=history,
+            followed=followed,
+        )
+
+    async def submit(
+        self,
+        dimension: str,
+        rater: Json,
+        answers: Sequence[Json],
+        *,
+        idempotency_key: str | None = None,
+        **more: Any,
+    ) -> Json:
+        """Hands in answers to items and returns the evaluation. Scored once, however often it is sent.
+
+        ``rater``: ``name`` and ``kind`` (model, human, program). Each answer: ``item_id`` and what
+        the dimension asks for, such as ``intentions``.
+        """
+        body = {"dimension": dimension, "rater": rater, "answers": list(answers), **more}
+        key = idempotency_key or str(uuid.uuid4())
+        found: Json = await self._http.post("/evaluations", body, idempotency_key=key)
+        return found
+
+    async def evaluation(self, evaluation_id: str) -> Json:
+        """An evaluation handed in before: its status and its scores."""
+        found: Json = await self._http.get(f"/evaluations/{evaluation_id}")
+        return found
+
+    async def report(self, *, batch: str, format: Literal["json", "html", "csv"] = "json") -> Any:  # noqa: A002
+        """The report on a batch: an object for ``json``, else a text."""
+        if format == "json":
+            return await self._http.get("/reports", batch=batch, format=format)
+        return await self._http.text("/reports", batch=batch, format=format)
+
+
+@dataclass(slots=True)
+class Game:
+    """One game."""
+
+    _server: Server = field(repr=False)
+    id: str
+    tokens: dict[int, str | None] = field(repr=False)
+    """The tokens of its remote seats, as the server gave them out."""
+
+    @property
+    def _http(self) -> Http:
+        return self._server._http
+
+    def _stream(self, **options: Any) -> Stream:
+        return Stream(self._http.url, self.id, **options)
+
+    async def view(self, viewer: str | None = None) -> Json:
+        """The game as it stands, through the caller's own eyes or lower ones."""
+        found: Json = await self._http.get(f"/games/{self.id}", viewer=viewer)
+        return found
+
+    async def events(
+        self, *, after: int = 0, viewer: str | None = None, token: TokenSource | None = None
+    ) -> AsyncIterator[Event]:
+        """What has happened and happens, to the end of the game, each event exactly once.
+
+        Comes over a socket and outlives it. Raises Closed where coming back would not help.
+        """
+        stream = self._stream(after=after, viewer=viewer, token=token or self._http.key)
+        async with aclosing(stream.frames()) as frames:
+            async for frame in frames:
+                if frame["t"] == "events":
+                    for event in frame["items"]:
+                        yield event
+
+    def seat(self, seat: int, *, token: TokenSource | None = None, patience: int | None = None) -> Seat:
+        """A seat to play from here, with its token: given, or the one the game was created with.
+
+        With neither, the caller itself must be allowed to sit there: the researcher of a server
+        without keys. ``token`` may also be a function that mints one, called again when the server
+        refuses the last. ``patience``: failures in a row after which to give up; None never does.
+        """
+        source = token or self.tokens.get(seat)
+        latest: list[str | None] = [source if isinstance(source, str) else None]
+        if source is None:
+            stream = self._stream(token=self._http.key, viewer=f"seat:{seat}", sit=True, patience=patience)
+        else:
+            stream = self._stream(token=_kept(source, latest), patience=patience)
+        return Seat(stream, self._http, f"/games/{self.id}", lambda: latest[0])
+
+    async def mint_token(self, viewer: str, **more: Any) -> str:
+        """A new token for ``seat:2`` (to play) or ``public`` (to watch). ``raise_epoch=True`` makes a
+        seat's earlier ones void. Needs ``tokens:mint``.
+        """
+        found = await self._http.post(f"/games/{self.id}/tokens", {"viewer": viewer, **more}, repeat=False)
+        return str(found["token"])
+
+    async def step(self, until: Literal["action", "phase", "round", "end"] = "action") -> Json:
+        """Walks a game of ``drive: manual`` on."""
+        found: Json = await self._http.post(f"/games/{self.id}/step", {"until": until}, repeat=False)
+        return found
+
+    async def cancel(self) -> None:
+        """Breaks the game off. What has happened stays."""
+        await self._http.post(f"/games/{self.id}/cancel", {}, repeat=False)
+
+
+def _kept(source: TokenSource, latest: list[str | None]) -> TokenSource:
+    if isinstance(source, str):
+        return source
+
+    async def minted() -> str:
+        latest[0] = token = await source()
+        return token
+
+    return minted
+
+
+@dataclass(slots=True)
+class Batch:
+    """Games created together."""
+
+    _server: Server = field(repr=False)
+    id: str
+    count: int | None
+    games: list[Game]
+    """The first hundred, with their tokens; ``all_games`` lists the rest."""
+
+    @property
+    def _http(self) -> Http:
+        return self._server._http
+
+    async def view(self) -> Json:
+        """Counts, winners, tokens, cost, as they stand."""
+        found: Json = await self._http.get(f"/batches/{self.id}")
+        return found
+
+    async def all_games(self, status: str | None = None) -> AsyncIterator[Json]:
+        """A line about each game, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self._http.get("/games", batch=self.id, status=status, limit=200, cursor=cursor)
+            for one in page["games"]:
+                yield one
+            cursor = page["next"]
+            if cursor is None:
+                return
+
+    async def progress(self) -> AsyncIterator[Json]:
+        """The batch whenever it has changed, until it is over; the last one tells the result."""
+        failures = 0
+        while True:
+            try:
+                async for line in self._http.lines(f"/batches/{self.id}/events", follow="true"):
+                    failures = 0
+                    view = json.loads(line)
+                    yield view
+                    if view["status"] in OVER:
+                        return
+                # The server ended the answer without an end of the batch: it is stopping.
+                why: Exception | None = None
+            except httpx.TransportError as broken:
+                why = broken
+            except ApiError as refused:
+                if refused.status not in AGAIN:
+                    raise
+                why = refused
+            failures = await self._paused(failures, why)
+
+    async def _paused(self, failures: int, why: Exception | None) -> int:
+        if failures + 1 >= self._server._tries:
+            raise Unreachable(f"batch {self.id}: {why or 'the server keeps ending its answer'}") from why
+        await asyncio.sleep(wait_s(failures))
+        return failures + 1
+
+    async def done(self) -> Json:
+        """Waits for the end and returns the batch as it then is."""
+        last: Json = {}
+        async for view in self.progress():
+            last = view
+        return last
+
+    async def cancel(self) -> None:
+        """Ends every open game of the batch."""
+        await self._http.post(f"/batches/{self.id}/cancel", {}, repeat=False)
+
+    async def export(
+        self,
+        view: Literal["public", "full"] = "public",
+        *,
+        partial: bool = False,
+        on_line: Callable[[bytes], object] | None = None,
+    ) -> AsyncIterator[Event]:
+        """All events of all games, by game and position; goes on behind the last line when it breaks.
+
+        ``on_line`` is handed each line as it came, for keeping; the last line, which signs the
+        others, is handed over as well. Raises ExportBroken when lines are missing or changed.
+        """
+        digest = hashlib.sha256()
+        lines = failures = 0
+        games: set[str] = set()
+        while True:
+            try:
+                async for line in self._http.lines(
+                    f"/batches/{self.id}/export",
+                    view=view,
+                    after=lines or None,
+                    partial="true" if partial else None,
+                ):
+                    failures = 0
+                    read = json.loads(line)
+                    if read.get("t") == "export.end":
+                        _check(read, lines, None if partial else len(games), digest.hexdigest())
+                        if on_line is not None:
+                            on_line(line)
+                        return
+                    digest.update(line + b"\n")
+                    lines += 1
+                    games.add(read["game"])
+                    if on_line is not None:
+                        on_line(line)
+                    yield Event.read(read)
+                why: Exception | None = None
+            except httpx.TransportError as broken:
+                why = broken
+            except ApiError as refused:
+                if refused.status not in AGAIN:
+                    raise
+                why = refused
+            failures = await self._paused(failures, why)
+
+
+def _check(end: Json, lines: int, games: int | None, sha256: str) -> None:
+    # A game that has not begun is counted in a partial export, and has no line.
+    found = {"games": games, "events": lines, "sha256": sha256}
+    for name, ours in found.items():
+        if ours is not None and end[name] != ours:
+            raise ExportBroken(f"the export signs {name} {end[name]}, we have read {ours}")

@@ -1,0 +1,154 @@
+"""One viewer's connection to one game, over as many sockets as it takes."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, Final
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from interintent_client.backoff import COME_BACK, named_wait_s, wait_s
+from interintent_client.errors import Closed, TokenRefused, Unreachable, closed
+from interintent_client.records import Event, Json
+
+__all__ = ["Stream", "TokenSource"]
+
+SUBPROTOCOL: Final = "avalon.v1"
+VERSION: Final = 1
+CLIENT: Final = "interintent-client/0.1"
+MAX_FRAME: Final = 16 * 2**20
+"""Bytes; a page of events has 256 KiB, and a single large event comes alone."""
+
+TokenSource = str | Callable[[], Awaitable[str]]
+"""A token, or what mints one: asked once at the start and again whenever the server refuses it."""
+
+
+class Stream:
+    """Frames of one viewer; breaks are mended inside, and every event comes exactly once."""
+
+    def __init__(
+        self,
+        url: str,
+        game: str,
+        *,
+        token: TokenSource | None = None,
+        viewer: str | None = None,
+        sit: bool | None = None,
+        after: int = 0,
+        patience: int | None = None,
+    ) -> None:
+        """``patience``: failures in a row after which to give up; None never does."""
+        self._url = url.rstrip("/").replace("http", "ws", 1) + "/ws"
+        self._game = game
+        self._source = token
+        self._token = token if isinstance(token, str) else None
+        self._viewer = viewer
+        self._sit = sit
+        self.after = after
+        """The last position that was given out."""
+        self._patience = patience
+        self._failures = 0
+        self._socket: ClientConnection | None = None
+
+    async def frames(self) -> AsyncGenerator[Json, None]:
+        """Every frame from each welcome on; events that were given before are left out.
+
+        Ends when the game is over and everything has been sent. Raises Closed where coming back
+        would not help, and Unreachable when ``patience`` is at its end.
+        """
+        renewed = False
+        while True:
+            pause = 0.0
+            try:
+                async with aclosing(self._one_connection()) as frames:
+                    async for frame in frames:
+                        renewed = renewed and frame["t"] == "welcome"
+                        yield frame
+                return
+            except Closed as end:
+                if isinstance(end, TokenRefused) and callable(self._source) and not renewed:
+                    # One new token a refusal: a second refusal means that minting does not help.
+                    renewed, self._token = True, None
+                    continue
+                if end.code not in COME_BACK:
+                    raise
+                pause = named_wait_s(end.reason)
+                why: Exception = end
+            except (OSError, InvalidHandshake, TimeoutError) as fault:
+                if isinstance(fault, InvalidStatus) and not _may_pass(fault.response.status_code):
+                    raise Unreachable(f"the server refuses the connection: {fault}") from fault
+                why = fault
+            finally:
+                self._socket = None
+            if self._patience is not None and self._failures >= self._patience:
+                raise Unreachable(f"{self._failures} failures in a row, the last: {why}") from why
+            await asyncio.sleep(max(pause, wait_s(self._failures)))
+            self._failures += 1
+
+    async def _one_connection(self) -> AsyncGenerator[Json, None]:
+        if self._token is None and callable(self._source):
+            self._token = await self._source()
+        identify: dict[str, Any] = {
+            "t": "identify",
+            "v": VERSION,
+            "game": self._game,
+            "after": self.after,
+            "client": CLIENT,
+        }
+        more = {"token": self._token, "viewer": self._viewer, "sit": self._sit}
+        identify |= {name: value for name, value in more.items() if value is not None}
+        # No compression: the server offers none, so that secrets and other seats' text never share a window.
+        async with connect(
+            self._url,
+            subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
+            compression=None,
+            max_size=MAX_FRAME,
+        ) as socket:
+            try:
+                await socket.send(json.dumps(identify))
+                async for text in socket:
+                    frame = json.loads(text)
+                    if frame["t"] == "hello":
+                        continue
+                    if frame["t"] == "events":
+                        frame = {**frame, "items": self._new(frame["items"])}
+                    elif frame["t"] == "welcome":
+                        self._socket = socket
+                    elif frame["t"] == "error" and self._socket is None:
+                        # The close that follows tells what to do.
+                        continue
+                    yield frame
+                    # Something was said after a welcome: the server is well.
+                    if frame["t"] in ("events", "beat"):
+                        self._failures = 0
+            except ConnectionClosed:
+                pass
+            code = socket.close_code if socket.close_code is not None else 1006
+            if code != 1000:
+                raise closed(code, socket.close_reason or "")
+
+    def _new(self, items: list[Json]) -> list[Event]:
+        found = []
+        for item in items:
+            if item["seq"] <= self.after:
+                continue
+            if item["seq"] != self.after + 1:
+                # A hole is a fault of the server's or of something between: ask again from before it.
+                raise OSError(f"event {self.after + 1} is missing, got {item['seq']}")
+            self.after = item["seq"]
+            found.append(Event.read(item))
+        return found
+
+    async def send(self, message: Json) -> None:
+        """Sends if there is a connection; what was not heard is to be sent again at the next welcome."""
+        if self._socket is not None:
+            try:
+                await self._socket.send(json.dumps(message))
+            except ConnectionClosed:
+                return
+
+
+def _may_pass(status: int) -> bool:
+    return status == 429 or status >= 500
