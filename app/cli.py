@@ -95,8 +95,8 @@ def serve(
     """Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM).
 
     The database is created and migrated at the start, and games that an earlier process left unfinished
-    are taken up. Without an API key (INTERINTENT_API_KEY) only this machine is served, and every caller
-    is the researcher. Documentation of the routes: /docs on the served address.
+    are taken up. Without any API key (interintent keys create, or INTERINTENT_API_KEY) only this machine is
+    served, and every caller is the researcher. Documentation of the routes: /docs on the served address.
     """
     from app.logs import configure
     from app.main import create_app
@@ -454,11 +454,13 @@ def export(
 
 
 def _register() -> None:
+    from app.cli_keys import keys_app
     from app.cli_models import answers_app
     from app.cli_replay import metrics_command, replay_app
     from app.fake_model.command import fake_model_command
 
     app.add_typer(answers_app, name="answers")
+    app.add_typer(keys_app, name="keys")
     app.add_typer(replay_app, name="replay")
     app.command("metrics")(metrics_command)
     app.command("fake-model")(fake_model_command)

@@ -1,21 +1,39 @@
-"""What routes ask for: the services, the caller, the caller's viewer."""
+"""What routes ask for: the services, the caller, the game it reaches, the viewer it is there."""
 
 from typing import Annotated
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Header, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.auth import Caller
-from app.errors import Draining, Forbidden, InvalidRequest
+from app.errors import Draining, Forbidden, InvalidRequest, NotFound, Unauthenticated
 from app.services import Services
+from app.store.games import Row
 from app.store.idempotency import Key
 from engine.errors import InvalidInput
-from engine.terms import FULL, PUBLIC, Viewer
+from engine.terms import PUBLIC, Viewer
 from engine.view import read_viewer
 
-__all__ = ["CallerDep", "IdempotencyKey", "ServicesDep", "needs", "viewer_for"]
+__all__ = [
+    "BatchId",
+    "CallerDep",
+    "GameId",
+    "IdempotencyKey",
+    "ServicesDep",
+    "batch_for",
+    "game_for",
+    "needs",
+    "needs_or_watches",
+    "viewer_for",
+]
 
-_bearer = HTTPBearer(auto_error=False, description="An API key. Not asked for where none is configured.")
+GameId = Annotated[str, Path(pattern=r"^g_[a-z0-9]{1,32}$", description="The game.")]
+BatchId = Annotated[str, Path(pattern=r"^b_[a-z0-9]{1,32}$", description="The batch.")]
+
+_bearer = HTTPBearer(
+    auto_error=False,
+    description="An API key, a seat token or a watch token. Not asked for while no key is configured.",
+)
 
 
 def _services(request: Request) -> Services:
@@ -26,10 +44,16 @@ def _services(request: Request) -> Services:
 ServicesDep = Annotated[Services, Depends(_services)]
 
 
-def _caller(
-    services: ServicesDep, credential: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+async def _caller(
+    request: Request,
+    services: ServicesDep,
+    credential: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
-    return services.keys.caller(None if credential is None else credential.credentials)
+    given = request.headers.getlist("authorization")
+    if given and (credential is None or len(given) > 1):
+        # Nobody who shows something is taken for somebody who shows nothing.
+        raise Unauthenticated("send one header Authorization: Bearer <key or token>")
+    return await services.keys.caller(None if credential is None else credential.credentials)
 
 
 CallerDep = Annotated[Caller, Depends(_caller)]
@@ -48,19 +72,45 @@ class needs:  # reads as a word where routes list their dependencies
             raise Draining("the service is stopping; try again in a moment")
 
 
+def needs_or_watches(scope: str, caller: Caller) -> None:
+    """Raises Forbidden for a key without the scope, and for a token that is not for a whole batch."""
+    if caller.grant is None or caller.grant.batch is None:
+        caller.needs(scope)
+
+
+async def game_for(services: Services, caller: Caller, game_id: str) -> Row:
+    """The row of a game that the credential reaches.
+
+    Raises NotFound where there is none, or none for this caller: alike, and from equal work.
+    """
+    row = await services.games.row(game_id)
+    if not caller.reaches(row):
+        raise NotFound("no such game for this caller")
+    return row
+
+
+async def batch_for(services: Services, caller: Caller, batch_id: str) -> Row:
+    """The row of a batch that the caller may read. Raises Forbidden, or NotFound as game_for does."""
+    needs_or_watches("games:read", caller)
+    row = await services.games.batch_row(batch_id)
+    if not caller.reaches_batch(batch_id):
+        raise NotFound("no such batch for this caller")
+    return row
+
+
 def viewer_for(caller: Caller, name: str | None, players: int) -> Viewer:
     """Whose eyes the caller looks through: its own, or by ``?viewer=`` lower ones.
 
     Raises InvalidRequest for a name that is none, Forbidden for eyes that are not the caller's.
     """
     if name is None:
-        return FULL if caller.sees_all else PUBLIC
+        return caller.viewer
     try:
         viewer = read_viewer(name, players)
     except InvalidInput:
         # The rules' own message repeats what was sent.
         raise InvalidRequest(f"a viewer is public, full or seat:1 to seat:{players}", "/viewer") from None
-    if viewer != PUBLIC and not caller.sees_all:
+    if viewer not in (PUBLIC, caller.viewer) and not caller.sees_all:
         raise Forbidden("only a caller with export:full looks through other eyes")
     return viewer
 

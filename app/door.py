@@ -6,17 +6,18 @@ whatever ``curl -d`` called it.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import Forbidden, InvalidRequest, TooLarge, Unparsable, WrongMediaType
+from app.errors import CredentialInUrl, Forbidden, InvalidRequest, TooLarge, Unparsable, WrongMediaType
 from app.problems import problem_response
 from engine.errors import AvalonError
 
-__all__ = ["MAX_BODY", "MAX_DEPTH", "MAX_RECORD", "Door", "read_json"]
+__all__ = ["MAX_BODY", "MAX_DEPTH", "MAX_RECORD", "Door", "check_url", "read_json"]
 
 MAX_BODY: Final = 1 << 20
 """Bytes of a request's body."""
@@ -31,6 +32,12 @@ _MAX_DIGITS: Final = 128
 
 # curl -d sends this type by itself, and a newcomer types curl -d '{}'.
 _TAKEN_TYPES: Final = frozenset({"application/json", "application/x-www-form-urlencoded", ""})
+
+_CREDENTIAL: Final = re.compile(
+    r"\bik_[A-Za-z0-9_-]{43}|\beyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\."
+    r"|[?&](?:access_|auth_|seat_|watch_)?(?:token|key|api[_-]?key|authorization|bearer|jwt)=",
+    re.IGNORECASE,
+)
 
 _LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1", "testserver"})
 
@@ -132,11 +139,11 @@ def _fault(text: str, record: bool) -> str | None:
 
 
 class Door:
-    """The middleware. ``keyless``: no credential is asked for, so only this machine may call, and a
-    page in this machine's browser is not this machine: ``Host`` and ``Origin`` are checked.
+    """The middleware. ``keyless``: as long as no credential is asked for only this machine may call, and
+    a page in this machine's browser is not this machine: ``Host`` and ``Origin`` are checked.
     """
 
-    def __init__(self, app: ASGIApp, *, keyless: bool, origins: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, *, keyless: Callable[[], bool], origins: Sequence[str]) -> None:
         self._app = app
         self._keyless = keyless
         self._origins = frozenset(origins)
@@ -148,6 +155,7 @@ class Door:
         try:
             headers = _headers(scope)
             self.check_caller(headers)
+            check_url(scope)
             if scope["method"] in ("POST", "PUT", "PATCH"):
                 receive = await self._cleaned(scope, receive, headers)
         except AvalonError as refusal:
@@ -160,7 +168,7 @@ class Door:
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins and not self._same(origin, headers):
             raise Forbidden("this web origin is not on the list; INTERINTENT_ORIGINS names those that are")
-        if self._keyless and _hostname(f"//{headers.get('host', '')}") not in _LOOPBACK_NAMES:
+        if self._keyless() and _hostname(f"//{headers.get('host', '')}") not in _LOOPBACK_NAMES:
             raise Forbidden("without an API key the service answers to localhost only")
 
     def _same(self, origin: str, headers: dict[str, str]) -> bool:
@@ -189,6 +197,16 @@ class Door:
         # In place: the router writes the matched route into the scope, and the timing outside reads it.
         scope["headers"] = kept
         return replay
+
+
+def check_url(scope: Scope) -> None:
+    """Raises CredentialInUrl for a key or a token in the path or the query, by its look or by its name."""
+    url = unquote_plus(f"{scope['path']}?{scope['query_string'].decode('latin-1')}")
+    if _CREDENTIAL.search(url):
+        raise CredentialInUrl(
+            "send it as Authorization: Bearer, or as token of identify; and replace this one: "
+            "addresses end up in logs"
+        )
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -3,6 +3,7 @@
 AvalonError                (engine.errors)
 ├── InvalidInput           could we read it?
 │   ├── InvalidRequest     a body, a query or a cursor of the wrong shape
+│   ├── CredentialInUrl    a key or a token where logs would keep it
 │   └── Unparsable         not JSON at all
 └── RefusedRequest         do we allow it now?
     ├── NotFound           no such thing, or not for this caller: alike
@@ -35,6 +36,7 @@ __all__ = [
     "AlreadyOver",
     "BeyondHead",
     "BudgetSpent",
+    "CredentialInUrl",
     "Draining",
     "DrivenAutomatically",
     "Forbidden",
@@ -64,6 +66,10 @@ class InvalidRequest(InvalidInput):
     def __init__(self, message: str, pointer: str = "", code: str = "invalid") -> None:
         super().__init__(message, pointer)
         self.code = code
+
+
+class CredentialInUrl(InvalidInput):
+    """A key or a token in a path or a query."""
 
 
 class Unparsable(InvalidInput):

@@ -1,7 +1,6 @@
 """Exports straight from a database, without a running service."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -9,6 +8,7 @@ from sqlalchemy.exc import DBAPIError
 from app.errors import InvalidRequest, NotFound
 from app.services import Services
 from app.settings import Settings
+from app.store.db import sqlite_exists
 from app.store.log import line_text, read_lines
 from engine.terms import FULL, PUBLIC
 from engine.view import read_viewer
@@ -47,6 +47,6 @@ async def export_lines(settings: Settings, what: str, view: str, *, partial: boo
 def needs_database(settings: Settings) -> None:
     """Raises NotFound where there is no database to read."""
     # SQLite would make an empty one.
-    file = make_url(settings.database_url).database
-    if settings.database_url.startswith("sqlite") and (file is None or not Path(file).exists()):
+    if settings.database_url.startswith("sqlite") and not sqlite_exists(settings.database_url):
+        file = make_url(settings.database_url).database
         raise NotFound(f"there is no database {file}; name it with --database-url or DATABASE_URL")

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app import metrics, problems, reference
 from app.door import Door
 from app.games.routes import router as games_router
+from app.games.tokens import router as tokens_router
 from app.play.socket import router as socket_router
 from app.services import Services
 from app.settings import Settings
@@ -47,9 +48,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     problems.install(app)
     app.include_router(games_router, tags=["games"])
+    app.include_router(tokens_router, tags=["tokens"])
     app.include_router(reference.router, tags=["reference"])
     app.include_router(socket_router)
-    app.add_middleware(Door, keyless=settings.api_key is None, origins=settings.origins)
+    app.add_middleware(Door, keyless=lambda: not app.state.services.keys.configured, origins=settings.origins)
     app.add_middleware(Timed)
     return app
 

@@ -57,6 +57,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     Unmeasurable: Problem("unmeasurable", "This game has nothing to measure yet", 409),
     ModelUnavailable: Problem("model-unavailable", "No model answered in time", 503),
     edge.InvalidRequest: Problem("invalid-request", "The request cannot be read", 422),
+    edge.CredentialInUrl: Problem("credential-in-url", "A credential has no place in an address", 400),
     edge.Unparsable: Problem("unparsable", "The body is not clean JSON", 400),
     edge.NotFound: Problem("not-found", "Nothing here for this caller", 404),
     edge.Unauthenticated: Problem("unauthenticated", "A valid credential is needed", 401),

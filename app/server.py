@@ -8,10 +8,13 @@ from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
+from sqlalchemy.exc import SQLAlchemyError
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from app.play.messages import MAX_MESSAGE
 from app.settings import Settings, is_loopback
+from app.store.db import Database, sqlite_exists
+from app.store.keys import KeyStore
 
 __all__ = ["CannotServe", "Server", "check_exposure", "listen", "serve"]
 
@@ -29,13 +32,27 @@ class CannotServe(Exception):
     """The service refuses to start, or cannot; the message says why and what to do."""
 
 
-def check_exposure(settings: Settings) -> None:
+async def check_exposure(settings: Settings) -> None:
     """Raises CannotServe when others than this machine could call without a credential."""
-    if settings.api_key is None and not is_loopback(settings.host):
+    if settings.api_key is None and not is_loopback(settings.host) and not await _has_keys(settings):
         raise CannotServe(
             f"{settings.host} can be reached from other machines, and no API key is configured: "
-            "anybody could read every game. Set INTERINTENT_API_KEY, or listen on 127.0.0.1."
+            "anybody could read every game. Make one (interintent keys create), set INTERINTENT_API_KEY, or "
+            "listen on 127.0.0.1."
         )
+
+
+async def _has_keys(settings: Settings) -> bool:
+    # SQLite would make a file that is not there.
+    if settings.database_url.startswith("sqlite") and not sqlite_exists(settings.database_url):
+        return False
+    database = Database(settings)
+    try:
+        return await KeyStore(database).has_keys()
+    except (OSError, SQLAlchemyError) as fault:
+        raise CannotServe(f"the database cannot be asked for keys: {type(fault).__name__}") from None
+    finally:
+        await database.stop()
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
@@ -165,7 +182,7 @@ def _url(sock: socket.socket) -> str:
 
 async def serve(app: FastAPI, settings: Settings, on_bound: Callable[[str], None] = lambda url: None) -> None:
     """Serves until it is told to stop by SIGTERM or SIGINT. Raises CannotServe."""
-    check_exposure(settings)
+    await check_exposure(settings)
     sockets = listen(settings.host, settings.port)
     try:
         await Server(app, settings, on_bound).serve(sockets)

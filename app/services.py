@@ -13,6 +13,7 @@ from app.runner.local import LocalRunner
 from app.settings import Settings
 from app.store.db import Database
 from app.store.games import GameStore
+from app.store.keys import KeyStore
 from app.store.log import LogReader
 from app.store.model_calls import CallStore
 
@@ -26,9 +27,9 @@ class Services:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.keys = Keys(settings)
         self.database = Database(settings)
         self.store = GameStore(self.database)
+        self.keys = Keys(settings, KeyStore(self.database), self.store)
         self.reader = LogReader(self.database)
         # Another process may write too on PostgreSQL, and where this one does not drive the games.
         self.feed = Feed(poll=not self.database.is_sqlite or not settings.runner)
@@ -46,6 +47,8 @@ class Services:
     async def start(self) -> None:
         """Migrates, takes up what an earlier process left, and is ready."""
         await self.database.start()
+        self.keys.on_change = self.feed.hint_all
+        await self.keys.start()
         await self.models.endpoints.open()
         self.database.writer.on_commit = _observe_commit
         if self.settings.runner:
@@ -61,6 +64,7 @@ class Services:
         await self.games.stop()
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)
+        await self.keys.stop()
         await self.database.stop()
 
     def drain(self) -> None:

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.models.endpoints import EndpointSettings, read_endpoints
+from app.tokens import MIN_SECRET
 
 __all__ = ["Settings", "is_loopback"]
 
@@ -35,7 +36,14 @@ class Settings(BaseSettings):
     )
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     api_key: SecretStr | None = Field(
-        None, description="The researcher's key. Unset: no key is asked for, and only loopback is served."
+        None,
+        description="The operator's key, with every scope. Unset, and no key in the database: no credential "
+        "is asked for, and only loopback is served.",
+    )
+    token_secrets: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+        (),
+        description="What seat and watch tokens are signed with, separated by commas: the first signs, all "
+        "verify. Unset: one is made at the first start and kept in the database.",
     )
     origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Web origins that may call the service from a browser, separated by commas."
@@ -63,7 +71,22 @@ class Settings(BaseSettings):
         5.0, ge=0, description="How long open requests may take after a stop was asked for."
     )
 
-    @field_validator("origins", mode="before")
+    @field_validator("api_key")
+    @classmethod
+    def _no_empty_key(cls, key: SecretStr | None) -> SecretStr | None:
+        # KEY= in a file means that none is set, not that nothing is the key.
+        return key if key is not None and key.get_secret_value() else None
+
+    @field_validator("token_secrets")
+    @classmethod
+    def _long_secrets(cls, given: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        if any(len(secret.get_secret_value()) < MIN_SECRET for secret in given):
+            raise ValueError(
+                f"a secret has at least {MIN_SECRET} characters; openssl rand -base64 48 makes one"
+            )
+        return given
+
+    @field_validator("origins", "token_secrets", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return (

@@ -5,11 +5,23 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
-from app.deps import CallerDep, IdempotencyKey, ServicesDep, needs, viewer_for
+from app.auth import Caller
+from app.deps import (
+    BatchId,
+    CallerDep,
+    GameId,
+    IdempotencyKey,
+    ServicesDep,
+    batch_for,
+    game_for,
+    needs,
+    needs_or_watches,
+    viewer_for,
+)
 from app.door import MAX_RECORD, read_json
 from app.errors import BeyondHead, InvalidRequest, KeyInUse
 from app.games.schemas import (
@@ -26,15 +38,17 @@ from app.games.schemas import (
     StepGame,
     Stepped,
 )
+from app.games.tokens import NO_STORE, is_remote, with_tokens
 from app.games.views import batch_view, game_summary, game_view, open_requests
 from app.problems import documented
 from app.services import Services
+from app.store.games import OPEN
 from app.store.idempotency import Key, kept
 from app.store.log import line_text, timestamp
 from engine.events import payload, type_name
 from engine.rules import pending
 from engine.terms import FULL, PUBLIC, Viewer
-from engine.view import viewer_name
+from engine.view import stream, viewer_name
 
 __all__ = ["router"]
 
@@ -49,8 +63,6 @@ def _ndjson(description: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {NDJSON: {}}, "description": description}}
 
 
-GameId = Annotated[str, Path(pattern=r"^g_[a-z0-9]{1,32}$", description="The game.")]
-BatchId = Annotated[str, Path(pattern=r"^b_[a-z0-9]{1,32}$", description="The batch.")]
 ViewerName = Annotated[
     str | None,
     Query(
@@ -75,7 +87,11 @@ async def _replayed(services: Services, key: Key | None) -> Response | None:
     if answer is None:
         return None
     status, body = answer
-    return JSONResponse(body, status, {"Idempotent-Replayed": "true", "Location": _location(body)})
+    headers = {"Idempotent-Replayed": "true", "Location": _location(body)}
+    if "games" in body:
+        body = (await with_tokens(services, BatchCreated(**body))).model_dump(mode="json")
+        headers |= NO_STORE
+    return JSONResponse(body, status, headers)
 
 
 async def _settled(services: Services, key: Key) -> Response:
@@ -114,7 +130,8 @@ async def create_games(wish: NewGames, services: ServicesDep, key: IdempotencyKe
         return await _settled(services, key)
     response.status_code = 201 if wish.count <= len(created.games) or wish.count <= 200 else 202
     response.headers["Location"] = f"/batches/{created.batch_id}"
-    return created
+    response.headers.update(NO_STORE)
+    return await with_tokens(services, created) if any(map(is_remote, wish.seats)) else created
 
 
 @router.post(
@@ -167,11 +184,11 @@ async def import_game(
     "/games",
     summary="List games",
     response_model=GamePage,
-    dependencies=[Depends(needs("games:read"))],
     responses=documented(),
 )
 async def list_games(
     services: ServicesDep,
+    caller: CallerDep,
     request: Request,
     response: Response,
     status: Annotated[GameStatus | None, Query(description="Only games of this status.")] = None,
@@ -183,7 +200,10 @@ async def list_games(
         str | None, Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="From `next` of a page.")
     ] = None,
 ) -> GamePage:
-    """Newest batches first, games in their order within a batch."""
+    """Newest batches first, games in their order within a batch. A batch's watch token lists that batch."""
+    needs_or_watches("games:read", caller)
+    if batch is None or not caller.reaches_batch(batch):
+        caller.needs("games:read")
     rows, following = await services.store.page(status=status, batch=batch, limit=limit, cursor=cursor)
     if following is not None:
         url = request.url.include_query_params(cursor=following)
@@ -215,7 +235,7 @@ async def show_game(
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Any:
     """The public table, a seat's own hand, or everything, by who calls."""
-    row = await services.games.row(game_id)
+    row = await game_for(services, caller, game_id)
     viewer = viewer_for(caller, viewer_name, row["players"])
     view = game_view(row, await services.games.state(game_id), viewer)
     etag = _etag(viewer, view.head, row["status"])
@@ -245,18 +265,25 @@ async def game_events(
     ] = False,
 ) -> StreamingResponse:
     """The viewer's stream as NDJSON. Read on with `after` set to the last `seq` you have."""
-    row = await services.games.row(game_id)
+    row = await game_for(services, caller, game_id)
     viewer = viewer_for(caller, viewer_name, row["players"])
     place = await services.reader.place(game_id, viewer, after)
     if place is None:
         head = await services.reader.head(game_id, viewer)
         raise BeyondHead(f"the stream has {head} events, after is {after}")
-    lines = _lines(services, game_id, viewer, after, place, limit, follow)
+    lines = _lines(services, caller, game_id, viewer, after, place, limit, follow)
     return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
 
 
 async def _lines(
-    services: Services, game_id: str, viewer: Viewer, seq: int, place: int, limit: int | None, follow: bool
+    services: Services,
+    caller: Caller,
+    game_id: str,
+    viewer: Viewer,
+    seq: int,
+    place: int,
+    limit: int | None,
+    follow: bool,
 ) -> AsyncIterator[bytes]:
     left = limit
     # Not what a wait says: where others write too, it wakes several times a second for nothing.
@@ -264,7 +291,10 @@ async def _lines(
     with services.feed.watch(game_id) as watch:
         while True:
             # The status first: what is read after it holds everything that it speaks of.
-            over = (await services.games.row(game_id))["status"] not in ("created", "running")
+            row = await services.games.row(game_id)
+            if not (services.keys.stands(caller) and caller.is_current(row)):
+                return  # who asks for more is told why
+            over = row["status"] not in OPEN
             while found := await services.reader.lines(game_id, viewer, place, min(PAGE, left or PAGE)):
                 texts = []
                 for line in found:
@@ -296,32 +326,36 @@ async def step_game(
     game_id: GameId,
     wish: StepGame,
     services: ServicesDep,
+    caller: CallerDep,
     response: Response,
     if_match: Annotated[
-        str | None, Header(description="The `ETag` of the full viewer: refuse when stale.")
+        str | None, Header(description="The `ETag` of the caller's own viewer: refuse when stale.")
     ] = None,
 ) -> Stepped:
     """Answers open requests and appends what follows, as far as `until` says.
 
-    The log comes out as that of the same game driven automatically.
+    The log comes out as that of the same game driven automatically. The answer shows what the caller may
+    see: all of it with `export:full`, else what is public.
     """
-    head = None if if_match is None or if_match.strip() == "*" else _head_of(if_match)
-    appended, state = await services.games.step(game_id, wish.until, head)
+    viewer = caller.viewer
+    head = None if if_match is None or if_match.strip() == "*" else _head_of(if_match, viewer)
+    appended, state = await services.games.step(game_id, wish.until, viewer, head)
     row = await services.games.row(game_id)
-    response.headers["ETag"] = _etag(FULL, len(state.log), row["status"])
+    seen = len(stream(state, viewer))
+    response.headers["ETag"] = _etag(viewer, seen, row["status"])
     return Stepped(
         events=[
             {"seq": seq, "at": timestamp(at), "type": type_name(event), "game": game_id, **payload(event)}
             for seq, at, event in appended
         ],
-        requests=open_requests(pending(state)),
+        requests=open_requests(pending(state)) if viewer == FULL else None,
         status=row["status"],
-        head=len(state.log),
+        head=seen,
     )
 
 
-def _head_of(etag: str) -> int:
-    found = re.fullmatch(r'"full\.(\d{1,9})\.[a-z]+"', etag.strip())
+def _head_of(etag: str, viewer: Viewer) -> int:
+    found = re.fullmatch(rf'"{viewer_name(viewer)}\.(\d{{1,9}})\.[a-z]+"', etag.strip())
     # An ETag of another viewer, or none of ours, matches no state.
     return -1 if found is None else int(found[1])
 
@@ -338,7 +372,7 @@ async def fork_game(
     game_id: GameId, wish: ForkGame, services: ServicesDep, caller: CallerDep, response: Response
 ) -> GameForked:
     """Starts a new game with the same log up to a point, with the same or other agents from there on."""
-    row = await services.games.row(game_id)
+    row = await game_for(services, caller, game_id)
     if row["status"] != "finished":
         caller.needs("export:full")
     forked = await services.games.fork(game_id, wish)
@@ -364,25 +398,25 @@ async def cancel_game(game_id: GameId, services: ServicesDep) -> Cancelled:
     "/batches/{batch_id}",
     summary="A batch's progress and results",
     response_model=BatchView,
-    dependencies=[Depends(needs("games:read"))],
     responses=documented(404),
 )
 async def show_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> BatchView:
     """Counts by status, winners and endings so far, what models took, and when it will be done."""
-    return await _batch_view(services, batch_id, caller.sees_all)
+    return await _batch_view(services, batch_id, caller)
 
 
-async def _batch_view(services: Services, batch_id: str, sees_all: bool) -> BatchView:
-    row = await services.games.batch_row(batch_id)
-    tallied, paid = await services.games.tally(batch_id), await services.games.paid(row)
-    return batch_view(row, tallied, paid, sees_all=sees_all)
+async def _batch_view(services: Services, batch_id: str, caller: Caller) -> BatchView:
+    row = await batch_for(services, caller, batch_id)
+    tallied = await services.games.tally(batch_id)
+    # What it took tells how much was thought unseen: spectators are not shown it.
+    paid = None if caller.grant is not None else await services.games.paid(row)
+    return batch_view(row, tallied, paid, sees_all=caller.sees_all)
 
 
 @router.get(
     "/batches/{batch_id}/events",
     summary="A batch's progress as it happens",
     response_class=StreamingResponse,
-    dependencies=[Depends(needs("games:read"))],
     responses=documented(404, also=_ndjson("The batch, a line each time it has changed.")),
 )
 async def batch_events(
@@ -392,17 +426,18 @@ async def batch_events(
     follow: Annotated[bool, Query(description="Stay until the batch is over.")] = False,
 ) -> StreamingResponse:
     """The batch as in `GET /batches/{b}`, once or, with `follow`, whenever it changes."""
-    await services.games.batch_row(batch_id)
-    progress = _progress(services, batch_id, follow, caller.sees_all)
-    return StreamingResponse(progress, media_type=NDJSON)
+    await batch_for(services, caller, batch_id)
+    return StreamingResponse(_progress(services, batch_id, follow, caller), media_type=NDJSON)
 
 
-async def _progress(services: Services, batch_id: str, follow: bool, sees_all: bool) -> AsyncIterator[bytes]:
+async def _progress(services: Services, batch_id: str, follow: bool, caller: Caller) -> AsyncIterator[bytes]:
     last = None
     sent = time.monotonic()
     with services.feed.watch(batch_id) as watch:
         while True:
-            view = await _batch_view(services, batch_id, sees_all)
+            if not services.keys.stands(caller):
+                return
+            view = await _batch_view(services, batch_id, caller)
             if (view.status, view.games) != last:
                 last = (view.status, view.games)
                 sent = time.monotonic()
@@ -419,7 +454,6 @@ async def _progress(services: Services, batch_id: str, follow: bool, sees_all: b
     "/batches/{batch_id}/export",
     summary="Export a batch",
     response_class=StreamingResponse,
-    dependencies=[Depends(needs("games:read"))],
     responses=documented(404, 409, also=_ndjson("Events, game by game; the last line signs them.")),
 )
 async def export_batch(
@@ -435,9 +469,11 @@ async def export_batch(
     The last line is `{"t":"export.end","games":…,"events":…,"sha256":…}` over all event lines, those
     left out by `after` included, so that truncation shows.
     """
+    needs_or_watches("games:read", caller)
     viewer = FULL if view == "full" else PUBLIC
     if viewer == FULL:
         caller.needs("export:full")
+    await batch_for(services, caller, batch_id)
     lines = services.games.export(batch_id, viewer, after, partial=partial)
     first = await anext(lines)  # what is to be refused is refused before the response begins
 

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from agents.llm.options import Mechanism
+from app.tokens import MAX_SEAT_S, MAX_WATCH_S, SEAT_S
 from engine.profile import (
     Approval,
     Assassination,
@@ -44,7 +45,9 @@ __all__ = [
     "IntentionView",
     "ModelSpec",
     "ModelUse",
+    "NewBatchToken",
     "NewBudget",
+    "NewGameToken",
     "NewGames",
     "OpenRequest",
     "ProfileView",
@@ -53,6 +56,7 @@ __all__ = [
     "StepGame",
     "StepUse",
     "Stepped",
+    "TokenView",
 ]
 
 MAX_COUNT = 10_000
@@ -264,9 +268,41 @@ class StepGame(Strict):
     )
 
 
+class NewGameToken(Strict):
+    """A token for one seat, or for watching."""
+
+    viewer: Annotated[str, StringConstraints(pattern=r"^(public|seat:([1-9]|10))$")] = Field(
+        description="`seat:2` plays and sees through that seat's eyes; `public` watches."
+    )
+    ttl_s: Annotated[Whole, Field(ge=1, le=MAX_SEAT_S)] | None = Field(
+        None,
+        description=f"Seconds it is good for. Left out: {SEAT_S} for a seat, {MAX_WATCH_S} for watching, "
+        f"which is the most there.",
+    )
+    raise_epoch: bool = Field(
+        False, description="Make every earlier token of the seat void, and close what it holds open."
+    )
+
+
+class NewBatchToken(Strict):
+    """A token for watching every game of the batch."""
+
+    ttl_s: Annotated[Whole, Field(ge=1, le=MAX_WATCH_S)] = Field(
+        MAX_WATCH_S, description="Seconds it is good for."
+    )
+
+
+class TokenView(Shown):
+    """A token. It is shown once, and not kept."""
+
+    viewer: str
+    token: str
+    expires_at: str
+
+
 class SeatView(Shown):
     seat: int
-    token: str | None = Field(None, description="For seats played from outside.")
+    token: str | None = Field(None, description="For seats played from outside: good for a week.")
 
 
 class GameCreatedView(Shown):
@@ -389,10 +425,12 @@ class GamePage(Shown):
 
 
 class Stepped(Shown):
-    events: list[dict[str, JsonValue]] = Field(description="What was appended, as the full viewer sees it.")
-    requests: list[OpenRequest]
+    events: list[dict[str, JsonValue]] = Field(description="What was appended, as the caller sees it.")
+    requests: list[OpenRequest] | None = Field(
+        description="Null for callers without `export:full`: who has answered already is not public."
+    )
     status: GameStatus
-    head: int
+    head: int = Field(description="Events the caller's viewer has been shown.")
 
 
 class Used(Shown):
@@ -439,8 +477,8 @@ class BatchView(Shown):
         description="Finished games over the time since the batch was created."
     )
     eta_s: float | None = Field(description="Null when nothing has finished yet, or all has.")
-    tokens: int = Field(description="Tokens that models were paid for.")
-    cost: float = Field(description="In the currency of the configured prices.")
+    tokens: int | None = Field(description="Tokens that models were paid for. Null for watch tokens.")
+    cost: float | None = Field(description="In the currency of the configured prices. Null for watch tokens.")
     models: list[ModelUse] = Field(description="By model and step. Empty for callers without `export:full`.")
     budget: BudgetView | None = Field(description="As it was given. Null: no limit.")
 

@@ -57,6 +57,7 @@ from engine.replay import replay
 from engine.rules import cancel, create, pending
 from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Viewer
+from engine.view import project
 
 __all__ = ["Games", "batch_status"]
 
@@ -373,17 +374,18 @@ class Games:
     # --- stepping and cancelling -------------------------------------------------------------
 
     async def step(
-        self, game_id: str, until: str, head: int | None
+        self, game_id: str, until: str, viewer: Viewer, head: int | None
     ) -> tuple[list[tuple[int, int, Event]], State]:
-        """Walks a manual game on. Returns (position, commit time, event) of what was appended, and
-        the state after it. ``head``: refuse when the log is not exactly so long.
+        """Walks a manual game on. Returns (position, commit time, event) of what was appended, as far as
+        the viewer sees it and in its own numbering, and the state after it. ``head``: refuse when the
+        viewer's stream is not exactly so long.
         """
         lock = self._stepping.setdefault(game_id, asyncio.Lock())
         async with lock:
-            return await self._step(game_id, until, head)
+            return await self._step(game_id, until, viewer, head)
 
     async def _step(
-        self, game_id: str, until: str, head: int | None
+        self, game_id: str, until: str, viewer: Viewer, head: int | None
     ) -> tuple[list[tuple[int, int, Event]], State]:
         row = await self.row(game_id)
         if row["drive"] != "manual":
@@ -391,8 +393,9 @@ class Games:
         if row["status"] not in OPEN:
             raise AlreadyOver(f"this game is {row['status']}; there is nothing left to step")
         events = await self._reader.events(game_id)
-        if head is not None and head != len(events):
-            raise Stale(f"the log has {len(events)} events, If-Match names {head}")
+        seen = len(project(events, viewer))
+        if head is not None and head != seen:
+            raise Stale(f"the stream has {seen} events, If-Match names {head}")
         state = fold(events)
         models: ModelSeats | None = None
         if has_models(row["seats"]):
@@ -419,8 +422,8 @@ class Games:
                 break
             if until == "round" and here[0] != start[0]:
                 break
-        new = await self._reader.lines(game_id, FULL, len(events), len(state.log) - len(events))
-        return [(line.seq, line.at, state.log[line.seq - 1]) for line in new], state
+        new = await self._reader.lines(game_id, viewer, len(events), len(state.log) - len(events))
+        return [(seq, line.at, state.log[line.seq - 1]) for seq, line in enumerate(new, seen + 1)], state
 
     async def cancel(self, game_id: str) -> None:
         """Ends a game now. Raises AlreadyOver when it has ended."""

@@ -158,8 +158,10 @@ def model_uses(uses: Mapping[UseKey, Use]) -> list[ModelUse]:
     ]
 
 
-def batch_view(row: Mapping[str, Any], tallied: Tallied, paid: Paid, *, sees_all: bool) -> BatchView:
-    """A batch's progress and results so far. ``sees_all``: the steps of its models may be told."""
+def batch_view(row: Mapping[str, Any], tallied: Tallied, paid: Paid | None, *, sees_all: bool) -> BatchView:
+    """A batch's progress and results so far. ``sees_all``: the steps of its models may be told.
+    Without ``paid`` it is as spectators see it: neither labels, nor what models took.
+    """
     status = batch_status(row, tallied)
     over = sum(tallied.status.get(name, 0) for name in ("finished", "cancelled", "failed"))
     running = status in ("queued", "running")
@@ -172,7 +174,7 @@ def batch_view(row: Mapping[str, Any], tallied: Tallied, paid: Paid, *, sees_all
         count=row["count"],
         created_at=timestamp(row["created_at"]),
         finished_at=None if running or tallied.last_finished is None else timestamp(tallied.last_finished),
-        labels=row["labels"],
+        labels={} if paid is None else row["labels"],
         games={
             name: tallied.status.get(name, 0)
             for name in ("created", "running", "finished", "cancelled", "failed")
@@ -181,10 +183,10 @@ def batch_view(row: Mapping[str, Any], tallied: Tallied, paid: Paid, *, sees_all
         endings=dict(tallied.endings),  # type: ignore[arg-type]
         games_per_second=speed,
         eta_s=(row["count"] - over) / speed if running and speed else None,
-        tokens=paid.total.tokens,
-        cost=paid.total.cost,
-        models=model_uses(paid.uses) if sees_all else [],
+        tokens=None if paid is None else paid.total.tokens,
+        cost=None if paid is None else paid.total.cost,
+        models=model_uses(paid.uses) if paid is not None and sees_all else [],
         budget=None
-        if paid.budget is None
+        if paid is None or paid.budget is None
         else BudgetView(**paid.budget, spent=paid.spent, games_stopped=paid.games_stopped),
     )

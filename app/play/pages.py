@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.play.messages import events_frame
-from app.store.games import OPEN, GameStore
+from app.store.games import OPEN, GameStore, Row
 from app.store.log import LogReader, line_text
 from engine.terms import Viewer
 
@@ -42,6 +42,8 @@ class Page:
     """Whether the page was full, so that reading on pays at once."""
     over: bool
     """Whether this page ends the stream: nothing will ever follow."""
+    game: Row | None
+    """The game's row as it was before the read; None: there is no such game any more."""
 
 
 class Pages:
@@ -90,4 +92,5 @@ class Pages:
         more = len(items) < len(lines) or len(lines) == MAX_EVENTS
         place = lines[len(items) - 1].seq if items else spot.place
         end = Spot(spot.game_id, spot.viewer, spot.seq + len(items), place)
-        return Page(events_frame(items) if items else "", len(items), end, more, over and not more)
+        frame = events_frame(items) if items else ""
+        return Page(frame, len(items), end, more, over and not more, row)

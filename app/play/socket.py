@@ -15,8 +15,9 @@ import structlog
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
+from app.auth import Caller
 from app.deps import viewer_for
-from app.door import Door
+from app.door import Door, check_url
 from app.errors import Draining, Forbidden, InvalidRequest, Unauthenticated
 from app.play.feed import Watch
 from app.play.limits import Allowance, Strikes
@@ -116,8 +117,11 @@ async def socket(websocket: WebSocket) -> None:
 def _check_handshake(websocket: WebSocket, services: Services) -> None:
     if services.draining:
         raise Draining("this replica is stopping")
-    door = Door(websocket.app, keyless=not services.keys.configured, origins=services.settings.origins)
+    door = Door(
+        websocket.app, keyless=lambda: not services.keys.configured, origins=services.settings.origins
+    )
     door.check_caller(dict(websocket.headers))
+    check_url(websocket.scope)
 
 
 class Connection:
@@ -153,10 +157,11 @@ class Connection:
         )
         await self._send(hello.model_dump_json())
         identify = await self._identified(settings.identify_within_s)
-        spot = await self._start(identify)
+        caller = await self._caller(identify)
+        spot = await self._start(identify, caller)
         # Watching from before the first read: a commit in between rings.
         with self._services.feed.watch(spot.game_id) as watch:
-            await self._both(self._listen(), self._follow(spot, watch))
+            await self._both(self._listen(), self._follow(caller, spot, watch))
 
     async def _both(self, listen: Any, follow: Any) -> NoReturn:
         """Runs the two halves until one raises how the connection ends; the other does not outlive it."""
@@ -197,14 +202,17 @@ class Connection:
             raise Closing(Code.MALFORMED, "identify could not be read") from None
         return message
 
-    async def _start(self, identify: Identify) -> Spot:
-        """Welcomes the viewer and gives the spot to send on from."""
+    async def _caller(self, identify: Identify) -> Caller:
         try:
-            caller = self._services.keys.caller(identify.token)
-        except Unauthenticated:
-            raise Closing(Code.UNAUTHENTICATED, "token missing or unknown") from None
+            return await self._services.keys.caller(identify.token)
+        except Unauthenticated as refused:
+            reason = str(refused) if identify.token is not None else "identify with a token"
+            raise Closing(Code.UNAUTHENTICATED, reason) from None
+
+    async def _start(self, identify: Identify, caller: Caller) -> Spot:
+        """Welcomes the viewer and gives the spot to send on from."""
         row = await self._services.store.game(identify.game)
-        if row is None:
+        if row is None or not caller.reaches(row):
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
         try:
             viewer = viewer_for(caller, identify.viewer, row["players"])
@@ -224,12 +232,15 @@ class Connection:
 
     # --- after welcome: what goes out --------------------------------------------------------
 
-    async def _follow(self, spot: Spot, watch: Watch) -> NoReturn:
+    async def _follow(self, caller: Caller, spot: Spot, watch: Watch) -> NoReturn:
         caught_up = time.monotonic()
         while True:
             if self._services.draining:
                 raise Closing(Code.STOPPING, "this replica is stopping")
             page = await self._services.pages.after(spot)
+            current = page.game is None or caller.is_current(page.game)
+            if not (current and self._services.keys.stands(caller)):
+                raise Closing(Code.UNAUTHENTICATED, "this credential does not stand any more")
             if page.count:
                 await self._send(page.frame)
                 socket_events.inc(page.count)
@@ -243,19 +254,22 @@ class Connection:
                 await asyncio.sleep(0)
                 continue
             caught_up = time.monotonic()
-            await self._quiet(watch, spot.seq)
+            await self._quiet(watch, spot.seq, caller)
 
-    async def _quiet(self, watch: Watch, head: int) -> None:
-        """Returns when there may be more to read; beats when nothing has been said for long.
+    async def _quiet(self, watch: Watch, head: int, caller: Caller) -> None:
+        """Returns when there may be more to read, or the caller's time is up; beats when nothing has been
+        said for long.
 
         Only what was sent counts as said: hints of events this viewer may not see do not shift its beats.
         """
         idle_s = self._services.settings.idle_s
         while True:
+            if not self._services.keys.stands(caller):
+                return
             left = self._last_sent + idle_s - time.monotonic()
             if left <= 0:
                 await self._send(Beat(head=head).model_dump_json())
-            elif await watch.wait(left):
+            elif await watch.wait(min(left, self._services.keys.left_s(caller))):
                 return
 
     # --- after welcome: what comes in --------------------------------------------------------

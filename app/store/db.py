@@ -8,19 +8,21 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import structlog
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, event, text
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from app.settings import Settings
 
-__all__ = ["Append", "Conflict", "Database", "Writer", "now_ms"]
+__all__ = ["Append", "Conflict", "Database", "Writer", "now_ms", "sqlite_exists"]
 
 log = structlog.get_logger()
 
@@ -36,6 +38,12 @@ MIGRATION_LOCK: Final = 4_931_007_221
 def now_ms() -> int:
     """UTC, milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def sqlite_exists(url: str) -> bool:
+    """Whether the file that an SQLite URL names is there."""
+    file = make_url(url).database
+    return bool(file) and Path(str(file)).exists()
 
 
 class Conflict(Exception):

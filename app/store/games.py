@@ -3,7 +3,7 @@
 import base64
 import binascii
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -75,6 +75,7 @@ def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
         "forked_from": game.forked_from,
         "imported_from": game.imported_from,
         "fault": None,
+        "epochs": None,
     }
 
 
@@ -101,6 +102,12 @@ class GameStore:
 
     async def game(self, game_id: str) -> Row | None:
         return await self._one(select(games).where(games.c.game_id == game_id))
+
+    async def games_of(self, game_ids: Iterable[str]) -> dict[str, Row]:
+        """The rows of these games, by id; of 100 at most."""
+        query = select(games).where(games.c.game_id.in_(list(game_ids)))
+        async with self._database.read_engine.connect() as connection:
+            return {row["game_id"]: dict(row) for row in (await connection.execute(query)).mappings()}
 
     async def _one(self, query: Any) -> Row | None:
         async with self._database.read_engine.connect() as connection:

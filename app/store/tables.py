@@ -10,6 +10,7 @@ from sqlalchemy import JSON, BigInteger, Column, Index, Integer, SmallInteger, T
 from sqlmodel import Field, SQLModel
 
 __all__ = [
+    "ApiKeyRow",
     "BatchRow",
     "EventRow",
     "GameRow",
@@ -18,6 +19,8 @@ __all__ = [
     "InboxRow",
     "ModelCallRow",
     "RefusalRow",
+    "TokenSecretRow",
+    "api_keys",
     "batches",
     "events",
     "games",
@@ -26,6 +29,7 @@ __all__ = [
     "inbox",
     "model_calls",
     "refusals",
+    "token_secrets",
 ]
 
 Json = dict[str, Any]
@@ -83,6 +87,10 @@ class GameRow(SQLModel, table=True):
     imported_from: Json | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
     fault: str | None = None
     """Trace id of what failed the game; the error itself is in the service's own log."""
+    epochs: dict[str, int] | None = Field(
+        default=None, sa_column=Column(JSON(none_as_null=True), nullable=True)
+    )
+    """By seat, how often its tokens were made anew, from 1; a seat that is not named is at 1."""
 
 
 class EventRow(SQLModel, table=True):
@@ -215,6 +223,34 @@ class HolderRow(SQLModel, table=True):
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
 
 
+class ApiKeyRow(SQLModel, table=True):
+    """A key, ended ones too: a service that ever had one asks for one. The key itself is not stored."""
+
+    __tablename__ = "api_keys"
+
+    key_id: str = Field(primary_key=True, max_length=40)
+    name: str = Field(max_length=100)
+    hash: str = Field(max_length=64, unique=True)
+    """SHA-256, hexadecimal. The key has 256 random bits, so there is nothing to guess."""
+    scopes: list[str] = Field(sa_column=Column(JSON, nullable=False))
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    expires_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    used_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    """The hour of the last use."""
+    revoked_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+
+
+class TokenSecretRow(SQLModel, table=True):
+    """A secret that tokens are signed with, where the settings name none."""
+
+    __tablename__ = "token_secrets"
+
+    number: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    """From 1; the highest signs. Two processes that make the same one cannot both be right."""
+    secret: str
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
 _tables: Final = SQLModel.metadata.tables
 batches: Final = _tables["batches"]
 games: Final = _tables["games"]
@@ -224,3 +260,5 @@ model_calls: Final = _tables["model_calls"]
 inbox: Final = _tables["inbox"]
 refusals: Final = _tables["refusals"]
 holders: Final = _tables["holders"]
+api_keys: Final = _tables["api_keys"]
+token_secrets: Final = _tables["token_secrets"]

@@ -5,7 +5,7 @@ import sqlmodel
 from alembic import op
 
 revision = "a3f1c5d27e90"
-down_revision = "068cd8d20b6b"
+down_revision = "7c2e9b41d6a8"
 branch_labels = None
 depends_on = None
 

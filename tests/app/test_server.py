@@ -35,18 +35,18 @@ def url_of(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org", ""])
-def test_without_a_key_other_machines_are_not_served(host: str) -> None:
+async def test_without_a_key_other_machines_are_not_served(host: str) -> None:
     with pytest.raises(CannotServe, match="INTERINTENT_API_KEY"):
-        check_exposure(local_settings("sqlite://", host=host))
+        await check_exposure(local_settings("sqlite://", host=host))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])
-def test_without_a_key_this_machine_is_served(host: str) -> None:
-    check_exposure(local_settings("sqlite://", host=host))
+async def test_without_a_key_this_machine_is_served(host: str) -> None:
+    await check_exposure(local_settings("sqlite://", host=host))
 
 
-def test_with_a_key_every_address_may_be_served() -> None:
-    check_exposure(local_settings("sqlite://", host="0.0.0.0", api_key="ik_x"))
+async def test_with_a_key_every_address_may_be_served() -> None:
+    await check_exposure(local_settings("sqlite://", host="0.0.0.0", api_key="ik_x"))
 
 
 async def test_a_refused_start_touches_nothing(tmp_path: Path) -> None:

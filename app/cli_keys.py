@@ -1,0 +1,249 @@
+"""The commands ``keys create``, ``list``, ``revoke`` and ``rotate``. The main command line registers them.
+
+They work on the database itself, whether or not a service runs on it; a running one notices within two
+seconds.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, NoReturn, TypeVar
+
+import orjson
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.auth import SCOPES, hash_of, new_key, new_secret
+from app.errors import NotFound
+from app.exporting import needs_database
+from app.settings import Settings
+from app.store.db import Database, now_ms
+from app.store.games import new_id
+from app.store.keys import ApiKey, KeyStore, TokenSecret
+from app.store.log import timestamp
+from app.tokens import MAX_SEAT_S
+
+__all__ = ["keys_app"]
+
+T = TypeVar("T")
+
+keys_app = typer.Typer(
+    help="Make and end API keys. As soon as there is one, the service asks every caller for a credential.",
+    no_args_is_help=True,
+)
+
+_errors: Final = Console(stderr=True, highlight=False)
+
+_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+_RETIRED_MS: Final = MAX_SEAT_S * 1000 + _UNITS["d"]
+"""When a newer secret has signed for so long, nothing that an older one signed is still good."""
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url", help="sqlite:///file or postgresql://…  [DATABASE_URL, sqlite:///interintent.db]"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _fail(message: str) -> NoReturn:
+    _errors.print(f"[bold]interintent:[/] {escape(message)}", soft_wrap=True)
+    raise typer.Exit(2)
+
+
+def _with_store(
+    database_url: str | None, work: Callable[[KeyStore], Awaitable[T]], *, make: bool = False
+) -> T:
+    """Runs ``work`` on the database, which is migrated where that is needed. ``make``: it may be new."""
+    given: Any = {} if database_url is None else {"DATABASE_URL": database_url}
+    try:
+        settings = Settings(**given)
+    except ValidationError as fault:
+        _fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
+
+    async def run() -> T:
+        if not make:
+            needs_database(settings)
+        database = Database(settings)
+        try:
+            await database.start()
+            return await work(KeyStore(database))
+        finally:
+            await database.stop()
+
+    try:
+        return asyncio.run(run())
+    except NotFound as fault:
+        _fail(str(fault))
+    except (SQLAlchemyError, OSError) as fault:
+        _fail(f"the database cannot be used: {getattr(fault, 'orig', None) or fault}")
+
+
+def _expiry(given: str | None, now: int) -> int | None:
+    if given is None:
+        return None
+    if found := re.fullmatch(r"(\d{1,5})([mhdw])", given):
+        return now + int(found[1]) * _UNITS[found[2]]
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError:
+        _fail(f"--expires takes 30d, 12h, 90m, 4w, or a time like 2030-01-31T12:00Z; got {given!r}")
+    at = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    if at <= now:
+        _fail(f"--expires {given} is over already")
+    return at
+
+
+def _scopes(given: list[str]) -> tuple[str, ...]:
+    named = {part.strip() for one in given for part in one.split(",")} - {""}
+    if named == {"all"}:
+        return tuple(sorted(SCOPES))
+    unknown = sorted(named - SCOPES)
+    choice = f"all, or some of {', '.join(sorted(SCOPES))}"
+    if unknown:
+        _fail(f"there is no scope {', '.join(map(repr, unknown))}: take {choice}")
+    if not named:
+        _fail(f"name what it may do: --scope {choice}")
+    return tuple(sorted(named))
+
+
+def _shown(key: ApiKey, now: int) -> dict[str, Any]:
+    times = {name: getattr(key, name) for name in ("created_at", "expires_at", "used_at", "revoked_at")}
+    return {
+        "id": key.key_id,
+        "name": key.name,
+        "state": key.state(now),
+        "scopes": list(key.scopes),
+        **{name: None if at is None else timestamp(at) for name, at in times.items()},
+    }
+
+
+def _print_json(value: object) -> None:
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+@keys_app.command("create")
+def create(
+    name: Annotated[str, typer.Option(help="Whose it is, or what for; shown in the list.")],
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(help="What it may do; repeatable, or separated by commas; all: everything."),
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="When it ends: 30d, 12h, or a time in UTC. Left out: never.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and print it. It is shown this once: only its SHA-256 is kept.
+
+    Example: interintent keys create --name anna --scope games:create,games:read --expires 90d
+    """
+    if not 1 <= len(name) <= 100 or not name.isprintable():
+        _fail("--name takes 1 to 100 printable characters")
+    now, text = now_ms(), new_key()
+    key = ApiKey(
+        key_id=new_id("k"),
+        name=name,
+        hash=hash_of(text),
+        scopes=_scopes(scope or []),
+        created_at=now,
+        expires_at=_expiry(expires, now),
+    )
+    _with_store(database_url, lambda store: store.add(key), make=True)
+    if as_json:
+        _print_json({**_shown(key, now), "key": text})
+        return
+    typer.echo(text)
+    _errors.print(
+        f"{key.key_id}, {escape(name)}, may {' '.join(key.scopes)}. It will not be shown again. Send it as "
+        "[bold]Authorization: Bearer …[/]",
+        soft_wrap=True,
+    )
+
+
+@keys_app.command("list")
+def list_keys(
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """List all keys, ended ones too. The last use is told to the hour."""
+    keys = _with_store(database_url, lambda store: store.keys())
+    shown = [_shown(key, now_ms()) for key in keys]
+    if as_json:
+        _print_json(shown)
+        return
+    table = Table(Column("id", no_wrap=True), box=None, pad_edge=False)
+    for title in ("name", "state", "scopes", "created", "expires", "last used"):
+        table.add_column(title)
+    for one in shown:
+        times = [one[name] or "never" for name in ("created_at", "expires_at", "used_at")]
+        scopes = "all" if len(one["scopes"]) == len(SCOPES) else " ".join(one["scopes"])
+        # A name is the operator's own text, not our markup.
+        row = [one["id"], one["name"], one["state"], scopes, *(at[:16].replace("T", " ") for at in times)]
+        table.add_row(*map(escape, row))
+    Console(highlight=False).print(table)
+
+
+@keys_app.command("revoke")
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="k_…, as `keys list` shows it.")],
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a key. Running services refuse it, and close what it holds open, within two seconds.
+
+    The service stays closed to callers without a key even when the last key is revoked.
+    """
+    now = now_ms()
+    if not _with_store(database_url, lambda store: store.revoke(key_id, now)):
+        _fail(f"there is no key {key_id!r} that could be revoked; see `interintent keys list`")
+    if as_json:
+        _print_json({"id": key_id, "revoked_at": timestamp(now)})
+    else:
+        _errors.print(f"{key_id} is revoked")
+
+
+@keys_app.command("rotate")
+def rotate(
+    at_once: Annotated[
+        bool, typer.Option("--now", help="Void every token that is out there; players must get new ones.")
+    ] = False,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign seat and watch tokens with a new secret. Those out there stay good, unless --now is given.
+
+    For the secret that the service made itself; where INTERINTENT_TOKEN_SECRETS is set, put the new one
+    first there.
+    """
+
+    async def work(store: KeyStore) -> tuple[int, int]:
+        while True:
+            now = now_ms()
+            before = await store.secrets()
+            number = before[0].number + 1 if before else 1
+            if await store.add_secret(TokenSecret(number, new_secret(), now)):
+                break
+        # One is retired when the next one has signed for longer than any token lasts.
+        newer_since = [now, *(one.created_at for one in before)]
+        dropped = [
+            one.number
+            for one, since in zip(before, newer_since, strict=False)
+            if at_once or now - since > _RETIRED_MS
+        ]
+        await store.drop_secrets(dropped)
+        return number, len(before) - len(dropped)
+
+    number, kept = _with_store(database_url, work)
+    if as_json:
+        _print_json({"number": number, "still_verifying": kept})
+    else:
+        _errors.print(f"secret {number} signs from now on; {kept} older still verify")
