@@ -4,6 +4,8 @@ An answer is normalised (case, punctuation, aliases), then taken for the one int
 come close to. What names none is kept as text: it is counted and shown, never dropped in silence.
 """
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +17,17 @@ from rapidfuzz import fuzz
 from engine.intentions import WORDINGS, IntentionId, normalise, plain
 from engine.terms import Role
 
-__all__ = ["CLOSE", "MARGIN", "Guess", "Unmapped", "by_item", "majority", "read_answer", "read_intention"]
+__all__ = [
+    "CLOSE",
+    "MARGIN",
+    "Guess",
+    "Unmapped",
+    "by_item",
+    "majority",
+    "read_answer",
+    "read_intention",
+    "read_reply",
+]
 
 CLOSE: Final = 88.0
 """Least likeness of a text to a wording, 0 to 100 (rapidfuzz ``ratio`` of the plain texts). The
@@ -76,6 +88,42 @@ def read_answer(
         elif plain(text):
             unmapped.setdefault(plain(text), text)
     return Guess(item_id, frozenset(intentions), tuple(unmapped.values()), rater, role, confidence)
+
+
+def read_reply(item_id: str, text: str, *, rater: str = "", close: float = CLOSE) -> Guess:
+    """The guess in a model's reply: the ``intentions`` of the last JSON object in it that has some;
+    else every line that names an intention, and where none does each line of a list.
+
+    A reply in prose that names nothing is an empty guess: words around an answer are no answers.
+    """
+    named = _in_json(text)
+    if named is None:
+        lines = [_MARKS.sub("", line).strip() for line in text.splitlines()]
+        named = [line for line in lines if read_intention(line, close) is not None]
+        if not named:
+            listed = zip(lines, text.splitlines(), strict=True)
+            named = [line for line, raw in listed if line and _MARKS.match(raw)]
+    return read_answer(item_id, named, rater=rater, close=close)
+
+
+_MARKS: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*")
+
+
+def _in_json(text: str) -> list[str] | None:
+    found = None
+    decoder = json.JSONDecoder()
+    place = text.find("{")
+    while place >= 0:
+        try:
+            value, end = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            end = place + 1
+        else:
+            named = value.get("intentions")
+            if isinstance(named, list):
+                found = [one for one in named if isinstance(one, str)]
+        place = text.find("{", end)
+    return found
 
 
 @lru_cache(4096)

@@ -13,14 +13,13 @@ Ids are ``{game}/{dimension}/{request_id}/{stage}/{reader or -}``. Without gold 
 about it: neither which they are nor how many nor that there are none. InterIntent (EMNLP 2024), section 3.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from engine.chance import pick
-from engine.intentions import BY_ID, CATALOGUE, IMPACTFUL_RELEASE, IntentionId, allowed
+from engine.intentions import CATALOGUE, IMPACTFUL_RELEASE, IntentionId, allowed
 from engine.terms import Role, Seat
 from engine.thoughts import Choice, SelectionStage
 from evaluators.contexts import Context, History, View, possible_roles
@@ -40,11 +39,9 @@ __all__ = [
     "Readers",
     "Variant",
     "items",
-    "jsonl",
     "make_id",
     "parse_id",
     "read_game",
-    "row",
 ]
 
 Dimension = Literal["selection", "following", "summarisation", "guessing"]
@@ -430,53 +427,3 @@ def _filtered(
 
 
 _UNSCORED: Final = FollowScore(None, None)
-
-
-# --- as lines of JSON -----------------------------------------------------------------------------------
-
-
-def row(item: Item) -> dict[str, Any]:
-    """The item as plain values, made for tables: within a dimension every row has the same keys and
-    types, and nothing is null.
-
-    ``reader`` is 0 where nobody guesses. ``options`` are given where they are chosen from, ``asked``
-    where they are judged; ``gold`` and ``speaker_role`` only where the item holds them. ``context`` is
-    the text, ``view`` the same as data.
-    """
-    values: dict[str, Any] = {
-        "id": item.id,
-        "game_id": item.game_id,
-        "position": item.position,
-        "dimension": item.dimension,
-        "request_id": item.request_id,
-        "round": item.round,
-        "attempt": item.attempt,
-        "stage": item.stage,
-        "speaker": item.speaker,
-        "reader": item.reader or 0,
-        "context": item.context.text,
-        "view": item.context.as_json(),
-        "think": item.think,
-        "speech": item.speech,
-    }
-    if item.options:
-        values["options"] = [option._asdict() for option in item.options]
-    else:
-        values["asked"] = [
-            {"id": choice.id, "label": BY_ID[choice.id].label, "reason": choice.reason}
-            for choice in item.asked
-        ]
-    if item.gold is not None:
-        # In the catalogue's order: a set has none, and equal items give equal bytes.
-        values["gold"] = [one.id for one in CATALOGUE if one.id in item.gold]
-    if item.speaker_role is not None:
-        values["speaker_role"] = item.speaker_role.value
-    return values
-
-
-def jsonl(some: Iterable[Item]) -> Iterator[str]:
-    """One line of JSON an item, for ``datasets.load_dataset("json")`` and the like; the line end is not
-    included. One dimension a file.
-    """
-    for item in some:
-        yield json.dumps(row(item), ensure_ascii=False)

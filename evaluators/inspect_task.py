@@ -1,0 +1,163 @@
+"""Inspect tasks over items: any model that Inspect reaches guesses or summarises intentions.
+
+    inspect eval evaluators/guessing -T items=guessing.jsonl --model openai/gpt-5
+    inspect eval evaluators/summarisation -T items=summaries.jsonl -T samples=5 --model …
+
+The file holds items of one dimension with gold, as ``rows.jsonl`` writes them. Needs the extra
+``interintent-server[inspect]``; nothing else imports this module.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from inspect_ai import Epochs, Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.scorer import (
+    Metric,
+    SampleScore,
+    Score,
+    Scorer,
+    ScoreReducer,
+    Target,
+    metric,
+    score_reducer,
+    scorer,
+)
+from inspect_ai.solver import TaskState, generate
+
+from engine.intentions import BY_ID
+from evaluators.answers import Guess, majority, read_reply
+from evaluators.items import Dimension
+from evaluators.scoring import F1, Counts, micro_f1
+
+__all__ = ["guessing", "summarisation"]
+
+
+@task
+def guessing(items: str, samples: int = 1, unmapped: str = "count") -> Task:
+    """Theory of mind: another seat's intentions from what it says.
+
+    ``items``: a JSONL file with gold. ``samples``: 1 to 5 replies an item, joined by majority.
+    ``unmapped``: ``count`` or ``discard`` text that names no intention.
+    """
+    return _task("guessing", items, samples, unmapped)
+
+
+@task
+def summarisation(items: str, samples: int = 1, unmapped: str = "count") -> Task:
+    """Self-awareness: the intentions behind one's own thinking and speech. Arguments as for guessing."""
+    return _task("summarisation", items, samples, unmapped)
+
+
+MOST_SAMPLES: Final = 5
+
+
+def _task(dimension: Dimension, items: str, samples: int, unmapped: str) -> Task:
+    if not 1 <= samples <= MOST_SAMPLES:
+        raise ValueError(f"samples is 1 to {MOST_SAMPLES}, got {samples}")
+    if unmapped not in ("count", "discard"):
+        raise ValueError(f"unmapped is count or discard, got {unmapped!r}")
+    return Task(
+        dataset=MemoryDataset(_samples(Path(items), dimension), name=Path(items).stem),
+        solver=generate(),
+        scorer=intentions(unmapped=unmapped),
+        epochs=Epochs(samples, most_named()),
+    )
+
+
+def _samples(path: Path, dimension: Dimension) -> list[Sample]:
+    with path.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines if line.strip()]
+    for number, row in enumerate(rows, 1):
+        if row["dimension"] != dimension:
+            raise ValueError(f"{path} line {number} is a {row['dimension']} item, the task takes {dimension}")
+        if "gold" not in row:
+            raise ValueError(f"{path} line {number} has no gold: write the items with it to score them")
+    return [_sample(row) for row in rows]
+
+
+def _sample(row: dict[str, Any]) -> Sample:
+    about = ("game_id", "round", "attempt", "stage", "speaker", "reader", "speaker_role")
+    return Sample(
+        id=row["id"],
+        input=f"{row['context']}\n\n{row['question']}",
+        target=row["gold"],
+        metadata={name: row[name] for name in about},
+    )
+
+
+# --- scoring ------------------------------------------------------------------------------------------
+# A score's value is the item's own F1; the counts that pool, and the answer itself, are its metadata.
+
+
+def _score(gold: Sequence[str], guess: Guess, unmapped: Any) -> Score:
+    one = micro_f1({guess.item_id: gold}, {guess.item_id: guess.named(unmapped)})
+    return Score(
+        value=float(one),
+        answer=", ".join([*sorted(guess.intentions), *map(repr, guess.unmapped)]),
+        metadata={
+            **one.counts._asdict(),
+            "item": guess.item_id,
+            "gold_ids": list(gold),
+            "intentions": sorted(guess.intentions),
+            "unmapped": list(guess.unmapped),
+            "policy": unmapped,
+        },
+    )
+
+
+@metric
+def f1() -> Metric:
+    """F1 of all items pooled, as the paper has it."""
+    return _pooled(float)
+
+
+@metric
+def precision() -> Metric:
+    """Matched, of all that was named; nan when nothing was."""
+    return _pooled(lambda one: one.precision)
+
+
+@metric
+def recall() -> Metric:
+    """Matched, of all gold."""
+    return _pooled(lambda one: one.recall)
+
+
+def _pooled(read: Any) -> Metric:
+    def pool(scores: list[SampleScore]) -> float:
+        total = Counts(0, 0, 0)
+        for one in scores:
+            counted = one.score.metadata or {}
+            total = total.plus(Counts(counted["matched"], counted["predicted"], counted["gold"]))
+        pooled: F1 = total.f1
+        return float(read(pooled))
+
+    return pool
+
+
+@scorer(metrics=[f1(), precision(), recall()])
+def intentions(unmapped: str = "count") -> Scorer:
+    """Reads the reply into intentions and compares them with the gold."""
+
+    async def compare(state: TaskState, target: Target) -> Score:
+        guess = read_reply(str(state.sample_id), state.output.completion)
+        return _score([id_ for id_ in target if id_ in BY_ID], guess, unmapped)
+
+    return compare
+
+
+@score_reducer
+def most_named() -> ScoreReducer:
+    """One score of several replies: that of their majority."""
+
+    def reduce(scores: list[Score]) -> Score:
+        told = [score.metadata or {} for score in scores]
+        joined = majority(
+            [Guess(one["item"], frozenset(one["intentions"]), tuple(one["unmapped"])) for one in told]
+        )
+        return _score(told[0]["gold_ids"], joined, told[0]["policy"])
+
+    return reduce
