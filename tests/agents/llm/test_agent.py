@@ -283,9 +283,9 @@ async def test_an_agent_made_anew_asks_no_stored_answer_again() -> None:
 
 
 def test_an_llm_seat_conforms() -> None:
-    # The suite takes half a minute for one preset: the other presets play whole games above.
+    # The preset with the fewest prompts to build: the other presets play whole games above.
     model = FunctionModel(noise())
-    check_agent_kind(lambda setup: LlmAgent(setup, MemoryDesk(model)))
+    check_agent_kind(lambda setup: LlmAgent(setup, MemoryDesk(model)), options={"mechanism": "compact"})
 
 
 async def test_a_summary_answers_the_fixed_questions_of_its_side() -> None:
