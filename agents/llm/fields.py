@@ -32,6 +32,7 @@ _SHOWN: Final = 120
 """Characters of a wrong value that are told back."""
 
 _UNTEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_NUMBERS: Final = re.compile(r"[\s,\d]*")
 _NOT: Final = frozenset({"not", "no", "never", "dont", "wont", "cannot", "cant", "neither", "nor"})
 
 
@@ -183,11 +184,12 @@ class Fields:
         return self.seat(name, options)
 
     def team(self, name: str, size: int, players: int) -> tuple[Seat, ...]:
-        """So many different seats, ascending."""
-        expected = f"a list of {size} different seat numbers from 1 to {players}"
+        """So many different seats, ascending: numbers in a text, or a list."""
+        expected = f"a text with {size} different seat numbers from 1 to {players}"
         value = self._get(name, expected)
         if isinstance(value, str):
-            value = [int(one) for one in re.findall(r"\d+", value[:_SHOWN])] if self._loose else None
+            numbers = re.findall(r"\d+", value[:_SHOWN])
+            value = [int(one[:9]) for one in numbers] if self._loose or _NUMBERS.fullmatch(value) else None
         seats = [self._seat(one) for one in value] if isinstance(value, list) else []
         if self._loose:
             seats = list(dict.fromkeys(seats))

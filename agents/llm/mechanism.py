@@ -12,7 +12,10 @@ from agents.errors import ModelUnavailable
 from agents.llm.context import listed
 from agents.llm.fields import close_intention
 from agents.llm.replies import (
+    BRIEF,
+    FULL,
     SNIPPETS,
+    Lengths,
     Readings,
     Selected,
     Shape,
@@ -220,12 +223,12 @@ async def _compact(turn: Turn) -> SeatAction:
     )
     shape = compact_shape(
         about,
-        _belief_of(turn),
-        _selection_shape(turn, "selection"),
+        _belief_of(turn, BRIEF),
+        _selection_shape(turn, "selection", BRIEF),
         readers,
-        _selection_shape(turn, "modification"),
-        speech_shape("draft"),
-        speech_shape("final", size=size, players=turn.table.players),
+        _selection_shape(turn, "modification", BRIEF),
+        speech_shape("draft", lengths=BRIEF),
+        speech_shape("final", size=size, players=turn.table.players, lengths=BRIEF),
     )
     return await turn.talk().ask_action("compact", words, shape, lambda reply: _all_at_once(turn, reply))
 
@@ -298,10 +301,10 @@ def _their_intentions(turn: Turn) -> tuple[IntentionId, ...]:
 _CATALOGUE_ORDER: Final = tuple(dict.fromkeys(id_ for role in Role for id_ in allowed(role)))
 
 
-def _belief_of(turn: Turn) -> Callable[[Seat], Shape[Belief]]:
+def _belief_of(turn: Turn, lengths: Lengths = FULL) -> Callable[[Seat], Shape[Belief]]:
     roles, theirs = _asked_roles(turn), _their_intentions(turn)
     fewest, most = _limits(turn, len(theirs))
-    return lambda seat: belief_shape(seat, roles, theirs, fewest, most)
+    return lambda seat: belief_shape(seat, roles, theirs, fewest, most, lengths)
 
 
 def _menu(turn: Turn) -> tuple[IntentionId, ...]:
@@ -331,12 +334,12 @@ def _selection_words(turn: Turn) -> str:
     return turn.render("selection", menu=menu, count=_count(turn, len(menu)))
 
 
-def _selection_shape(turn: Turn, step: str) -> Shape[Selected]:
+def _selection_shape(turn: Turn, step: str, lengths: Lengths = FULL) -> Shape[Selected]:
     menu = _menu(turn)
     fewest, most = _limits(turn, len(menu))
     if turn.options.selection == "generated":
-        return generated_shape(step, fewest, most, lambda words: close_intention(words, menu))
-    return (selection_shape if step == "selection" else modification_shape)(menu, fewest, most)
+        return generated_shape(step, fewest, most, lambda words: close_intention(words, menu), lengths)
+    return (selection_shape if step == "selection" else modification_shape)(menu, fewest, most, lengths)
 
 
 def _size(turn: Turn) -> int:

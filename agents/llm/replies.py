@@ -6,8 +6,10 @@ A ``Shape`` holds both, so that what is asked for and what is read cannot part. 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Final, Generic, TypeVar
 
+from agents.llm.context import listed
 from agents.llm.fields import Fields, UnusableReply
 from agents.llm.model import Form
 from engine.intentions import CATEGORIES, IntentionId
@@ -15,7 +17,10 @@ from engine.terms import Role, Seat
 from engine.thoughts import Belief, Choice, Reading
 
 __all__ = [
+    "BRIEF",
+    "FULL",
     "Explained",
+    "Lengths",
     "Readings",
     "Selected",
     "Shape",
@@ -41,11 +46,31 @@ T = TypeVar("T")
 
 Schema = Mapping[str, Any]
 
-LONG: Final = 1200
-"""Characters of a speech or a line of thought, about 200 words: twice what is asked for."""
 SHORT: Final = 400
-"""Characters of a reason."""
+"""Characters of a reason outside speeches."""
 SNIPPETS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Characters of each text of a turn, at most: about twice what is asked for."""
+
+    speech: int = 1200
+    """Of thinking as of speaking: about 200 words."""
+    reason: int = 400
+    reading: int = 400
+    reasoning: int = 600
+    snippet: int = 200
+    wording: int = 200
+    """Of an intention in own words."""
+
+
+FULL: Final = Lengths()
+
+BRIEF: Final = Lengths(speech=620, reason=260, reading=180, reasoning=200, snippet=200, wording=120)
+"""Where one answer holds the whole turn: so that the longest one, about nine seats, fits into the 4,096
+tokens of an answer, at four characters each, and a server that keeps to the schema never cuts it off.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +209,13 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
 
 
 def _belief(
-    roles: Sequence[Role], intentions: Sequence[IntentionId], fewest: int, most: int
+    roles: Sequence[Role], intentions: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths
 ) -> dict[str, Any]:
     asked_role = {"role": _enum([role.value for role in roles])} if roles else {}
     return _object(
         {
-            "snippets": _list(_text("words of that seat it rests on", 200), 0, SNIPPETS),
-            "reasoning": _text("why, in a few sentences", LONG // 2),
+            "snippets": _list(_text("words of that seat it rests on", lengths.snippet), 0, SNIPPETS),
+            "reasoning": _text("why, in a few sentences", lengths.reasoning),
             **asked_role,
             "intentions": _list(_enum(intentions, "intention id"), fewest, most),
             "confidence": _enum(range(6), kind="integer"),
@@ -217,31 +242,40 @@ def _read_belief(
 
 
 def belief_shape(
-    about: Seat, roles: Sequence[Role], intentions: Sequence[IntentionId], fewest: int, most: int
+    about: Seat,
+    roles: Sequence[Role],
+    intentions: Sequence[IntentionId],
+    fewest: int,
+    most: int,
+    lengths: Lengths = FULL,
 ) -> Shape[Belief]:
     """About one other seat; no role is asked for where ``roles`` is empty."""
     return Shape(
-        Form("first_order", _belief(roles, intentions, fewest, most)),
+        Form("first_order", _belief(roles, intentions, fewest, most, lengths)),
         lambda fields: _read_belief(fields, about, roles, intentions, fewest, most),
     )
 
 
-def _choices(menu: Sequence[IntentionId], fewest: int, most: int) -> Schema:
-    one = _object({"intention": _enum(menu, "intention id"), "reason": _text("why")})
+def _choices(menu: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths) -> Schema:
+    one = _object({"intention": _enum(menu, "intention id"), "reason": _text("why", lengths.reason)})
     return _list(one, fewest, most)
 
 
-def selection_shape(menu: Sequence[IntentionId], fewest: int, most: int) -> Shape[Selected]:
+def selection_shape(
+    menu: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths = FULL
+) -> Shape[Selected]:
     """Intentions out of the menu."""
 
     def read(fields: Fields) -> Selected:
         chosen = fields.choices("intentions", menu, fewest, most)
         return Selected(tuple(Choice(*one) for one in chosen))
 
-    return Shape(Form("selection", _object({"intentions": _choices(menu, fewest, most)})), read)
+    return Shape(Form("selection", _object({"intentions": _choices(menu, fewest, most, lengths)})), read)
 
 
-def modification_shape(menu: Sequence[IntentionId], fewest: int, most: int) -> Shape[Selected]:
+def modification_shape(
+    menu: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths = FULL
+) -> Shape[Selected]:
     """The selection that stands after second thoughts."""
 
     def read(fields: Fields) -> Selected:
@@ -249,17 +283,11 @@ def modification_shape(menu: Sequence[IntentionId], fewest: int, most: int) -> S
         chosen = fields.choices("intentions", menu, fewest, most)
         return Selected(tuple(Choice(*one) for one in chosen), why=why)
 
-    schema = {"why": _text("what you keep, add or drop, and why"), "intentions": _choices(menu, fewest, most)}
-    return Shape(Form("modification", _object(schema)), read)
-
-
-_WRITTEN: Final = _object(
-    {
-        "category": _enum(CATEGORIES),
-        "intention": _text("what you intend, 10 to 15 words", 200),
-        "reason": _text("why"),
+    schema = {
+        "why": _text("what you keep, add or drop, and why", lengths.reason),
+        "intentions": _choices(menu, fewest, most, lengths),
     }
-)
+    return Shape(Form("modification", _object(schema)), read)
 
 
 def generated_shape(
@@ -267,17 +295,22 @@ def generated_shape(
     fewest: int,
     most: int,
     mapped: Callable[[str], IntentionId | None],
+    lengths: Lengths = FULL,
 ) -> Shape[Selected]:
     """Categories chosen, then intentions written in the model's own words, one a category at least.
 
     ``mapped`` gives the catalogue's intention that a wording clearly is, where it is one.
     """
-    schema = {
-        "categories": _list(_enum(CATEGORIES), 1, most),
-        "intentions": _list(_WRITTEN, fewest, most),
-    }
+    written = _object(
+        {
+            "category": _enum(CATEGORIES),
+            "intention": _text("what you intend, 10 to 15 words", lengths.wording),
+            "reason": _text("why", lengths.reason),
+        }
+    )
+    schema = {"categories": _list(_enum(CATEGORIES), 1, most), "intentions": _list(written, fewest, most)}
     if step == "modification":
-        schema = {"why": _text("what you keep, add or drop, and why"), **schema}
+        schema = {"why": _text("what you keep, add or drop, and why", lengths.reason), **schema}
 
     def read(fields: Fields) -> Selected:
         why = fields.note("why") if fields.has("why") else ""
@@ -298,15 +331,21 @@ def generated_shape(
 
 
 def speech_shape(
-    step: str, *, thinks: bool = True, size: int = 0, players: int = 0, why: bool = True
+    step: str,
+    *,
+    thinks: bool = True,
+    size: int = 0,
+    players: int = 0,
+    why: bool = True,
+    lengths: Lengths = FULL,
 ) -> Shape[Speech]:
     """Think and speak; ``size`` above 0 asks for a team as well, ``why`` for its reason."""
     schema: dict[str, Schema] = {}
     if thinks:
-        schema["think"] = _text("your private plan, at most about 100 words", LONG)
+        schema["think"] = _text("your private plan, at most about 100 words", lengths.speech)
     if size:
-        schema |= _team_fields(size, players, why=why)
-    schema["speak"] = _text("what you say to all, at most about 100 words", LONG)
+        schema |= _team_fields(size, players, lengths.reason if why else 0)
+    schema["speak"] = _text("what you say to all, at most about 100 words", lengths.speech)
 
     def read(fields: Fields) -> Speech:
         return Speech(
@@ -319,13 +358,17 @@ def speech_shape(
     return Shape(Form(f"{step}_team" if size else step, _object(schema)), read)
 
 
-def _team_fields(size: int, players: int, *, why: bool) -> dict[str, Schema]:
-    team = _list(_enum(range(1, players + 1), "seat number", "integer"), size, size)
-    return {**({"why_team": _text("why this team, privately")} if why else {}), "team": team}
+def _team_fields(size: int, players: int, why: int = 0) -> dict[str, Schema]:
+    """A team, and why it in at most ``why`` characters; 0: without a reason."""
+    # Every team is an option of its own (at most 252): a server that keeps to the schema cannot name a
+    # seat twice, which no list of its grammar forbids.
+    teams = [listed(team) for team in combinations(range(1, players + 1), size)]
+    team = _enum(teams, f'text with {size} seat numbers, ascending, such as "{teams[0]}"')
+    return {**({"why_team": _text("why this team, privately", why)} if why else {}), "team": team}
 
 
-def _readings(roles: Sequence[Role]) -> dict[str, Schema]:
-    texts = {role.value: _text(f"how {role.value} would take it", SHORT) for role in roles}
+def _readings(roles: Sequence[Role], lengths: Lengths) -> dict[str, Schema]:
+    texts = {role.value: _text(f"how {role.value} would take it", lengths.reading) for role in roles}
     return {"readings": _object(texts), "reveals_role": {"type": "boolean"}}
 
 
@@ -339,7 +382,7 @@ def _read_readings(fields: Fields, roles: Sequence[Role]) -> Readings:
 def readings_shape(roles: Sequence[Role]) -> Shape[Readings]:
     """How each of these roles would take the speech, and whether it gives the speaker away."""
     return Shape(
-        Form("second_order", _object(_readings(roles))), lambda fields: _read_readings(fields, roles)
+        Form("second_order", _object(_readings(roles, FULL))), lambda fields: _read_readings(fields, roles)
     )
 
 
@@ -352,7 +395,7 @@ def compact_shape(
     draft: Shape[Speech],
     speech: Shape[Speech],
 ) -> Shape[TurnReply]:
-    """All steps of a turn in one object, in their order."""
+    """All steps of a turn in one object, in their order; its parts come with brief lengths."""
     schema: dict[str, Any] = {}
     if about:
         refer = {"$ref": "#/$defs/belief"}
@@ -360,7 +403,7 @@ def compact_shape(
     schema |= {
         "first_selection": first.form.schema,
         "draft": draft.form.schema,
-        "reading": _object(_readings(readers)),
+        "reading": _object(_readings(readers, BRIEF)),
         "final_selection": final.form.schema,
         "final": speech.form.schema,
     }
@@ -395,10 +438,10 @@ def proposal_shape(step: str, size: int, players: int, *, talks: bool) -> Shape[
     """A team and why; ``talks``: and what the leader says with it."""
     schema: dict[str, Schema] = {
         "explanation": _WHY,
-        "team": _team_fields(size, players, why=False)["team"],
+        "team": _team_fields(size, players)["team"],
     }
     if talks:
-        schema["speak"] = _text("what you say to all, at most about 100 words", LONG)
+        schema["speak"] = _text("what you say to all, at most about 100 words", FULL.speech)
 
     def read(fields: Fields) -> Told:
         return Told(

@@ -39,7 +39,7 @@ from engine.events import (
 )
 from engine.intentions import BY_ID, IntentionId
 from engine.rules import Request, offered
-from engine.terms import Kind
+from engine.terms import Kind, Seat
 from engine.thoughts import Belief
 from engine.view import Observation
 
@@ -204,12 +204,16 @@ def _drafted(act: _Act, stage: str) -> Wish:
     return {"think": draft.think, "speak": draft.speak}
 
 
+def _seats(team: tuple[Seat, ...]) -> str:
+    return " ".join(map(str, team))
+
+
 def _final(act: _Act) -> Wish:
     draft = _drafted(act, "refinement")
     action = act.action
     if not isinstance(action, ProposeTeam):
         return draft
-    return {"think": draft["think"], "why_team": act.why, "team": list(action.team), "speak": action.text}
+    return {"think": draft["think"], "why_team": act.why, "team": _seats(action.team), "speak": action.text}
 
 
 def _direct(act: _Act) -> Wish:
@@ -241,7 +245,7 @@ def _choice(act: _Act) -> Wish:
     """The answer to a request outside the mechanism."""
     match act.action:
         case ProposeTeam(team=team, text=text) | Reconsider(team=team, text=text):
-            return {"explanation": act.why, "team": list(team), **({"speak": text} if text else {})}
+            return {"explanation": act.why, "team": _seats(team), **({"speak": text} if text else {})}
         case CastVote(approve=approve):
             return {"explanation": act.why, "vote": "agree" if approve else "disagree"}
         case PlayCard(success=success):

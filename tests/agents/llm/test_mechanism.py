@@ -14,14 +14,9 @@ from engine.chance import secret
 from engine.events import (
     ActionDefaulted,
     BeliefsFormed,
-    ChoiceExplained,
     Event,
     IntentionsSelected,
-    ReadingsImagined,
-    ReplyUnusable,
     SpeechDrafted,
-    TeamProposed,
-    UtteranceMade,
 )
 from engine.intentions import BY_ID, IMPACTFUL_RELEASE
 from engine.profile import make_profile
@@ -30,6 +25,7 @@ from engine.state import fold
 from engine.terms import Role, Seat
 from tests.agents.llm.minds import Puppet
 from tests.agents.llm.models import FunctionModel, Waves, digest, filled, llm_seats, noise, played
+from tests.agents.llm.turns import ORDER, check_turns
 
 FIVE = make_profile("interintent", 5)
 DEAL = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
@@ -116,58 +112,13 @@ async def test_intention_options_are_the_lists_of_every_role_the_other_may_be() 
     assert options == {id_ for id_, one in BY_ID.items() if one.roles & others}
 
 
-ORDER = {
-    "paper": ["beliefs", "first", "formulation", "readings", "final", "refinement"],
-    "compact": ["beliefs", "first", "formulation", "readings", "final", "refinement"],
-    "contemplation": ["formulation", "readings", "refinement"],
-    "direct": [],
-}
-
-
-def named(event: Event) -> str | None:
-    match event:
-        case BeliefsFormed():
-            return "beliefs"
-        case IntentionsSelected(stage=stage) | SpeechDrafted(stage=stage):
-            return stage
-        case ReadingsImagined():
-            return "readings"
-        case ChoiceExplained():
-            return "why"
-        case _:
-            return None
-
-
-def turns(log: Sequence[Event]) -> list[list[str]]:
-    """The names of the records before each turn of the discussion, oldest turn first."""
-    found: list[list[str]] = []
-    records: list[str] = []
-    for event in log:
-        name = named(event)
-        if name is not None:
-            records.append(name)
-        elif isinstance(event, UtteranceMade) and event.phase == "discuss":
-            found.append(records)
-            records = []
-        elif not isinstance(event, TeamProposed | ReplyUnusable):
-            records = []
-    return found
-
-
 @pytest.mark.parametrize("mechanism", list(ORDER))
 @pytest.mark.parametrize(
     ("profile", "players"), [("interintent", 5), ("interintent", 10), ("official", 6), ("official", 9)]
 )
 async def test_every_turn_leaves_its_records_in_order(mechanism: str, profile: str, players: int) -> None:
     state, _ = await played(make_profile(profile, players), 7, noise(mechanism), {"mechanism": mechanism})
-    # Where the talk comes before it, a proposal is a speech, but no turn of the mechanism.
-    mechanisms = [turn for turn in turns(state.log) if profile == "interintent" or turn != ["why"]]
-    for i, turn in enumerate(mechanisms):
-        opening = profile == "interintent" and "why" in turn
-        expected = [*ORDER[mechanism], *(["why"] if opening else [])]
-        if i == 0 and "beliefs" in expected:
-            expected.remove("beliefs")
-        assert turn == expected, f"turn {i}"
+    check_turns(state.log, mechanism, profile)
     assert not any(isinstance(event, ActionDefaulted) for event in state.log)
 
 
