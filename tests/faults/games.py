@@ -1,0 +1,209 @@
+"""Batches of one service, each with an endpoint of its own at fault."""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from structlog.testing import capture_logs
+
+from agents.llm.ladder import PROBES
+from app.fake_model import FakeModel, Fault, Options, noise
+from app.models.call import Call
+from engine.events import ActionDefaulted, GameEnded
+from engine.state import fold
+from tests.app.calling import Caller, Line, calling, read_log, read_ndjson
+from tests.faults.groups import DIRECT, GROUPS, RULES_ALONE, Group
+
+__all__ = ["Shown", "Trial", "shown", "table", "trials"]
+
+WITHIN_S: Final = 3_600.0
+"""For the batches of a whole run, in one process."""
+
+SLACK_S: Final = 60.0
+"""A machine may be slow; a call that hangs is slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Games with one fault."""
+
+    name: str
+    group: Group
+    fault: str
+    rate: float
+    games: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What came of a trial."""
+
+    trial: Trial
+    requests: int
+    """Of seats, over all games."""
+    defaulted: int
+    calls: int
+    http_calls: int
+    tokens: int
+
+
+def trials(games: int, *, brief: bool = False) -> Iterator[Trial]:
+    """Every fault: in half of the games all the time, in the other half now and then.
+
+    ``brief``: nobody talks, whatever the fault.
+    """
+    for title, group in GROUPS.items():
+        if brief:
+            group = replace(group, game=RULES_ALONE, seat=DIRECT)
+        for fault in group.faults:
+            yield Trial(title, group, fault, 1.0, games - games // 2)
+            if games > 1:
+                yield Trial(title, group, fault, 0.3, games // 2)
+
+
+async def shown(url: str, wanted: Sequence[Trial]) -> list[Shown]:
+    """Plays the trials in one service and checks each. ``url``: of an empty database."""
+    async with contextlib.AsyncExitStack() as stack:
+        # In this process the log is collected as it is written; a trial stands for its endpoint by number.
+        logged = stack.enter_context(capture_logs())
+        others = stack.enter_context(_standard_log())
+        fakes = [await stack.enter_async_context(_faulty(trial)) for trial in wanted]
+        models = {
+            f"m{i}": {"base_url": f"{fake.url}/v1", "model": "fake", **trial.group.endpoint}
+            for i, (trial, fake) in enumerate(zip(wanted, fakes, strict=True))
+        }
+        caller = await stack.enter_async_context(calling(url, models=models))
+        batches = []
+        for i, trial in enumerate(wanted):
+            seats = [{"agent": "llm", "model": f"m{i}", **trial.group.seat}]
+            wish = {"seats": seats, "count": trial.games, "seeds": {"from": 100}, **trial.group.game}
+            batches.append((await caller.create(**wish))[0])
+        found = []
+        for batch, trial, fake in zip(batches, wanted, fakes, strict=True):
+            await _over(caller, batch)
+            found.append(await _checked(caller, batch, trial, fake))
+        broken = [one for one in logged if one["log_level"] in ("error", "critical")]
+        assert not broken, broken[:3]
+        assert not others, others[:3]
+    return found
+
+
+async def _over(caller: Caller, batch: str) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            view = (await caller.get(f"/batches/{batch}")).json()
+            if view["status"] not in ("queued", "running"):
+                return
+            await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def _faulty(trial: Trial) -> AsyncIterator[FakeModel]:
+    options = Options(brain=noise(1), faults=(Fault(trial.fault, trial.rate),), seed=3)
+    async with FakeModel(options).serving() as fake:
+        yield fake
+
+
+@contextlib.contextmanager
+def _standard_log() -> Iterator[list[str]]:
+    """What reaches the standard library's log as a warning or worse: tasks that died unheard, say."""
+    lines: list[str] = []
+
+    class Collecting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(self.format(record))
+
+    handler = Collecting(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel) -> Shown:
+    where = f"{trial.fault} at {trial.rate}"
+    view = (await caller.get(f"/batches/{batch}")).json()
+    assert view["games"]["finished"] == trial.games, (where, view["games"])
+    stored = [call async for _, call in caller.services.models.calls.of_batch(batch)]
+    _check_bounds(where, trial, stored)
+    _check_account(where, view, stored, fake)
+    by_game: dict[str, list[Line]] = {}
+    export = await caller.get(f"/batches/{batch}/export", params={"view": "full"})
+    for line in read_ndjson(export.content):
+        if "game" in line:
+            by_game.setdefault(line["game"], []).append(line)
+    calls: dict[str, list[Call]] = {}
+    async for game, call in caller.services.models.calls.of_batch(batch):
+        calls.setdefault(game["game_id"], []).append(call)
+    requests = defaulted = 0
+    for name, lines in by_game.items():
+        asked, defaults = _check_game(where, lines, calls[name])
+        requests += asked
+        defaulted += defaults
+    if trial.group.read:
+        assert not defaulted, where
+    http_calls = sum(call.http_calls for call in stored)
+    return Shown(trial, requests, defaulted, len(stored), http_calls, view["tokens"])
+
+
+def _check_bounds(where: str, trial: Trial, stored: Sequence[Call]) -> None:
+    """Attempts and time."""
+    attempts = trial.group.endpoint.get("attempts", 4)
+    total_s = trial.group.endpoint.get("total_s", 180.0)
+    for call in stored:
+        assert 0 < call.http_calls <= attempts + PROBES or call.failure == "rate_limited", (where, call)
+        assert call.latency_s <= total_s + SLACK_S, (where, call)
+
+
+def _check_account(where: str, view: Line, stored: Sequence[Call], fake: FakeModel) -> None:
+    """What the batch tells is the sum of what is stored, and no less than what was served."""
+    tokens = sum(call.usage.prompt + call.usage.completion for call in stored)
+    assert view["tokens"] == tokens, where
+    (model,) = view["models"]
+    assert model["calls"] == len(stored), where
+    assert model["failed"] == sum(call.text is None for call in stored), where
+    sent = sum(call.http_calls for call in stored)
+    # A refused connection reaches nobody; everything else that arrived is in some call's count.
+    assert fake.counts.calls <= sent, where
+    if all(call.usage.known for call in stored):
+        assert sum(call.usage.prompt for call in stored) == fake.counts.prompt_tokens or any(
+            call.text is None for call in stored
+        ), where
+
+
+def _check_game(where: str, lines: Sequence[Line], calls: Sequence[Call]) -> tuple[int, int]:
+    """A game ended by the rules; every default is marked, and none is hidden. Returns requests, defaults."""
+    log = read_log(lines)
+    assert isinstance(log[-1], GameEnded), where
+    assert fold(log).table.over, where
+    marked = [event for event in log if isinstance(event, ActionDefaulted)]
+    assert {event.cause for event in marked} <= {"model_error"}, where
+    defaulted = {event.request_id for event in marked}
+    assert len(defaulted) == len(marked), where
+    last = {call.key.request_id: call for call in sorted(calls, key=lambda call: call.key.attempt)}
+    assert defaulted <= last.keys(), where
+    for request, call in last.items():
+        # What was played without a default stands on an answer that could be read.
+        assert request in defaulted or call.value is not None, (where, request)
+        # One question a request: where it was not answered, the default was played.
+        assert request in defaulted or call.text is not None, (where, request)
+    return len(last), len(marked)
+
+
+def table(found: Sequence[Shown]) -> str:
+    """One line a group."""
+    sums: dict[str, Counter[str]] = {}
+    for one in found:
+        total = sums.setdefault(one.trial.name, Counter())
+        total["games"] += one.trial.games
+        for name in ("requests", "defaulted", "calls", "http_calls", "tokens"):
+            total[name] += getattr(one, name)
+    heading = ("games", "requests", "defaulted", "calls", "http_calls", "tokens")
+    lines = [f"{'fault':40}" + "".join(f"{name:>12}" for name in heading)]
+    lines += [f"{name:40}" + "".join(f"{total[one]:>12,}" for one in heading) for name, total in sums.items()]
+    return "\n".join(lines)
