@@ -1,8 +1,12 @@
-"""A process that dies costs the answers that were on their way to it, and no other."""
+"""A process that dies costs the answers that were on their way to it, and no other.
+
+``KILL_GAMES=40`` plays more games, with a kill for every two of them.
+"""
 
 import asyncio
 import contextlib
 import json
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -27,9 +31,11 @@ from tests.app.modelling import DIRECT, endpoints, faking
 from tests.app.serving import local_settings
 from tests.postgres import PostgresServer, fresh_database
 
-GAMES = 12
+GAMES = int(os.environ.get("KILL_GAMES", "12"))
 PARALLEL = 8
-KILLS = 6
+KILLS = GAMES // 2
+RULES = {"max_rejections": 1}
+"""One attempt a round: the kills come early, and the rest of a game only shows that it goes on."""
 SEED = 50
 
 
@@ -84,6 +90,7 @@ async def _killed_when(process: Process, fake: FakeModel, calls: int) -> None:
     await until(lambda: not fake.counts.in_flight)
 
 
+@pytest.mark.timeout(120 + 30 * KILLS)
 async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_killed(
     url: str, tmp_path: Path
 ) -> None:
@@ -96,7 +103,7 @@ async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_
             process = await asyncio.to_thread(Process, url, tmp_path)
             with gone_in_the_end(process):
                 if not batch:
-                    wish = {"seats": DIRECT, "count": GAMES, "seeds": {"from": SEED}}
+                    wish = {"seats": DIRECT, "count": GAMES, "seeds": {"from": SEED}, "rules": RULES}
                     async with httpx.AsyncClient(timeout=WITHIN_S) as client:
                         answer = await client.post(f"{process.url}/games", json=wish)
                     batch = answer.json()["batch_id"]
@@ -132,7 +139,7 @@ def _by_game(export: bytes) -> list[list[dict[str, Any]]]:
 
 def _undisturbed(fake: FakeModel) -> list[list[dict[str, Any]]]:
     """The same games in this process, without a service. The fake model answers equal questions alike."""
-    plan = Plan(make_profile("interintent", 5).settings(), [dict(DIRECT[0])] * 5, SEED)
+    plan = Plan(make_profile("interintent", 5, rules=RULES).settings(), [dict(DIRECT[0])] * 5, SEED)
     endpoint = EndpointSettings(base_url=f"{fake.url}/v1", model="fake", parallel=32)
     run = ModelRun(plan, ("fake", endpoint), Recording(), Budget(), 16)
     return _by_game(b"".join(result.lines for result in run.run(GAMES, keep=True)))
