@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from engine.intentions import BY_ID, CATALOGUE
 from evaluators.items import Item
@@ -56,4 +56,11 @@ def jsonl(some: Iterable[Item]) -> Iterator[str]:
     like. One dimension a file: others have other keys.
     """
     for item in some:
-        yield json.dumps(row(item), ensure_ascii=False)
+        line = json.dumps(row(item), ensure_ascii=False)
+        for end, escaped in _LINE_ENDS:
+            line = line.replace(end, escaped)
+        yield line
+
+
+# JSON leaves them as they are, and some readers end a line there.
+_LINE_ENDS: Final = (("\x85", r"\u0085"), ("\u2028", r"\u2028"), ("\u2029", r"\u2029"))
