@@ -1,0 +1,198 @@
+"""What a context holds: the seat's own view up to the point, and nothing later."""
+
+from typing import Any
+
+import pytest
+
+from engine.actions import CastVote
+from engine.events import EvilConferred, UtteranceMade
+from engine.rules import Request
+from engine.state import State, fold
+from engine.terms import Role
+from engine.view import project
+from evaluators.contexts import Context, Entry, possible_roles
+from evaluators.items import Item, Variant, items
+from evaluators.turns import Game, read_game
+from tests.engine.games import random_game
+from tests.evaluators.talk import by_hand, chose, log_by_hand, scripted, scripted_log
+
+HEARD = "convince_leader"
+
+
+def only(game: Game, variant: Variant, request_id: str, dimension: Any = "guessing") -> Item:
+    return next(item for item in items(game, dimension, variant) if item.request_id == request_id)
+
+
+def talk(context: Context) -> list[str]:
+    return [entry.text for entry in context.entries if entry.event == "says"]
+
+
+def with_log(game: Game, log: Any) -> Game:
+    """The same game as far as contexts look at it, over another log."""
+    other = read_game(game.id, game.log)
+    other.log = log
+    return other
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_context_is_cut_from_the_seats_own_stream_and_ends_with_the_utterance(number: int) -> None:
+    log = list(scripted_log(number))
+    game = scripted(number)
+    for item, turn in zip(items(game, "guessing", Variant()), game.turns, strict=True):
+        assert item.reader is not None
+        seen = project(log[: turn.said + 1], item.reader)
+        alone = Context(with_log(game, seen), item.reader, len(seen), round_=item.round, attempt=item.attempt)
+        assert item.context == alone
+        assert item.context.text == alone.text
+        last = item.context.entries[-1]
+        assert (last.event, last.seat, last.text) == ("says", item.speaker, item.speech)
+        assert fold(seen).table == fold(log[: turn.said + 1]).table
+
+
+def test_what_comes_later_changes_no_context() -> None:
+    game = scripted(1)
+    for item, turn in zip(items(game, "guessing", Variant()), game.turns, strict=True):
+        cut = with_log(game, game.log[: turn.said + 1])
+        again = next(one for one in items(cut, "guessing", Variant()) if one.id == item.id)
+        assert item.context.text == again.context.text
+
+
+def test_a_first_selection_is_judged_before_the_proposal_that_it_led_to() -> None:
+    game = by_hand({"1.1.propose_team.1": chose(1, HEARD)})
+    own = only(game, Variant(), "1.1.propose_team.1", "selection").context
+    assert [entry.event for entry in own.entries] == ["leads"]
+    heard = only(game, Variant(reader=2), "1.1.propose_team.1").context
+    assert [entry.event for entry in heard.entries] == ["leads", "proposes", "says"]
+
+
+def test_the_rounds_speeches_are_there_and_earlier_rounds_are_summed_up() -> None:
+    game = by_hand({"2.1.speak.4": chose(4, HEARD)})
+    context = only(game, Variant(reader=3), "2.1.speak.4").context
+    assert talk(context) == [
+        "seat 2 opens round 2",
+        "seat 3 speaks in round 2",
+        "seat 4 speaks in round 2",
+    ]
+    summaries = [entry for entry in context.entries if entry.event == "summary"]
+    assert [(one.seat, one.about, one.text) for one in summaries] == [(3, "result", "seat 3 sums up round 1")]
+    assert Entry(1, 1, "quest", 0, (1, 2), about="succeeded") in context.entries
+    assert 'You summed up round 1, attempt 1, "result": "seat 3 sums up round 1"' in context.text
+
+
+def test_without_summaries_the_earlier_speeches_stay() -> None:
+    game = by_hand({"2.1.speak.4": chose(4, HEARD)}, summaries=False)
+    assert "seat 5 speaks in round 1" in talk(only(game, Variant(reader=3), "2.1.speak.4").context)
+
+
+def test_this_round_only_leaves_out_what_was_before() -> None:
+    game = by_hand({"2.1.speak.4": chose(4, HEARD)})
+    context = only(game, Variant(reader=3, history="round"), "2.1.speak.4").context
+    assert {entry.round for entry in context.entries} == {2}
+    assert "(Rounds 1 to 1 are not shown.)" in context.text
+    first = by_hand({"1.1.speak.4": chose(4, HEARD)})
+    assert "not shown" not in only(first, Variant(history="round"), "1.1.speak.4").context.text
+
+
+def test_a_rejected_attempt_of_the_round_stays_with_its_speeches() -> None:
+    def answer(game: State, request: Request) -> Any:
+        return CastVote(False) if request.id.startswith("1.1.vote") else None
+
+    game = read_game("g", log_by_hand({"1.2.speak.4": chose(4, HEARD)}, answer))
+    context = only(game, Variant(reader=3, history="round"), "1.2.speak.4").context
+    assert "seat 5 speaks in round 1" in talk(context)
+    assert "Votes: for nobody; against 1 2 3 4 5. The team is rejected." in context.text
+
+
+def test_a_seat_knows_its_own_card_and_nobody_elses() -> None:
+    game = by_hand({"2.1.speak.4": chose(4, HEARD)})  # seats 1 and 2 went on quest 1
+    cards = {}
+    for reader in (1, 2, 3):
+        context = only(game, Variant(reader=reader), "2.1.speak.4").context
+        cards[reader] = [entry for entry in context.entries if entry.event == "card"]
+    assert [len(cards[reader]) for reader in (1, 2, 3)] == [1, 1, 0]
+    assert cards[2][0].seat == 2
+
+
+@pytest.mark.parametrize(
+    ("reader", "knows"),
+    [
+        (1, "You were shown: 4 5. They are evil; you do not know which role each holds."),
+        (2, "You were shown: 1 5. One is merlin, the other morgana; you do not know which."),
+        (3, "You were shown no other seat."),
+        (4, "You were shown: 5. They are evil like you; you do not know which role each holds."),
+    ],
+)
+def test_a_context_tells_what_its_seat_was_shown(reader: int, knows: str) -> None:
+    speaker = 5 if reader != 5 else 4
+    game = by_hand({f"1.1.speak.{speaker}": chose(speaker, HEARD)})
+    assert knows in only(game, Variant(reader=reader), f"1.1.speak.{speaker}").context.text
+
+
+def test_possible_roles_follow_what_was_shown() -> None:
+    game = scripted(2, 7)
+    for reader in range(1, 8):
+        for other in range(1, 8):
+            if other != reader:
+                assert game.role(other) in possible_roles(game, reader, other)
+    five = by_hand({})
+    assert possible_roles(five, 1, 4) == (Role.ASSASSIN, Role.MORGANA)
+    assert possible_roles(five, 3, 4) == (Role.MERLIN, Role.PERCIVAL, Role.ASSASSIN, Role.MORGANA)
+
+
+# --- as the authors' scripts build it -----------------------------------------------------------------
+
+
+def test_the_released_context_is_the_speakers_own_with_what_came_later() -> None:
+    game = by_hand({"2.1.speak.4": chose(4, HEARD)})
+    item = only(game, Variant(reader=3, context="release"), "2.1.speak.4")
+    context = item.context
+    assert (item.reader, context.seat, context.role) == (3, 4, Role.ASSASSIN)
+    assert context.sees == ()
+    assert [(one.event, one.round) for one in context.later] == [("votes", 2), ("goes", 2), ("summary", 2)]
+    assert context.later[1].seats == (1, 2, 3)
+    assert "seat 4 sums up round 2" in context.text
+    assert "seat 3 sums up" not in context.text
+    assert "The team that went in the end: 1 2 3." in context.text
+
+
+def test_the_released_context_tells_the_leader_no_final_team() -> None:
+    game = by_hand({"2.1.propose_team.2": chose(2, HEARD)})
+    context = only(game, Variant(reader=3, context="release"), "2.1.propose_team.2").context
+    assert [one.event for one in context.later] == ["votes", "summary"]
+
+
+def test_the_released_context_of_the_other_dimensions_tells_what_the_seat_was_shown() -> None:
+    game = by_hand({"2.1.speak.4": chose(4, HEARD)})
+    assert only(game, Variant(context="release"), "2.1.speak.4", "summarisation").context.sees == (5,)
+
+
+def test_our_own_context_holds_nothing_later() -> None:
+    for dimension in ("guessing", "summarisation", "selection", "following"):
+        for item in items(scripted(1), dimension, Variant()):
+            assert item.context.later == ()
+
+
+# --- any game -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(25))
+def test_a_context_of_any_game_is_text_of_whole_lines(number: int) -> None:
+    game = read_game("g", random_game(number).log)
+    for turn in game.turns[-3:]:
+        for seat in (1, game.profile.players):
+            context = Context(game, seat, turn.said + 1, round_=turn.round, attempt=turn.attempt)
+            lines = context.text.splitlines()
+            assert lines[0] == "=== THE GAME ==="
+            assert lines[-1] == "=== END OF RECORD ==="
+            said = sum(type(e) is UtteranceMade and e.round == turn.round for e in game.log[: turn.said + 1])
+            here = [e for e in context.entries if e.round == turn.round and e.event in ("says", "answers")]
+            assert len(here) == said
+
+
+def test_private_talk_of_evil_is_in_no_context() -> None:
+    log = list(scripted_log(1))
+    place = next(i for i, event in enumerate(log) if type(event) is UtteranceMade)
+    log.insert(place, EvilConferred(4, "canary"))
+    game = read_game("g", log)
+    for item in items(game, "guessing", Variant(reader="all")):
+        assert "canary" not in item.context.text
