@@ -30,9 +30,13 @@ def locked(lock: str) -> dict[str, str]:
 
 
 def required(*extras: str) -> list[Requirement]:
+    """What the project and these extras need; an extra that names others of ours needs what they do."""
     project = PROJECT["project"]
     lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]
-    return [Requirement(line) for lines in lists for line in lines]
+    named = [Requirement(line) for lines in lists for line in lines]
+    ours = [one for one in named if one.name == project["name"]]
+    others = [one for one in named if one.name != project["name"]]
+    return others + [more for one in ours for more in required(*one.extras)]
 
 
 # The locks
@@ -73,7 +77,8 @@ def test_the_runtime_is_part_of_what_is_tested() -> None:
 
 
 def test_statistics_and_plots_stay_out_of_the_lock() -> None:
-    heavy = {"numpy", "pandas", "scipy", "statsmodels", "vl-convert-python"}
+    # numpy is there all the same: PettingZoo and Inspect, whose extras the tests run, need it.
+    heavy = {"pandas", "scipy", "statsmodels", "vl-convert-python"}
     assert not heavy & locked(LOCKS[0]).keys()
 
 
@@ -98,17 +103,13 @@ def foreign_imports(package: str) -> Iterator[tuple[Path, str]]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_what_the_service_imports_is_there_without_the_test_tools(package: str) -> None:
-    reports = {canonicalize_name(Requirement(line).name) for line in _extra("reports")}
-    available = locked(LOCKS[1]).keys() | reports
+    named = PROJECT["project"]["optional-dependencies"].keys() - {"test", "dev"}
+    extras = {canonicalize_name(one.name) for one in required(*named)}
+    available = locked(LOCKS[1]).keys() | extras
     owners = packages_distributions()
     for path, module in foreign_imports(package):
         brings = {canonicalize_name(owner) for owner in owners.get(module, [module])}
         assert brings & available, f"{path} imports {module}, which is not a runtime dependency"
-
-
-def _extra(name: str) -> list[str]:
-    lines: list[str] = PROJECT["project"]["optional-dependencies"][name]
-    return lines
 
 
 def test_the_wheel_holds_the_five_packages_and_the_command() -> None:
