@@ -1,0 +1,667 @@
+"""Statements in a speech that the public record refutes: hallucination, as far as rules can read it.
+
+A rule reads English as models and our scripted seats write it: who led, who was on a team, who voted
+how, which quest failed or succeeded. It would rather miss a statement than wrong a speaker: questions,
+conditions, wishes, guesses, what is still to come and what somebody else is said to have said are not
+counted. What sounds like a statement about the record and is not understood is counted as unparsed, and is a
+judge's business.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple
+
+from engine.events import ActionDefaulted, Event, UtteranceMade
+from engine.state import State, Table, apply
+from engine.terms import Role, Seat, Side, side_of
+from evaluators.errors import Unmeasurable
+from evaluators.facts import Fact, Led, OnQuest, OnTeam, QuestsCounted, QuestWent, Voted
+from evaluators.play import Rate
+
+__all__ = ["Finding", "Hallucinations", "Verdict", "read_statements", "statements_of"]
+
+Verdict = Literal["refuted", "supported", "unparsed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One statement about the record."""
+
+    start: int
+    end: int
+    """The statement is ``text[start:end]`` of the speech."""
+    fact: Fact | None
+    """None: not understood."""
+    verdict: Verdict
+    """``unparsed`` also where the fact is clear and the record undecided."""
+    record: str
+    """What the record says; empty where the statement was not understood."""
+
+
+# --- words ---------------------------------------------------------------------------------------
+# Names are masked by as many characters of a private range before anything is read: the first tells the
+# seat. So no name is taken for a word ("Will", "May"), and places stay those of the speech.
+
+_FIRST: Final = 0xE000
+_REST: Final = "\ue0ff"
+_PRIVATE: Final = re.compile("[\ue000-\uf8ff]")
+
+_NAME = f"[\ue001-\ue00a]{_REST}*"
+_WHO = rf"(?:{_NAME}|\bI\b|\bme\b|\bmyself\b)"
+_LIST = rf"{_WHO}(?:\s*,\s*{_WHO})*(?:\s*,?\s*(?:\band\b|&)\s*{_WHO})?"
+_SUBJECT = rf"(?P<subject>{_LIST}|\bhe\b|\bshe\b)(?P<relative>\s*,?\s*\bwho\b|\s*,\s*you\b)?"
+_ADVERB = r"(?:\s+(?:all|both|also|too|already|actually|indeed|only|just|myself|himself|herself|clearly))*"
+
+_NUMBERS: Final = {
+    word: number
+    for number, words in enumerate(
+        [
+            "no zero 0",
+            "one first 1st 1 a",
+            "two second 2nd 2",
+            "three third 3rd 3",
+            "four fourth 4th 4",
+            "five fifth 5th 5",
+        ]
+    )
+    for word in words.split()
+}
+_NUMBER = r"(?:[1-5]|one|two|three|four|five)\b"
+_ORDINAL = r"(?:first|second|third|fourth|fifth|1st|2nd|3rd|4th|5th)"
+_WORD = r"(?:quest|mission|round)"
+_QUEST = (
+    rf"(?P<quest>quests\s+{_NUMBER}\s+and\s+{_NUMBER}"
+    rf"|(?:the\s+)?(?:failed\s+|successful\s+)?{_WORD}\s*(?:number\s+|#\s*)?{_NUMBER}(?:\s+and\s+{_WORD}\s+{_NUMBER})?"
+    rf"|(?:the\s+|our\s+)?(?:very\s+)?{_ORDINAL}\s+{_WORD}(?!\s+(?:proposal|attempt|vote|team\s+proposal))"
+    r"|(?:the\s+|our\s+)?(?:last|previous|most\s+recent)\s+(?:quest|mission)"
+    r"|(?:the|a|that|any)\s+(?:only\s+)?(?:failed|unsuccessful|successful)\s+(?:quest|mission|team)(?:\s+team)?)"
+    r"(?P<attempt>,?\s+attempt\s+\d+)?"
+    r"(?P<went>\s*,?\s*\b(?:which|that)\s+(?:has\s+|had\s+)?(?:failed|succeeded)\b(?!\s+to\b))?"
+)
+
+_ON = re.compile(
+    rf"{_SUBJECT}{_ADVERB}\s+(?P<verb>was|were|wasn't|weren't|went|(?:has|have|had)(?:\s+not|\s+never|n't)?\s+been"
+    rf"|did\s+not\s+go|didn't\s+go)(?P<not>\s+(?:not|never))?{_ADVERB}"
+    r"\s+(?:on|in|part\s+of|a\s+member\s+of|members\s+of|included\s+in|chosen\s+for|selected\s+for|picked\s+for"
+    r"|sent\s+on)\s+(?:both\s+)?(?:(?:the|that|our)\s+(?:(?:final|approved|quest)\s+)?team\s+"
+    rf"(?:for|of|on|in|during|from|that\s+went\s+on)\s+)?{_QUEST}",
+    re.IGNORECASE,
+)
+_ON_NOW = re.compile(
+    rf"{_SUBJECT}{_ADVERB}\s+(?P<verb>is|are|am|isn't|aren't)(?P<not>\s+not)?{_ADVERB}\s+(?:on|part\s+of)"
+    r"\s+(?:the|this)\s+(?:(?:current|present|proposed)\s+)?team\b(?!\s*(?:of|for|that|which|with|he|she|we|I)\b)",
+    re.IGNORECASE,
+)
+_WENT = re.compile(
+    rf"{_QUEST}(?:\s*,?\s*\b(?:which|that))?(?:\s+(?:has|had|also|already|just|unfortunately|sadly|clearly))*"
+    r"\s+(?P<verb>failed\b(?!\s+to\b)|succeeded\b|was\s+(?:a\s+)?(?:failure|success|successful|unsuccessful)\b"
+    r"|did\s+not\s+(?:fail|succeed)\b|didn't\s+(?:fail|succeed)\b|ended\s+in\s+(?:failure|success)\b)"
+    r"(?:\s+with\s+(?P<fails>no|zero|one|two|three|four|\d)\s+fail(?:s|ures?)?(?:\s+(?:cards?|votes?))?\b)?"
+    rf"(?:\s+without\s+(?P<without>{_LIST})|\s+with\s+(?P<with>{_LIST})\s+on\s+(?:it|board|the\s+team))?",
+    re.IGNORECASE,
+)
+_OUTCOME = re.compile(
+    rf"(?:\b(?P<verb>failure|success)\s+of|\bteam\s+that\s+(?P<verb2>failed|succeeded)(?:\s+(?:on|in))?)\s+{_QUEST}",
+    re.IGNORECASE,
+)
+_WE = re.compile(
+    rf"\bwe(?:\s+(?:have|had|already|just|all))*\s+(?P<verb>failed|lost|won|completed)\s+{_QUEST}",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(
+    r"(?:\b(?P<number>no|one|two|three|four)\s+(?:quests?|missions?)\s+(?:has|have)\s+(?:already\s+)?(?P<verb>failed|succeeded)\b"
+    r"|\bwe\s+(?:have\s+)?(?:already\s+)?(?P<verb2>lost|won|failed)\s+(?P<number2>one|two|three|four)\s+(?:quests?|missions?)\b)",
+    re.IGNORECASE,
+)
+_NONE_HAS = re.compile(
+    rf"\bno\s+(?P<verb>failed|successful)\s+(?:quest|mission)\s+has\s+(?P<subject>{_LIST})\s+on\s+it\b"
+    r"|\b(?P<mine>I)\s+have\s+no\s+failed\s+(?:quest|mission)\s+behind\s+me\b",
+    re.IGNORECASE,
+)
+_LED = re.compile(
+    rf"{_SUBJECT}{_ADVERB}\s+(?:(?P<verb>was|were|wasn't|weren't)(?P<not>\s+not)?{_ADVERB}\s+(?:the|our)\s+(?:(?:team|quest)\s+)?leader"
+    r"\s+(?:of|for|in|on|during)\s+(?:the\s+team\s+(?:for|of)\s+)?|led\s+(?:the\s+team\s+(?:for|of|on|in)\s+)?"
+    rf"|(?:proposed|picked|chose|selected)\s+the\s+team\s+(?:for|of|on)\s+|led\s+when\s+the\s+team\s+that\s+failed\s+){_QUEST}"
+    r"(?P<chosen>\s+was\s+chosen)?",
+    re.IGNORECASE,
+)
+_LEADS = re.compile(
+    rf"{_SUBJECT}{_ADVERB}\s+(?P<verb>is|am|isn't)(?P<not>\s+not)?{_ADVERB}\s+(?:the|our)\s+(?:(?:current|present)\s+)?"
+    r"(?:team\s+)?leader\b(?!\s+(?:of|for|in|on|next|after|when|again)\b)"
+    rf"|\b(?:the|our)\s+(?:current\s+)?leader\s+(?P<leader>{_NAME})(?!\s*(?:,|and\b|&|or\b))",
+    re.IGNORECASE,
+)
+_VOTED = re.compile(
+    rf"{_SUBJECT}{_ADVERB}\s+(?P<verb>voted\s+(?:yes|no|to\s+approve|to\s+reject|against|for|in\s+favou?r(?:\s+of)?|agree|disagree)"
+    r"|(?:did\s+not|didn't)\s+vote\s+(?:yes|no|against|for|in\s+favou?r(?:\s+of)?)"
+    r"|approved|rejected|turned\s+down|(?:did\s+not|didn't)\s+(?:approve|reject))\b",
+    re.IGNORECASE,
+)
+
+# --- what is no statement ------------------------------------------------------------------------
+
+# Anywhere in a sentence: it asks, supposes, quotes or disputes.
+_NOT_STATED = re.compile(
+    r"[?\"“”«»„‹›]|(?:^|\s)['‘][^'’]{2,}['’](?:\s|[.,;:!]|$)|^\W*had\b"
+    r"|\b(?:if|unless|whether|suppose|supposing|supposedly|imagine|assum\w*|pretend\w*|hypothetical\w*"
+    r"|sa(?:id|ys?|ying)|claim\w*|told|tell(?:s|ing)?|argu(?:e|es|ed|ing)|accus\w*|according|alleg\w*|mention\w*"
+    r"|insist\w*|suggest\w*|assert\w*|state[sd]?|stating|ask(?:s|ed|ing)?|hear|heard|announc\w*|point(?:s|ed)?\s+out"
+    r"|l(?:ie|ies|ied|ying)|wrong|false|untrue|not\s+true|incorrect|mistaken|jok\w+|rumou?rs?|otherwise|true\s+that"
+    r"|call(?:s|ed)\s+it|admit\w*|promise[sd]?|remind(?:s|ed)?\s+us\s+that|acted?\s+as|as\s+though|in\s+case)\b",
+    re.IGNORECASE,
+)
+# Before a statement, up to what begins a new one: it is guessed, wished, denied, or still to come.
+_UNSURE = re.compile(
+    r"\b(?:would|could|should|might|may|must|can|cannot|perhaps|maybe|possibly|probably|likely|unlikely|think|thought"
+    r"|believed?|guess(?:ed)?|feel|felt|suspect(?:ed)?|reckon|doubt|hoped?|hopefully|wish(?:ed)?|want(?:ed)?|expect(?:ed)?"
+    r"|plan|intend|prefer|wonder|seem(?:s|ed)?|appear(?:s|ed)?|looks?|will|shall|going\s+to|let\s+us|make\s+sure|ensure"
+    r"|next|or|either|not|never|no|nobody|none|nothing|without|neither|nor|hardly|almost|nearly|den(?:y|ies|ied)|once|until"
+    r"|impl(?:y|ies|ied)|recommend|need|important|afraid|fear|worry|rather|instead|avoid|prevent|propose|when|whenever"
+    r"|before|wait|except|besides|even|as\s+if)\b|n't\b|'ll\b|'d\b|\blet's\b",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"\b(?:not|nor|never|neither|no|nobody|or|either|than)\b|n't\b", re.IGNORECASE)
+_ANEW = re.compile(
+    r"[;:—–]|\s-\s|\b(?:because|since|given\s+that|considering\s+that|but|however|although|though|whereas|while|who)\b"
+    r"|,\s*(?:as|and|so|for)\b|\bthe\s+fact\s+that\b",
+    re.IGNORECASE,
+)
+# Right after a statement: it is taken back, or it names one of several.
+_AFTER = re.compile(
+    r"\s*,?\s*(?:I\s+(?:think|believe|guess|suppose|hope)|or\b|nor\b|maybe\b|perhaps\b|probably\b|right\b|correct\b"
+    r"|as\s+far\s+as|in\s+theory|in\s+my\s+(?:opinion|mind))",
+    re.IGNORECASE,
+)
+# What may stand right before a subject: else the name is part of something longer.
+_OPENS = re.compile(
+    r"(?:^|[,;:(—–.!\-]|\b(?:and|but|because|since|as|so|that|while|after|although|though|whereas|yet|also|both|then"
+    r"|indeed|yes|however|clearly|for|given|how|why|well|remember|note|notice|recall|again|still|actually|where)\b)[\s\"']*$",
+    re.IGNORECASE,
+)
+_OPENS_NOT = re.compile(
+    r"\b(?:(?:long|far|soon|well|such|same|much)\s+as|(?:everyone|everybody|all|nobody|no\s+one|anyone|none)\s+but"
+    r"|(?:important|necessary|so|such|required|essential|best|better|idea|sure|way|rather)\s+that)[\s]*$",
+    re.IGNORECASE,
+)
+_PAST = re.compile(
+    r"\b(?:led|voted|rejected|approved|failed(?!\s+to\b)|succeeded|was\s+on|were\s+on|was\s+the\s+leader|went\s+on)\b",
+    re.IGNORECASE,
+)
+_ABOUT_THE_RECORD = re.compile(
+    rf"(?=.*\b(?:quest|mission|round|team|vote|proposal|leader)s?\b).*(?:{_NAME}|\bI\b|\b{_WORD}\s*\d|\bwe\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SENTENCE = re.compile(r"[^.!?\n]+(?:\.(?=\d)[^.!?\n]+)*[.!?]*[\"”'’)]*", re.DOTALL)
+_CLAUSE_ENDS = re.compile(
+    r"[;:—–!.?\n]|,(?!\s*(?:attempt\b|[\ue001-\ue00a]))|\b(?:because|since|but|so|while|although|though|which|who|despite|even)\b"
+    r"|\band\b(?!\s*[\ue001-\ue00a])",
+    re.IGNORECASE,
+)
+
+
+class _Speech(NamedTuple):
+    """One sentence of a speech, masked, with what its claims are checked against."""
+
+    text: str
+    """The whole speech."""
+    start: int
+    end: int
+    speaker: Seat
+    table: Table
+
+
+_Claims = Iterator[tuple[int, int, Fact]]
+
+
+def read_statements(text: str, speaker: Seat, table: Table) -> tuple[Finding, ...]:
+    """The statements about the record in a speech, in order, checked against the table as it stood then."""
+    masked = _masked(text, table.names)
+    return tuple(finding for sentence in _sentences(masked, speaker, table) for finding in _read(sentence))
+
+
+def _sentences(masked: str, speaker: Seat, table: Table) -> Iterator[_Speech]:
+    for found in _SENTENCE.finditer(masked):
+        yield _Speech(masked, found.start(), found.end(), speaker, table)
+
+
+def _read(sentence: _Speech) -> list[Finding]:
+    words = sentence.text[sentence.start : sentence.end]
+    lowered = words.lower()
+    if not any(word in lowered for word in _WORTH_READING) or _NOT_STATED.search(words):
+        return []
+    findings: dict[Fact, Finding] = {}
+    for needles, reader in _READERS:
+        if not any(needle in lowered for needle in needles):
+            continue
+        for start, end, fact in reader(sentence):
+            truth, record = fact.against(sentence.table)
+            verdict: Verdict = "unparsed" if truth == "undecided" else truth
+            # Two readers may come upon one fact: the shorter words tell it.
+            known = findings.get(fact)
+            if known is None or end - start < known.end - known.start:
+                findings[fact] = Finding(start, end, fact, verdict, record)
+    if findings:
+        return sorted(findings.values(), key=lambda one: one.start)
+    if _PAST.search(words) and _ABOUT_THE_RECORD.match(words) and not _UNSURE.search(words):
+        at = sentence.start + len(words) - len(words.lstrip())
+        return [Finding(at, at + len(words.strip()), None, "unparsed", "")]
+    return []
+
+
+def _masked(text: str, names: tuple[str, ...]) -> str:
+    text = _PRIVATE.sub("\ufffd", text).replace("’", "'").replace("‘", "'")
+    pattern, seats = _names(names)
+    return pattern.sub(lambda found: _mask(found, seats), text)
+
+
+def _mask(found: re.Match[str], seats: Mapping[str, Seat]) -> str:
+    name = found.group()
+    seat = seats.get(name) or seats.get(_plain(name))
+    if seat is None:
+        return name
+    return chr(_FIRST + seat) + _REST * (len(name) - 1)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
+@lru_cache(maxsize=256)
+def _names(names: tuple[str, ...]) -> tuple[re.Pattern[str], Mapping[str, Seat]]:
+    """A pattern of all names, and who is meant. A name that two seats bear means nobody."""
+    # "Player 3" is written in many ways; other names are taken as they are.
+    seats: dict[str, Seat] = {f"seat{seat}": seat for seat in range(1, len(names) + 1)}
+    spelled = [r"(?i:\b(?:player|seat)[\s_-]?\d+\b)"]
+    counts = Counter(map(_plain, names))
+    for seat, name in enumerate(names, 1):
+        if len(name) < 2 or counts[_plain(name)] > 1:
+            continue
+        if re.fullmatch(r"player\d+", _plain(name)):
+            seats[_plain(name)] = seat
+        else:
+            seats[name] = seat
+            spelled.append(rf"(?<!\w){re.escape(name)}(?!\w)")
+    return re.compile("|".join(sorted(spelled[1:], key=len, reverse=True) + spelled[:1])), seats
+
+
+# --- who and which -------------------------------------------------------------------------------
+
+
+def _seats(words: str, speaker: Seat) -> list[Seat]:
+    found = []
+    for one in re.finditer(_WHO, words, re.IGNORECASE):
+        first = ord(one.group()[0])
+        found.append(first - _FIRST if first > _FIRST else speaker)
+    return found
+
+
+def _subject(sentence: _Speech, found: re.Match[str]) -> list[Seat]:
+    """The seats that a match speaks of; empty where they cannot be told."""
+    start = found.start("subject")
+    words = found["subject"]
+    before = sentence.text[sentence.start : start]
+    if words.casefold() in ("he", "she"):
+        named = set(_seats(before, 0)) - {0}
+        return sorted(named) if len(named) == 1 and _opens(before) else []
+    seats = _seats(words, sentence.speaker)
+    relative = (found["relative"] or "").strip(" ,").casefold()
+    if relative == "you":
+        return seats[-1:] if len(seats) == 1 else []
+    if relative == "who":
+        plural = (found.groupdict().get("verb") or "").split(" ")[0].casefold() in (
+            "were",
+            "are",
+            "have",
+            "weren't",
+        )
+        return seats if plural else seats[-1:]
+    return seats if _opens(before) else []
+
+
+def _opens(before: str) -> bool:
+    return bool(_OPENS.search(before)) and not _OPENS_NOT.search(before)
+
+
+def _stated(sentence: _Speech, found: re.Match[str]) -> bool:
+    """Whether what stands there is said to be so."""
+    before = sentence.text[sentence.start : found.start()]
+    anew = 0
+    for opening in _ANEW.finditer(before):
+        anew = opening.end()
+    relative = found.groupdict().get("relative") or ""
+    # "I suspect Player 3, who was …" guesses at Player 3 and states the rest.
+    unsure = _DENIED if "who" in relative.casefold() else _UNSURE
+    return not unsure.search(before[anew:]) and not _AFTER.match(sentence.text[found.end() : sentence.end])
+
+
+class _Quests(NamedTuple):
+    """Quests as a speech names them."""
+
+    rounds: tuple[tuple[int, ...], ...]
+    """One claim each; a tuple of several means any of them."""
+    described: str
+    """``failed`` or ``successful``, where that is how they are named."""
+    numbered: bool
+    as_round: bool
+    """Whether it says round, which may mean a proposal."""
+
+
+def _quests(words: str, table: Table) -> _Quests:
+    words = words.casefold()
+    described = "failed" if re.search(r"\b(?:failed|unsuccessful)\b", words) else ""
+    described = described or ("successful" if "successful" in words else "")
+    as_round = "round" in words
+    numbers = re.findall(rf"\b{_NUMBER}|\b{_ORDINAL}\b", words)
+    if numbers:
+        return _Quests(tuple((_NUMBERS[number],) for number in numbers), described, True, as_round)
+    if described:
+        wanted = described == "successful"
+        return _Quests(
+            (tuple(q.round for q in table.quests if q.team and q.succeeded is wanted),),
+            described,
+            False,
+            False,
+        )
+    return _Quests((tuple(quest.round for quest in table.quests[-1:]),), "", False, False)
+
+
+def _went(quests: _Quests, words: str | None) -> Iterator[Fact]:
+    """What is said in passing of how the quests went: ``the failed quest 2``, ``quest 2, which failed``."""
+    result = quests.described if quests.numbered else ""
+    if words:
+        result = "failed" if "failed" in words.casefold() else "successful"
+    if result:
+        for rounds in quests.rounds:
+            if len(rounds) == 1:
+                yield QuestWent(rounds[0], result == "successful")
+
+
+def _negated(found: re.Match[str]) -> bool:
+    verb = found["verb"] or ""
+    return bool(found["not"]) or bool(re.search(r"n't|\bnot\b|\bnever\b", verb, re.IGNORECASE))
+
+
+# --- readers -------------------------------------------------------------------------------------
+
+
+def _matches(pattern: re.Pattern[str], sentence: _Speech) -> Iterator[tuple[int, int, re.Match[str]]]:
+    for found in pattern.finditer(sentence.text, sentence.start, sentence.end):
+        if _stated(sentence, found):
+            yield found.start(), found.end(), found
+
+
+def _read_on(sentence: _Speech) -> _Claims:
+    for start, end, found in _matches(_ON, sentence):
+        seats = _subject(sentence, found)
+        quests = _quests(found["quest"], sentence.table)
+        on = not _negated(found)
+        for seat in seats:
+            for rounds in quests.rounds:
+                yield start, end, OnQuest(seat, rounds, on, quests.described)
+        if seats:
+            for fact in _went(quests, found["went"]):
+                yield start, end, fact
+
+
+def _read_on_now(sentence: _Speech) -> _Claims:
+    for start, end, found in _matches(_ON_NOW, sentence):
+        for seat in _subject(sentence, found):
+            yield start, end, OnTeam(seat, not _negated(found))
+
+
+_OF_A_VOTE = re.compile(
+    r"\b(?:proposals?|votes?|voting|attempts?|teams?|plans?|picks?)\s+(?:for|of|on|in|to)\s*$", re.IGNORECASE
+)
+
+
+def _read_went(sentence: _Speech) -> _Claims:
+    for start, end, found in _matches(_WENT, sentence):
+        if _OF_A_VOTE.search(sentence.text[sentence.start : start]):
+            continue
+        quests = _quests(found["quest"], sentence.table)
+        succeeded = _success(found["verb"])
+        fails = _NUMBERS.get((found["fails"] or "").casefold())
+        for rounds in quests.rounds:
+            if len(rounds) > 1:
+                continue
+            fact = QuestWent(rounds[0] if rounds else None, succeeded, fails)
+            # "Round 2 failed" may mean its proposal: it is counted where it is right.
+            if not quests.as_round or fact.against(sentence.table).truth == "supported":
+                yield start, end, fact
+            for group, on in (("with", True), ("without", False)):
+                for seat in _seats(found[group] or "", sentence.speaker):
+                    yield start, end, OnQuest(seat, rounds, on)
+
+
+def _success(verb: str) -> bool:
+    verb = verb.casefold()
+    good = bool(re.search(r"succe|success|won|completed", verb)) and "unsuccess" not in verb
+    return good is not bool(re.search(r"n't|\bnot\b", verb))
+
+
+def _read_outcome(sentence: _Speech) -> _Claims:
+    for start, end, found in _matches(_OUTCOME, sentence):
+        quests = _quests(found["quest"], sentence.table)
+        played = {quest.round for quest in sentence.table.quests}
+        for rounds in quests.rounds:
+            # The failure of a quest that is still to come is feared, not stated.
+            if len(rounds) == 1 and rounds[0] in played:
+                yield start, end, QuestWent(rounds[0], _success(found["verb"] or found["verb2"]))
+
+
+def _read_we(sentence: _Speech) -> _Claims:
+    for start, end, found in _matches(_WE, sentence):
+        quests = _quests(found["quest"], sentence.table)
+        for rounds in quests.rounds:
+            if len(rounds) == 1 and not quests.as_round and not quests.described:
+                yield start, end, QuestWent(rounds[0], _success(found["verb"]))
+
+
+def _read_counted(sentence: _Speech) -> _Claims:
+    for start, end, found in _matches(_COUNTED, sentence):
+        number = _NUMBERS[(found["number"] or found["number2"]).casefold()]
+        yield start, end, QuestsCounted(number, _success(found["verb"] or found["verb2"]))
+
+
+def _read_none_has(sentence: _Speech) -> _Claims:
+    for start, end, found in _matches(_NONE_HAS, sentence):
+        failed = found["mine"] or found["verb"].casefold() == "failed"
+        quests = _quests("the failed quest" if failed else "the successful quest", sentence.table)
+        for seat in _seats(found["subject"] or found["mine"], sentence.speaker):
+            yield start, end, OnQuest(seat, quests.rounds[0], False, quests.described)
+
+
+def _read_led(sentence: _Speech) -> _Claims:
+    for start, end, found in _matches(_LED, sentence):
+        quests = _quests(found["quest"], sentence.table)
+        for seat in _subject(sentence, found):
+            for rounds in quests.rounds:
+                yield start, end, Led(seat, rounds, not _negated(found))
+        if found["chosen"] and len(quests.rounds[0]) == 1:
+            yield start, end, QuestWent(quests.rounds[0][0], succeeded=False)
+
+
+def _read_leads(sentence: _Speech) -> _Claims:
+    for start, end, found in _matches(_LEADS, sentence):
+        if found["leader"]:
+            yield start, end, Led(_seats(found["leader"], sentence.speaker)[0], None)
+        else:
+            for seat in _subject(sentence, found):
+                yield start, end, Led(seat, None, not _negated(found))
+
+
+_QUEST_ANYWHERE = re.compile(_QUEST, re.IGNORECASE)
+_NOT_YET = re.compile(
+    r"\b(?:this|current|present|proposed|now|new|it|today|every|any|all|each|some)\b", re.IGNORECASE
+)
+_LAST = re.compile(r"\b(?:last|previous)\s+(?:team|proposal|vote|one)\b", re.IGNORECASE)
+_OF_A_TEAM = re.compile(r"\b(?:team|proposal|quest|mission|lineup)s?\b", re.IGNORECASE)
+_NTH_PROPOSAL = re.compile(rf"\b{_ORDINAL}\s+(?:team|proposal|attempt|vote)", re.IGNORECASE)
+
+
+def _read_voted(sentence: _Speech) -> _Claims:
+    for start, end, found in _matches(_VOTED, sentence):
+        stop = _CLAUSE_ENDS.search(sentence.text, end, sentence.end)
+        tail = sentence.text[end : stop.start() if stop else sentence.end]
+        verb = found["verb"].casefold()
+        if _NOT_YET.search(tail) or _AFTER.match(sentence.text[end + len(tail) : sentence.end]):
+            continue
+        named = _seats(tail, sentence.speaker)
+        if not verb.startswith(("voted", "did not vote", "didn't vote")) and not (
+            _OF_A_TEAM.search(tail) or named
+        ):
+            continue
+        quest = _QUEST_ANYWHERE.search(tail)
+        rounds, attempt = None, None
+        if quest is not None:
+            quests = _quests(quest["quest"], sentence.table)
+            if len(quests.rounds) > 1:
+                continue
+            rounds = quests.rounds[0]
+            if quest["attempt"]:
+                attempt = int(re.sub(r"\D", "", quest["attempt"]))
+        if attempt is None and _NTH_PROPOSAL.search(tail):
+            continue
+        for seat in _subject(sentence, found):
+            yield (
+                start,
+                end + len(tail.rstrip()),
+                Voted(
+                    seat,
+                    _approves(verb),
+                    rounds,
+                    attempt,
+                    tuple(named),
+                    bool(_LAST.search(tail)) and not named,
+                ),
+            )
+
+
+def _approves(verb: str) -> bool:
+    yes = bool(re.search(r"\b(?:yes|for|agree|favou?r|approved?)\b", verb))
+    return yes is not bool(re.search(r"n't|\bnot\b", verb))
+
+
+_READERS: Final[tuple[tuple[tuple[str, ...], Callable[[_Speech], _Claims]], ...]] = (
+    (("was", "were", "went", "been", " go "), _read_on),
+    ((" team",), _read_on_now),
+    (("fail", "succe"), _read_went),
+    (("failure of", "success of", "team that"), _read_outcome),
+    (("we ",), _read_we),
+    (("quests", "missions", "quest has", "mission has"), _read_counted),
+    (("no ",), _read_none_has),
+    (("led", "leader", "the team"), _read_led),
+    (("leader",), _read_leads),
+    (("vote", "approve", "reject", "turned down"), _read_voted),
+)
+"""Each with words of which its sentences hold one: most sentences hold none, and no pattern is tried."""
+
+_WORTH_READING: Final = (
+    " team",
+    "leader",
+    "led",
+    "vote",
+    "approve",
+    "reject",
+    "turned down",
+    "quest",
+    "mission",
+    "round",
+)
+
+# --- games ---------------------------------------------------------------------------------------
+
+
+def statements_of(log: Iterable[Event]) -> Iterator[tuple[UtteranceMade, tuple[Finding, ...]]]:
+    """Every speech of a log with its findings, in order; defaulted and empty ones are passed over."""
+    state = State()
+    silent: str | None = None
+    for event in log:
+        kind = type(event)
+        if kind is ActionDefaulted:
+            silent = event.request_id  # type: ignore[union-attr]
+        if isinstance(event, UtteranceMade):
+            defaulted = silent is not None and silent.endswith(f".{event.seat}")
+            if event.text.strip() and not defaulted:
+                yield event, read_statements(event.text, event.seat, state.table)
+            silent = None
+        apply(state, (event,))
+
+
+class _Count:
+    __slots__ = ("refuted", "refuting", "speeches", "supported", "unparsed")
+
+    def __init__(self) -> None:
+        self.speeches = self.refuting = self.refuted = self.supported = self.unparsed = 0
+
+
+class Hallucinations:
+    """How often speeches state what the record refutes, over finished games, by role."""
+
+    __slots__ = ("_by_role",)
+
+    def __init__(self) -> None:
+        self._by_role: dict[Role, _Count] = {}
+
+    def add(self, log: Iterable[Event], roles: tuple[Role, ...]) -> None:
+        """Counts one game; ``roles`` is its deal, seat 1 first. Raises Unmeasurable without one."""
+        if not roles:
+            raise Unmeasurable("speeches are counted by role, and the deal is not in the log")
+        for event, findings in statements_of(log):
+            count = self._by_role.setdefault(roles[event.seat - 1], _Count())
+            verdicts = Counter(finding.verdict for finding in findings)
+            count.speeches += 1
+            count.refuting += bool(verdicts["refuted"])
+            count.refuted += verdicts["refuted"]
+            count.supported += verdicts["supported"]
+            count.unparsed += verdicts["unparsed"]
+
+    def speeches(self, whose: Role | Side | None = None) -> Rate:
+        """Speeches with at least one refuted statement, of all speeches; of a role, a side, or everybody."""
+        return Rate(self._sum("refuting", whose), self._sum("speeches", whose))
+
+    def statements(self, whose: Role | Side | None = None) -> Rate:
+        """Refuted statements, of all that were decided."""
+        refuted = self._sum("refuted", whose)
+        return Rate(refuted, refuted + self._sum("supported", whose))
+
+    def unparsed(self, whose: Role | Side | None = None) -> int:
+        """Statements about the record that the rules could not decide."""
+        return self._sum("unparsed", whose)
+
+    def per_speech(self, whose: Role | Side | None = None) -> float | None:
+        """Refuted statements a speech; None without speeches."""
+        speeches = self._sum("speeches", whose)
+        return self._sum("refuted", whose) / speeches if speeches else None
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The roles that spoke."""
+        return tuple(role for role in Role if role in self._by_role)
+
+    def _sum(self, name: str, whose: Role | Side | None) -> int:
+        return sum(
+            getattr(count, name)
+            for role, count in self._by_role.items()
+            if whose is None or whose is role or whose is side_of(role)
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything counted, overall, by side and by role."""
+        groups: list[tuple[str, Role | Side | None]] = [
+            ("all", None),
+            *((side.value, side) for side in Side),
+            *((role.value, role) for role in self.roles),
+        ]
+        return {
+            name: {
+                "speeches": self.speeches(whose).as_json(),
+                "statements": self.statements(whose).as_json(),
+                "unparsed": self.unparsed(whose),
+                "refuted_per_speech": self.per_speech(whose),
+            }
+            for name, whose in groups
+        }
