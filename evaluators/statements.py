@@ -51,7 +51,7 @@ _PRIVATE: Final = re.compile("[\ue000-\uf8ff]")
 
 _NAME = f"[\ue001-\ue00a]{_REST}*"
 _WHO = rf"(?:{_NAME}|\bI\b|\bme\b|\bmyself\b)"
-_LIST = rf"{_WHO}(?:\s*,\s*{_WHO})*(?:\s*,?\s*(?:\band\b|&)\s*{_WHO})?"
+_LIST = rf"{_WHO}(?:\s*[,/+]\s*{_WHO})*(?:\s*,?\s*(?:\band\b|&)\s*{_WHO})?"
 _SUBJECT = rf"(?P<subject>{_LIST}|\bhe\b|\bshe\b)(?P<relative>\s*,?\s*\bwho\b|\s*,\s*you\b)?"
 _ADVERB = r"(?:\s+(?:all|both|also|too|already|actually|indeed|only|just|myself|himself|herself|clearly))*"
 
@@ -96,8 +96,8 @@ _ON_NOW = re.compile(
     re.IGNORECASE,
 )
 _WENT = re.compile(
-    rf"{_QUEST}(?:\s*,?\s*\b(?:which|that))?(?:\s+(?:has|had|also|already|just|unfortunately|sadly|clearly))*"
-    r"\s+(?P<verb>failed\b(?!\s+to\b)|succeeded\b|was\s+(?:a\s+)?(?:failure|success|successful|unsuccessful)\b"
+    rf"{_QUEST}(?:\s+with\s+(?P<team>{_LIST})|\s*\(\s*(?P<listed>{_LIST})\s*\))?(?:\s*,?\s*\b(?:which|that))?(?:\s+(?:has|had|also|already|just|unfortunately|sadly|clearly))*"
+    r"\s+(?P<verb>failed\b(?!\s+to\b)|succeeded\b|was\s+(?:a\s+)?(?:failure|success|successful|unsuccessful|clean)\b"
     r"|did\s+not\s+(?:fail|succeed)\b|didn't\s+(?:fail|succeed)\b|ended\s+in\s+(?:failure|success)\b)"
     r"(?:\s+with\s+(?P<fails>no|zero|one|two|three|four|\d)\s+fail(?:s|ures?)?(?:\s+(?:cards?|votes?))?\b)?"
     rf"(?:\s+without\s+(?P<without>{_LIST})|\s+with\s+(?P<with>{_LIST})\s+on\s+(?:it|board|the\s+team))?",
@@ -316,6 +316,7 @@ def _subject(sentence: _Speech, found: re.Match[str]) -> list[Seat]:
             "are",
             "have",
             "weren't",
+            "haven't",
         )
         return seats if plural else seats[-1:]
     return seats if _opens(before) else []
@@ -431,14 +432,14 @@ def _read_went(sentence: _Speech) -> _Claims:
             # "Round 2 failed" may mean its proposal: it is counted where it is right.
             if not quests.as_round or fact.against(sentence.table).truth == "supported":
                 yield start, end, fact
-            for group, on in (("with", True), ("without", False)):
+            for group, on in (("team", True), ("listed", True), ("with", True), ("without", False)):
                 for seat in _seats(found[group] or "", sentence.speaker):
                     yield start, end, OnQuest(seat, rounds, on)
 
 
 def _success(verb: str) -> bool:
     verb = verb.casefold()
-    good = bool(re.search(r"succe|success|won|completed", verb)) and "unsuccess" not in verb
+    good = bool(re.search(r"succe|success|won|completed|clean", verb)) and "unsuccess" not in verb
     return good is not bool(re.search(r"n't|\bnot\b", verb))
 
 
@@ -548,7 +549,7 @@ def _approves(verb: str) -> bool:
 _READERS: Final[tuple[tuple[tuple[str, ...], Callable[[_Speech], _Claims]], ...]] = (
     (("was", "were", "went", "been", " go "), _read_on),
     ((" team",), _read_on_now),
-    (("fail", "succe"), _read_went),
+    (("fail", "succe", "clean"), _read_went),
     (("failure of", "success of", "team that"), _read_outcome),
     (("we ",), _read_we),
     (("quests", "missions", "quest has", "mission has"), _read_counted),

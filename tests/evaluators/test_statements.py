@@ -106,6 +106,9 @@ SENTENCES = {
     "Quest 2 failed with Player 1 on it.": "sr",
     "Quest 2 failed without Player 1.": "ss",
     "Quest 2 failed without me.": "sr",
+    "Quest 1 with Player 1 and Player 2 succeeded, and quest 2 with Player 3 failed.": "sssss",
+    "Mission 2 (Player 3, Player 4, me) failed, mission 1 (Player 3) was clean.": "sssssr",
+    "Mission 2 with Player 1/Player 4 was clean.": "rrs",
     # --- who was on a quest
     "Player 2 was on quest 1.": "s",
     "Player 3 was on quest 1.": "r",
@@ -133,6 +136,8 @@ SENTENCES = {
     "I have no failed quest behind me.": "r",
     "I suspect Player 3, who was on the failed quest 2.": "ss",
     "I suspect Player 1, who was on the failed quest 2.": "rs",
+    "I like Player 1 and Player 3, who haven't been on a failed quest.": "sr",
+    "The only change: Player 4 was also on the failed Mission 2.": "ss",
     "I think Player 4 is evil because he was on quest 2.": "s",
     "I think Player 1 is evil because he was on quest 2.": "r",
     "I believe Player 1 is evil, since Player 1 was on quest 2.": "r",
