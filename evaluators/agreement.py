@@ -13,6 +13,8 @@ from itertools import combinations
 from math import fsum, isnan, nan, sqrt
 from typing import Any, Final, Literal, NamedTuple
 
+from evaluators.judgements import Judgement
+
 __all__ = [
     "BAR",
     "GROUPINGS",
@@ -30,6 +32,7 @@ __all__ = [
     "judge_agreement",
     "krippendorff_alpha",
     "pairwise",
+    "ratings_of",
 ]
 
 Level = Literal["nominal", "ordinal"]
@@ -234,6 +237,23 @@ def alpha_of(ratings: Mapping[str, RatedItems], level: Level) -> float:
     items = sorted({item for rated in ratings.values() for item in rated})
     table = [[ratings[rater].get(item) for item in items] for rater in sorted(ratings)]
     return krippendorff_alpha(table, level) if table else nan
+
+
+def ratings_of(
+    judgements: Iterable[Judgement], what: Literal["reasonable", "think", "speak"]
+) -> dict[str, dict[str, int]]:
+    """One part of judgements by rater and item, as everything here takes it; unjudged parts are left out.
+
+    An item is one intention of one stage: ``game/request/stage/intention``. Reasonable is 1 or 0. A rater's
+    later word on an item replaces the earlier.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for one in judgements:
+        value = getattr(one, what)
+        if value is not None:
+            item = f"{one.game_id}/{one.request_id}/{one.stage}/{one.intention}"
+            found.setdefault(one.rater, {})[item] = int(value)
+    return found
 
 
 # --- a judge against people ----------------------------------------------------------------------

@@ -20,7 +20,9 @@ from evaluators.agreement import (
     judge_agreement,
     krippendorff_alpha,
     pairwise,
+    ratings_of,
 )
+from evaluators.judgements import Judgement
 from tests.evaluators.known import known
 from tests.records import REAL
 
@@ -272,13 +274,13 @@ def test_alpha_takes_every_item_that_two_rated() -> None:
     assert alpha_of(ratings, "ordinal") == pytest.approx(krippendorff_alpha(OBSERVERS, "ordinal"))
 
 
-def ratings_of(values: str) -> dict[str, int]:
+def digits(values: str) -> dict[str, int]:
     return {str(place): int(value) for place, value in enumerate(values) if value != "."}
 
 
 def test_a_judge_that_agrees_is_shown() -> None:
-    people = {"ann": ratings_of("1101" * 15), "bea": ratings_of("1100" * 15)}
-    found = judge_agreement(ratings_of("1101" * 15), people)
+    people = {"ann": digits("1101" * 15), "bea": digits("1100" * 15)}
+    found = judge_agreement(digits("1101" * 15), people)
     assert found.items == 60
     assert found.shown
     assert found.lacking == ()
@@ -300,8 +302,8 @@ def test_a_judge_that_agrees_is_shown() -> None:
 def test_a_judge_that_lacks_something_is_not_shown_and_it_says_what(
     judge: str, bar: Bar, reason: str
 ) -> None:
-    people = {"ann": ratings_of("1101" * 15), "bea": ratings_of("1100" * 15)}
-    found = judge_agreement(ratings_of(judge), people, bar=bar)
+    people = {"ann": digits("1101" * 15), "bea": digits("1100" * 15)}
+    found = judge_agreement(digits(judge), people, bar=bar)
     assert not found.shown
     assert any(reason in lack for lack in found.lacking), found.lacking
 
@@ -309,6 +311,19 @@ def test_a_judge_that_lacks_something_is_not_shown_and_it_says_what(
 def test_a_judge_is_not_measured_against_itself() -> None:
     with pytest.raises(ValueError, match="against itself"):
         judge_agreement({}, {"judge": {}})
+
+
+def test_judgements_are_ratings_by_rater_and_intention() -> None:
+    said = [
+        Judgement("g", "1.1.speak.2", "first", "defend_self", True, 3, None, "ann"),
+        Judgement("g", "1.1.speak.2", "first", "defend_self", False, 4, 5, "bea"),
+        Judgement("g", "1.1.speak.2", "final", "defend_self", None, None, 2, "bea"),
+        Judgement("g", "1.1.speak.2", "final", "defend_self", None, None, 1, "bea"),
+    ]
+    first, final = (f"g/1.1.speak.2/{stage}/defend_self" for stage in ("first", "final"))
+    assert ratings_of(said, "reasonable") == {"ann": {first: 1}, "bea": {first: 0}}
+    assert ratings_of(said, "think") == {"ann": {first: 3}, "bea": {first: 4}}
+    assert ratings_of(said, "speak") == {"bea": {first: 5, final: 1}}
 
 
 @pytest.mark.skipif(not AUTHORS.is_file(), reason="../shared/authors-run is absent")

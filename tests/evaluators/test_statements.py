@@ -1,15 +1,10 @@
 """Statements about the record: what sentences claim and what is so, and games that say true things."""
 
-import asyncio
 import os
 from collections import Counter
 
 import pytest
 
-from agents.agent import Setup
-from agents.scripted import ScriptedAgent
-from agents.table import MemoryJournal, play
-from engine.chance import secret
 from engine.events import (
     ActionDefaulted,
     Event,
@@ -21,15 +16,17 @@ from engine.events import (
     VotesRevealed,
 )
 from engine.profile import Profile, make_profile
-from engine.rules import create
+from engine.replay import read_record, replay
 from engine.state import Table, fold
 from engine.terms import Role, Side
 from evaluators.errors import Unmeasurable
 from evaluators.facts import Led, OnQuest, OnTeam, QuestsCounted, QuestWent, Voted
 from evaluators.play import Rate
 from evaluators.statements import Finding, Hallucinations, read_statements, statements_of
+from tests.evaluators.scripted_games import played
+from tests.records import REAL_GAMES, load, needs_real_games
 
-GAMES = int(os.environ.get("STATEMENT_GAMES", "200"))
+GAMES = int(os.environ.get("STATEMENT_GAMES", "60"))
 """Scripted games whose speeches are read."""
 
 
@@ -424,13 +421,21 @@ def test_scripted_seats_say_true_things(profile: Profile, share: int) -> None:
     games = GAMES * share // 10
     verdicts: Counter[str] = Counter()
     for seed in range(games):
-        seats = {
-            seat: ScriptedAgent(Setup(seat, secret(seed, "agent", seat)))
-            for seat in range(1, profile.players + 1)
-        }
-        state = asyncio.run(play(create(profile, seed), seats, MemoryJournal()))
-        for said, findings in statements_of(state.log):
+        for said, findings in statements_of(played(profile, seed).log):
             verdicts.update(finding.verdict for finding in findings)
             wrong = [finding for finding in findings if finding.verdict == "refuted"]
             assert not wrong, f"seed {seed}, quest {said.round}, seat {said.seat}: {said.text!r}: {wrong}"
     assert verdicts["supported"] > 20 * games
+
+
+@needs_real_games
+def test_models_that_played_real_games_are_not_wronged() -> None:
+    # They state much about the record, and what they state is so: a refusal here would wrong them.
+    verdicts = Counter(
+        finding.verdict
+        for path in REAL_GAMES
+        for _, findings in statements_of(replay(read_record(load(path.stem))).log)
+        for finding in findings
+    )
+    assert verdicts["refuted"] == 0
+    assert verdicts["supported"] >= 90
