@@ -142,6 +142,8 @@ class Voted:
     attempt: int | None = None
     team: tuple[Seat, ...] = ()
     """Seats that the team held, or whose leader's team it was where it is one seat."""
+    leader: Seat | None = None
+    """Whose team it was."""
     last: bool = False
 
     def against(self, table: Table) -> Said:
@@ -151,7 +153,8 @@ class Voted:
             went = [tally for tally in votes if tally.approved or tally.forced]
             meant = [votes[-1], *went[-1:]]
         if not meant:
-            if not votes or (self.rounds is not None and not self.team and self.attempt is None):
+            named = self.team or self.leader or self.attempt
+            if not votes or (self.rounds is not None and not named):
                 where = f" on {_listed(self.rounds)}" if self.rounds else ""
                 return Said("refuted", f"no vote was taken{where}")
             return Said("undecided", "no such team was voted on")
@@ -169,6 +172,8 @@ class Voted:
         if self.rounds is not None and tally.round not in self.rounds:
             return False
         if self.attempt is not None and tally.attempt != self.attempt:
+            return False
+        if self.leader is not None and tally.leader != self.leader:
             return False
         return set(self.team) <= set(tally.team) or self.team == (tally.leader,)
 

@@ -10,7 +10,7 @@ judge's business.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
@@ -97,7 +97,7 @@ _ON_NOW = re.compile(
 )
 _WENT = re.compile(
     rf"{_QUEST}(?:\s+with\s+(?P<team>{_LIST})|\s*\(\s*(?P<listed>{_LIST})\s*\))?(?:\s*,?\s*\b(?:which|that))?(?:\s+(?:has|had|also|already|just|unfortunately|sadly|clearly))*"
-    r"\s+(?P<verb>failed\b(?!\s+to\b)|succeeded\b|was\s+(?:a\s+)?(?:failure|success|successful|unsuccessful|clean)\b"
+    r"\s+(?P<verb>failed\b(?!\s+(?:to|us|me)\b)|succeeded\b(?!\s+(?:only\s+)?in\b)|was\s+(?:a\s+)?(?:failure|success|successful|unsuccessful|clean)\b"
     r"|did\s+not\s+(?:fail|succeed)\b|didn't\s+(?:fail|succeed)\b|ended\s+in\s+(?:failure|success)\b)"
     r"(?:\s+with\s+(?P<fails>no|zero|one|two|three|four|\d)\s+fail(?:s|ures?)?(?:\s+(?:cards?|votes?))?\b)?"
     rf"(?:\s+without\s+(?P<without>{_LIST})|\s+with\s+(?P<with>{_LIST})\s+on\s+(?:it|board|the\s+team))?",
@@ -112,8 +112,11 @@ _WE = re.compile(
     re.IGNORECASE,
 )
 _COUNTED = re.compile(
-    r"(?:\b(?P<number>no|one|two|three|four)\s+(?:quests?|missions?)\s+(?:has|have)\s+(?:already\s+)?(?P<verb>failed|succeeded)\b"
-    r"|\bwe\s+(?:have\s+)?(?:already\s+)?(?P<verb2>lost|won|failed)\s+(?P<number2>one|two|three|four)\s+(?:quests?|missions?)\b)",
+    r"(?:\b(?P<number>no|one|two|three|four)\s+(?:quests?|missions?)\s+(?:has|have)\s+(?:already\s+)?"
+    r"(?P<verb>failed|succeeded)\b"
+    r"|\bwe\s+(?:have\s+)?(?:already\s+)?(?P<verb2>lost|won|failed)\s+"
+    r"(?P<number2>one|two|three|four)\s+(?:quests?|missions?)\b)"
+    r"(?=\s*(?:[.,;:!)—–-]|$|so\s+far\b|already\b|now\b|and\b|but\b|by\s+now\b))",
     re.IGNORECASE,
 )
 _NONE_HAS = re.compile(
@@ -130,7 +133,7 @@ _LED = re.compile(
 )
 _LEADS = re.compile(
     rf"{_SUBJECT}{_ADVERB}\s+(?P<verb>is|am|isn't)(?P<not>\s+not)?{_ADVERB}\s+(?:the|our)\s+(?:(?:current|present)\s+)?"
-    r"(?:team\s+)?leader\b(?!\s+(?:of|for|in|on|next|after|when|again)\b)"
+    r"(?:team\s+)?leader\b(?!\s+(?:of|for|in|on|next|after|when|again|I|we|he|she|they|you|that|who|whom|to|among|behind)\b)"
     rf"|\b(?:the|our)\s+(?:current\s+)?leader\s+(?P<leader>{_NAME})(?!\s*(?:,|and\b|&|or\b))",
     re.IGNORECASE,
 )
@@ -150,7 +153,8 @@ _NOT_STATED = re.compile(
     r"|sa(?:id|ys?|ying)|claim\w*|told|tell(?:s|ing)?|argu(?:e|es|ed|ing)|accus\w*|according|alleg\w*|mention\w*"
     r"|insist\w*|suggest\w*|assert\w*|state[sd]?|stating|ask(?:s|ed|ing)?|hear|heard|announc\w*|point(?:s|ed)?\s+out"
     r"|l(?:ie|ies|ied|ying)|wrong|false|untrue|not\s+true|incorrect|mistaken|jok\w+|rumou?rs?|otherwise|true\s+that"
-    r"|call(?:s|ed)\s+it|admit\w*|promise[sd]?|remind(?:s|ed)?\s+us\s+that|acted?\s+as|as\s+though|in\s+case)\b",
+    r"|respectively|in\s+(?:my|your|his|her|our)\s+(?:head|mind|plans?|dreams?|memory)"
+    r"|(?:last|previous|other|another|earlier)\s+(?:games?|time)|call(?:s|ed)\s+it|admit\w*|promise[sd]?|remind(?:s|ed)?\s+us\s+that|acted?\s+as|as\s+though|in\s+case)\b",
     re.IGNORECASE,
 )
 # Before a statement, up to what begins a new one: it is guessed, wished, denied, or still to come.
@@ -174,6 +178,10 @@ _AFTER = re.compile(
     r"\s*,?\s*(?:I\s+(?:think|believe|guess|suppose|hope)|or\b|nor\b|maybe\b|perhaps\b|probably\b|right\b|correct\b"
     r"|as\s+far\s+as|in\s+theory|in\s+my\s+(?:opinion|mind))",
     re.IGNORECASE,
+)
+# What may follow a denial: else it may be denied of something else ("did not fail because of me").
+_DENIED_WHOLE = re.compile(
+    r"\s*(?:$|[.,;:!)—–\n]|and\b|but\b|so\b|either\b|at\s+all\b|too\b|while\b|which\b)", re.IGNORECASE
 )
 # What may stand right before a subject: else the name is part of something longer.
 _OPENS = re.compile(
@@ -319,6 +327,9 @@ def _subject(sentence: _Speech, found: re.Match[str]) -> list[Seat]:
             "haven't",
         )
         return seats if plural else seats[-1:]
+    # "Player 4, Player 1 was …" speaks to one of the other: a list has its "and".
+    if len(seats) > 1 and not re.search(r"\band\b|[&/+]", words, re.IGNORECASE):
+        return []
     return seats if _opens(before) else []
 
 
@@ -381,8 +392,13 @@ def _went(quests: _Quests, words: str | None) -> Iterator[Fact]:
 
 
 def _negated(found: re.Match[str]) -> bool:
-    verb = found["verb"] or ""
-    return bool(found["not"]) or bool(re.search(r"n't|\bnot\b|\bnever\b", verb, re.IGNORECASE))
+    words = found.groupdict()
+    verb = words.get("verb") or ""
+    return bool(words.get("not")) or bool(re.search(r"n't|\bnot\b|\bnever\b", verb, re.IGNORECASE))
+
+
+def _denied_whole(sentence: _Speech, end: int) -> bool:
+    return bool(_DENIED_WHOLE.match(sentence.text[end : sentence.end]))
 
 
 # --- readers -------------------------------------------------------------------------------------
@@ -390,7 +406,9 @@ def _negated(found: re.Match[str]) -> bool:
 
 def _matches(pattern: re.Pattern[str], sentence: _Speech) -> Iterator[tuple[int, int, re.Match[str]]]:
     for found in pattern.finditer(sentence.text, sentence.start, sentence.end):
-        if _stated(sentence, found):
+        if not _stated(sentence, found):
+            continue
+        if pattern is _VOTED or not _negated(found) or _denied_whole(sentence, found.end()):
             yield found.start(), found.end(), found
 
 
@@ -500,6 +518,8 @@ _NOT_YET = re.compile(
 )
 _LAST = re.compile(r"\b(?:last|previous)\s+(?:team|proposal|vote|one)\b", re.IGNORECASE)
 _OF_A_TEAM = re.compile(r"\b(?:team|proposal|quest|mission|lineup)s?\b", re.IGNORECASE)
+_NO_TEAM = re.compile(r"^\s+\w+ing\b|\bto\b", re.IGNORECASE)
+_OWNED = re.compile(rf"({_NAME})'s\b", re.IGNORECASE)
 _NTH_PROPOSAL = re.compile(rf"\b{_ORDINAL}\s+(?:team|proposal|attempt|vote)", re.IGNORECASE)
 
 
@@ -507,38 +527,45 @@ def _read_voted(sentence: _Speech) -> _Claims:
     for start, end, found in _matches(_VOTED, sentence):
         stop = _CLAUSE_ENDS.search(sentence.text, end, sentence.end)
         tail = sentence.text[end : stop.start() if stop else sentence.end]
-        verb = found["verb"].casefold()
-        if _NOT_YET.search(tail) or _AFTER.match(sentence.text[end + len(tail) : sentence.end]):
+        end += len(tail.rstrip())
+        if _negated(found) and not _denied_whole(sentence, end):
             continue
-        named = _seats(tail, sentence.speaker)
-        if not verb.startswith(("voted", "did not vote", "didn't vote")) and not (
-            _OF_A_TEAM.search(tail) or named
-        ):
-            continue
-        quest = _QUEST_ANYWHERE.search(tail)
-        rounds, attempt = None, None
-        if quest is not None:
-            quests = _quests(quest["quest"], sentence.table)
-            if len(quests.rounds) > 1:
-                continue
-            rounds = quests.rounds[0]
-            if quest["attempt"]:
-                attempt = int(re.sub(r"\D", "", quest["attempt"]))
-        if attempt is None and _NTH_PROPOSAL.search(tail):
-            continue
-        for seat in _subject(sentence, found):
-            yield (
-                start,
-                end + len(tail.rstrip()),
-                Voted(
-                    seat,
-                    _approves(verb),
-                    rounds,
-                    attempt,
-                    tuple(named),
-                    bool(_LAST.search(tail)) and not named,
-                ),
-            )
+        vote = _vote(tail, found["verb"].casefold(), sentence)
+        if vote is not None and not _AFTER.match(sentence.text[end : sentence.end]):
+            for seat in _subject(sentence, found):
+                yield start, end, replace(vote, seat=seat)
+
+
+def _vote(tail: str, verb: str, sentence: _Speech) -> Voted | None:
+    """The vote that ``voted for`` and the like and the rest of the clause speak of, of seat 0 so far; None
+    where it is no vote on a team, or which one cannot be told.
+    """
+    if _NOT_YET.search(tail) or _NO_TEAM.search(tail):
+        return None
+    owners = [ord(one[1][0]) - _FIRST for one in _OWNED.finditer(tail)]
+    named = [] if owners else _seats(tail, sentence.speaker)
+    quest = _QUEST_ANYWHERE.search(tail)
+    bare = verb.endswith((" yes", " no", " agree", " disagree", "to approve", "to reject"))
+    if not bare and quest is None and not named and not _OF_A_TEAM.search(tail):
+        return None
+    rounds, attempt = None, None
+    if quest is not None:
+        quests = _quests(quest["quest"], sentence.table)
+        if len(quests.rounds) > 1:
+            return None
+        rounds = quests.rounds[0]
+        attempt = int(re.sub(r"\D", "", quest["attempt"])) if quest["attempt"] else None
+    if len(owners) > 1 or (attempt is None and _NTH_PROPOSAL.search(tail)):
+        return None
+    return Voted(
+        0,
+        _approves(verb),
+        rounds,
+        attempt,
+        tuple(named),
+        owners[0] if owners else None,
+        bool(_LAST.search(tail)) and not named and not owners,
+    )
 
 
 def _approves(verb: str) -> bool:
