@@ -109,6 +109,20 @@ def run(words: list[str], given: str | None) -> str:
     return done.stdout
 
 
+def test_the_examples_of_the_measures_give_what_they_say() -> None:
+    names: dict[str, Any] = {}
+    shown = 0
+    for block in blocks((ROOT / "docs" / "measures.md").read_text("utf-8"), "python"):
+        for line in filter(None, block.splitlines()):
+            example, _, value = line.partition("  # ")
+            if value:
+                assert eval(example, names) == pytest.approx(float(value)), example
+                shown += 1
+            else:
+                exec(example, names)
+    assert shown == 2
+
+
 def test_the_readme_begins_with_the_two_commands() -> None:
     first, second = README.splitlines()[:2]
     assert first.split("#")[0].strip() == "make demo"
