@@ -9,19 +9,16 @@ judge's business.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from engine.events import ActionDefaulted, Event, UtteranceMade
-from engine.state import State, Table, apply
-from engine.terms import Role, Seat, Side, side_of
-from evaluators.errors import Unmeasurable
+from engine.state import Table
+from engine.terms import Seat
 from evaluators.facts import Fact, Led, OnQuest, OnTeam, QuestsCounted, QuestWent, Voted
-from evaluators.play import Rate
 
-__all__ = ["Finding", "Hallucinations", "Verdict", "read_statements", "statements_of"]
+__all__ = ["Finding", "Verdict", "read_statements"]
 
 Verdict = Literal["refuted", "supported", "unparsed"]
 
@@ -51,7 +48,7 @@ _PRIVATE: Final = re.compile("[\ue000-\uf8ff]")
 
 _NAME = f"[\ue001-\ue00a]{_REST}*"
 _WHO = rf"(?:{_NAME}|\bI\b|\bme\b|\bmyself\b)"
-_LIST = rf"{_WHO}(?:\s*[,/+]\s*{_WHO})*(?:\s*,?\s*(?:\band\b|&)\s*{_WHO})?"
+_LIST = rf"{_WHO}(?:\s*[,/+]\s*{_WHO}){{0,9}}(?:\s*,?\s*(?:\band\b|&)\s*{_WHO})?"
 _SUBJECT = rf"(?P<subject>{_LIST}|\bhe\b|\bshe\b)(?P<relative>\s*,?\s*\bwho\b|\s*,\s*you\b)?"
 _ADVERB = r"(?:\s+(?:all|both|also|too|already|actually|indeed|only|just|myself|himself|herself|clearly))*"
 
@@ -91,13 +88,13 @@ _ON = re.compile(
     re.IGNORECASE,
 )
 _ON_NOW = re.compile(
-    rf"{_SUBJECT}{_ADVERB}\s+(?P<verb>is|are|am|isn't|aren't)(?P<not>\s+not)?{_ADVERB}\s+(?:on|part\s+of)"
+    rf"{_SUBJECT}{_ADVERB}\s+(?P<verb>is|are|am|isn't|aren't)(?P<not>\s+not)?{_ADVERB}\s+on"
     r"\s+(?:the|this)\s+(?:(?:current|present|proposed)\s+)?team\b(?!\s*(?:of|for|that|which|with|he|she|we|I)\b)",
     re.IGNORECASE,
 )
 _WENT = re.compile(
     rf"{_QUEST}(?:\s+with\s+(?P<team>{_LIST})|\s*\(\s*(?P<listed>{_LIST})\s*\))?(?:\s*,?\s*\b(?:which|that))?(?:\s+(?:has|had|also|already|just|unfortunately|sadly|clearly))*"
-    r"\s+(?P<verb>failed\b(?!\s+(?:to|us|me)\b)|succeeded\b(?!\s+(?:only\s+)?in\b)|was\s+(?:a\s+)?(?:failure|success|successful|unsuccessful|clean)\b"
+    r"\s+(?P<verb>failed\b(?!\s+(?:to|us|me|votes?|cards?|proposals?|\d+)\b)|succeeded\b(?!\s+(?:only\s+)?in\b)|was\s+(?:a\s+)?(?:failure|success|successful|unsuccessful|clean)\b"
     r"|did\s+not\s+(?:fail|succeed)\b|didn't\s+(?:fail|succeed)\b|ended\s+in\s+(?:failure|success)\b)"
     r"(?:\s+with\s+(?P<fails>no|zero|one|two|three|four|\d)\s+fail(?:s|ures?)?(?:\s+(?:cards?|votes?))?\b)?"
     rf"(?:\s+without\s+(?P<without>{_LIST})|\s+with\s+(?P<with>{_LIST})\s+on\s+(?:it|board|the\s+team))?",
@@ -153,7 +150,7 @@ _NOT_STATED = re.compile(
     r"|sa(?:id|ys?|ying)|claim\w*|told|tell(?:s|ing)?|argu(?:e|es|ed|ing)|accus\w*|according|alleg\w*|mention\w*"
     r"|insist\w*|suggest\w*|assert\w*|state[sd]?|stating|ask(?:s|ed|ing)?|hear|heard|announc\w*|point(?:s|ed)?\s+out"
     r"|l(?:ie|ies|ied|ying)|wrong|false|untrue|not\s+true|incorrect|mistaken|jok\w+|rumou?rs?|otherwise|true\s+that"
-    r"|respectively|in\s+(?:my|your|his|her|our)\s+(?:head|mind|plans?|dreams?|memory)"
+    r"|respectively|in\s+spirit|games|in\s+(?:my|your|his|her|our)\s+(?:head|mind|plans?|dreams?|memory)"
     r"|(?:last|previous|other|another|earlier)\s+(?:games?|time)|call(?:s|ed)\s+it|admit\w*|promise[sd]?|remind(?:s|ed)?\s+us\s+that|acted?\s+as|as\s+though|in\s+case)\b",
     re.IGNORECASE,
 )
@@ -175,7 +172,7 @@ _ANEW = re.compile(
 )
 # Right after a statement: it is taken back, or it names one of several.
 _AFTER = re.compile(
-    r"\s*,?\s*(?:I\s+(?:think|believe|guess|suppose|hope)|or\b|nor\b|maybe\b|perhaps\b|probably\b|right\b|correct\b"
+    r"\s*(?:,|\.\.+|…)?\s*(?:(?:did|has|was|were|is|had)n't\s+(?:it|he|she|they|we|you)\b|I\s+(?:think|believe|guess|suppose|hope)|or\b|nor\b|maybe\b|perhaps\b|probably\b|right\b|correct\b"
     r"|as\s+far\s+as|in\s+theory|in\s+my\s+(?:opinion|mind))",
     re.IGNORECASE,
 )
@@ -202,9 +199,9 @@ _ABOUT_THE_RECORD = re.compile(
     rf"(?=.*\b(?:quest|mission|round|team|vote|proposal|leader)s?\b).*(?:{_NAME}|\bI\b|\b{_WORD}\s*\d|\bwe\b)",
     re.IGNORECASE | re.DOTALL,
 )
-_SENTENCE = re.compile(r"[^.!?\n]+(?:\.(?=\d)[^.!?\n]+)*[.!?]*[\"”'’)]*", re.DOTALL)
+_SENTENCE = re.compile(r"[^.!?\n]+(?:(?:\.(?=\d)|\.\.+(?=\s*[a-z]))[^.!?\n]+)*[.!?]*[\"”'’)]*", re.DOTALL)
 _CLAUSE_ENDS = re.compile(
-    r"[;:—–!.?\n]|,(?!\s*(?:attempt\b|[\ue001-\ue00a]))|\b(?:because|since|but|so|while|although|though|which|who|despite|even)\b"
+    r"[;:—–!.?\n]|,(?!\s*(?:attempt\b|[\ue001-\ue00a]))|\b(?:because|since|but|so|while|although|though|which|who|despite|even|when|where|after|before)\b"
     r"|\band\b(?!\s*[\ue001-\ue00a])",
     re.IGNORECASE,
 )
@@ -242,7 +239,7 @@ def _read(sentence: _Speech) -> list[Finding]:
         return []
     findings: dict[Fact, Finding] = {}
     for needles, reader in _READERS:
-        if not any(needle in lowered for needle in needles):
+        if len(words) > _LONGEST or not any(needle in lowered for needle in needles):
             continue
         for start, end, fact in reader(sentence):
             truth, record = fact.against(sentence.table)
@@ -519,6 +516,12 @@ _NOT_YET = re.compile(
 _LAST = re.compile(r"\b(?:last|previous)\s+(?:team|proposal|vote|one)\b", re.IGNORECASE)
 _OF_A_TEAM = re.compile(r"\b(?:team|proposal|quest|mission|lineup)s?\b", re.IGNORECASE)
 _NO_TEAM = re.compile(r"^\s+\w+ing\b|\bto\b", re.IGNORECASE)
+_REJECTABLE = re.compile(
+    rf"\s+(?:{_NAME}|(?:the\s+|that\s+|our\s+)?(?:last\s+|previous\s+|original\s+)?"
+    rf"(?:teams?|proposals?|line-?up)\b|{_QUEST})",
+    re.IGNORECASE,
+)
+"""What can be approved or rejected by a vote, right after the verb."""
 _OWNED = re.compile(rf"({_NAME})'s\b", re.IGNORECASE)
 _NTH_PROPOSAL = re.compile(rf"\b{_ORDINAL}\s+(?:team|proposal|attempt|vote)", re.IGNORECASE)
 
@@ -541,6 +544,8 @@ def _vote(tail: str, verb: str, sentence: _Speech) -> Voted | None:
     where it is no vote on a team, or which one cannot be told.
     """
     if _NOT_YET.search(tail) or _NO_TEAM.search(tail):
+        return None
+    if not verb.startswith(("voted", "did not vote", "didn't vote")) and not _REJECTABLE.match(tail):
         return None
     owners = [ord(one[1][0]) - _FIRST for one in _OWNED.finditer(tail)]
     named = [] if owners else _seats(tail, sentence.speaker)
@@ -587,6 +592,10 @@ _READERS: Final[tuple[tuple[tuple[str, ...], Callable[[_Speech], _Claims]], ...]
 )
 """Each with words of which its sentences hold one: most sentences hold none, and no pattern is tried."""
 
+_LONGEST: Final = 600
+"""Characters of a sentence that is read. Longer ones are nobody's speech, and patterns take the square of
+the length for some."""
+
 _WORTH_READING: Final = (
     " team",
     "leader",
@@ -599,97 +608,3 @@ _WORTH_READING: Final = (
     "mission",
     "round",
 )
-
-# --- games ---------------------------------------------------------------------------------------
-
-
-def statements_of(log: Iterable[Event]) -> Iterator[tuple[UtteranceMade, tuple[Finding, ...]]]:
-    """Every speech of a log with its findings, in order; defaulted and empty ones are passed over."""
-    state = State()
-    silent: str | None = None
-    for event in log:
-        kind = type(event)
-        if kind is ActionDefaulted:
-            silent = event.request_id  # type: ignore[union-attr]
-        if isinstance(event, UtteranceMade):
-            defaulted = silent is not None and silent.endswith(f".{event.seat}")
-            if event.text.strip() and not defaulted:
-                yield event, read_statements(event.text, event.seat, state.table)
-            silent = None
-        apply(state, (event,))
-
-
-class _Count:
-    __slots__ = ("refuted", "refuting", "speeches", "supported", "unparsed")
-
-    def __init__(self) -> None:
-        self.speeches = self.refuting = self.refuted = self.supported = self.unparsed = 0
-
-
-class Hallucinations:
-    """How often speeches state what the record refutes, over finished games, by role."""
-
-    __slots__ = ("_by_role",)
-
-    def __init__(self) -> None:
-        self._by_role: dict[Role, _Count] = {}
-
-    def add(self, log: Iterable[Event], roles: tuple[Role, ...]) -> None:
-        """Counts one game; ``roles`` is its deal, seat 1 first. Raises Unmeasurable without one."""
-        if not roles:
-            raise Unmeasurable("speeches are counted by role, and the deal is not in the log")
-        for event, findings in statements_of(log):
-            count = self._by_role.setdefault(roles[event.seat - 1], _Count())
-            verdicts = Counter(finding.verdict for finding in findings)
-            count.speeches += 1
-            count.refuting += bool(verdicts["refuted"])
-            count.refuted += verdicts["refuted"]
-            count.supported += verdicts["supported"]
-            count.unparsed += verdicts["unparsed"]
-
-    def speeches(self, whose: Role | Side | None = None) -> Rate:
-        """Speeches with at least one refuted statement, of all speeches; of a role, a side, or everybody."""
-        return Rate(self._sum("refuting", whose), self._sum("speeches", whose))
-
-    def statements(self, whose: Role | Side | None = None) -> Rate:
-        """Refuted statements, of all that were decided."""
-        refuted = self._sum("refuted", whose)
-        return Rate(refuted, refuted + self._sum("supported", whose))
-
-    def unparsed(self, whose: Role | Side | None = None) -> int:
-        """Statements about the record that the rules could not decide."""
-        return self._sum("unparsed", whose)
-
-    def per_speech(self, whose: Role | Side | None = None) -> float | None:
-        """Refuted statements a speech; None without speeches."""
-        speeches = self._sum("speeches", whose)
-        return self._sum("refuted", whose) / speeches if speeches else None
-
-    @property
-    def roles(self) -> tuple[Role, ...]:
-        """The roles that spoke."""
-        return tuple(role for role in Role if role in self._by_role)
-
-    def _sum(self, name: str, whose: Role | Side | None) -> int:
-        return sum(
-            getattr(count, name)
-            for role, count in self._by_role.items()
-            if whose is None or whose is role or whose is side_of(role)
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything counted, overall, by side and by role."""
-        groups: list[tuple[str, Role | Side | None]] = [
-            ("all", None),
-            *((side.value, side) for side in Side),
-            *((role.value, role) for role in self.roles),
-        ]
-        return {
-            name: {
-                "speeches": self.speeches(whose).as_json(),
-                "statements": self.statements(whose).as_json(),
-                "unparsed": self.unparsed(whose),
-                "refuted_per_speech": self.per_speech(whose),
-            }
-            for name, whose in groups
-        }

@@ -21,8 +21,9 @@ from engine.state import Table, fold
 from engine.terms import Role, Side
 from evaluators.errors import Unmeasurable
 from evaluators.facts import Led, OnQuest, OnTeam, QuestsCounted, QuestWent, Voted
+from evaluators.hallucination import Hallucinations, statements_of
 from evaluators.play import Rate
-from evaluators.statements import Finding, Hallucinations, read_statements, statements_of
+from evaluators.statements import Finding, read_statements
 from tests.evaluators.scripted_games import played
 from tests.records import REAL_GAMES, load, needs_real_games
 
@@ -284,6 +285,19 @@ SENTENCES = {
     "Player 2 voted against Player 4's team on quest 2.": "u",
     "Player 2 voted against Player 3's team on quest 2.": "r",
     "Player 5 voted against trusting Player 2 on quest 1.": "u",
+    "Player 5 is on the team in spirit.": "",
+    "The second quest succeeded, didn't it.": "",
+    "Player 3 was on quest 1... or so it felt.": "",
+    "In 3 of 5 games quest 1 failed.": "",
+    "Quest 1 failed votes are rare.": "u",
+    "Player 2 rejected himself from quest 2.": "u",
+    "Player 4 voted no when I led.": "s",
+    "Player 3 voted no when I led.": "r",
+    "Player 4, the leader, was on quest 2.": "u",
+    "Player 2 led the charge against quest 2.": "u",
+    "Player 3 was on edge in quest 1.": "u",
+    "Quest 10 failed.": "u",
+    "Player 12 was on quest 1.": "u",
     # --- names inside something longer
     "The seat beside Player 3 was on quest 1.": "u",
     "A friend of Player 3 led quest 1.": "u",
@@ -347,6 +361,11 @@ def test_places_are_those_of_the_speech_whatever_characters_it_holds() -> None:
     text = "İstanbul 🎲 \ue003 said’nt: ﬁne. Player 3 was on quest 1."
     (finding,) = read(text)
     assert text[finding.start : finding.end] == "Player 3 was on quest 1"
+
+
+def test_a_flood_of_words_is_left_unread() -> None:
+    assert marks("I, " * 1300 + "and Player 2 were on quest 1.") == "u"
+    assert marks("Player 3 was on quest 1. " + "I " * 1900) == "r"
 
 
 def test_names_are_no_words() -> None:
