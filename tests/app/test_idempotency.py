@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.store.idempotency import KEPT_MS
 from tests.app.calling import PROJECT, Caller, calling, problem
+from tests.app.once import one_effect_a_key
 
 RECORD = (PROJECT / "tests" / "records" / "last-team-goes.json").read_bytes()
 
@@ -117,3 +119,12 @@ async def test_without_a_key_the_same_body_twice_is_two_batches(database_url: st
         one, two = [(await caller.post("/games", json=QUICK)).json()["batch_id"] for _ in range(2)]
         assert one != two
         assert (await caller.rows())["idempotency"] == 0
+
+
+async def test_a_service_that_is_killed_under_them_still_has_one_effect_a_key(
+    database_url: str, tmp_path: Path
+) -> None:
+    # 100 keys and more: python -m tests.app.once
+    outcome = await one_effect_a_key(database_url, tmp_path, keys=5, seed=1)
+    assert outcome.faults == []
+    assert outcome.kills == 1
