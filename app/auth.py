@@ -17,8 +17,8 @@ from typing import Final
 import structlog
 
 from app.errors import Forbidden, Unauthenticated
+from app.outside import now_ms
 from app.settings import Settings, is_loopback
-from app.store.db import now_ms
 from app.store.games import GameStore, Row
 from app.store.keys import ApiKey, KeyStore, TokenSecret
 from app.tokens import Grant, Secrets

@@ -21,8 +21,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.auth import SCOPES, hash_of, new_key, new_secret
 from app.errors import NotFound
 from app.exporting import needs_database
+from app.outside import now_ms
 from app.settings import Settings
-from app.store.db import Database, now_ms
+from app.store.db import Database
 from app.store.games import new_id
 from app.store.keys import ApiKey, KeyStore, TokenSecret
 from app.store.log import timestamp

@@ -1,6 +1,5 @@
 """Every error as one problem (RFC 9457), for HTTP and for sockets alike."""
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +14,7 @@ from starlette.responses import Response
 
 from agents.errors import InvalidAgent, ModelUnavailable
 from app import errors as edge
+from app.outside import random_name
 from engine import errors as rules
 from engine.errors import AvalonError
 from evaluators.errors import UnknownItem, Unmeasurable
@@ -107,7 +107,7 @@ def problem_body(
         "status": problem.status,
         "detail": problem.title if problem.status == 500 else detail,
         "code": problem.code,
-        "trace_id": secrets.token_hex(8),
+        "trace_id": random_name(),
         **more,
     }
     if fields:

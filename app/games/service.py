@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import secrets
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -40,6 +39,7 @@ from app.games.schemas import (
 from app.models.account import BUDGET_SPENT
 from app.models.house import ModelHouse
 from app.models.spent import Paid, paid
+from app.outside import random_bits
 from app.play.feed import Feed
 from app.runner.drive import TellingJournal
 from app.runner.local import LocalRunner
@@ -103,7 +103,7 @@ class Games:
         wish = self._with_models(wish)
         self.check(wish)
         batch_id = new_id("b")
-        seed = secrets.randbits(128)
+        seed = random_bits(128)
         first = [_new_game(wish, seed, position) for position in range(min(wish.count, CHUNK))]
         at = self._database.writer.stamp()
         created = BatchCreated(
@@ -241,7 +241,7 @@ class Games:
             game_id,
             0,
             "manual",
-            str(secrets.randbits(128)),
+            str(random_bits(128)),
             [],
             state.log,
             imported_from={"format": SCHEMA, "id": record.id},

@@ -8,9 +8,9 @@ from app.auth import epoch_of
 from app.deps import BatchId, CallerDep, GameId, ServicesDep, game_for, needs
 from app.errors import InvalidRequest
 from app.games.schemas import BatchCreated, NewBatchToken, NewGameToken, SeatSpec, TokenView
+from app.outside import now_ms
 from app.problems import documented
 from app.services import Services
-from app.store.db import now_ms
 from app.store.log import timestamp
 from app.tokens import MAX_WATCH_S, SEAT_S, Grant
 from engine.errors import InvalidInput

@@ -19,7 +19,7 @@ from app.games.schemas import (
 from app.games.service import batch_status
 from app.models.account import Use, UseKey, total
 from app.models.spent import Paid
-from app.store.db import now_ms
+from app.outside import now_ms
 from app.store.games import Tallied
 from app.store.log import timestamp
 from engine.events import GameCreated, GameEnded

@@ -6,7 +6,6 @@ whenever the last write has drained; nothing is buffered for it, so a slow reade
 
 import asyncio
 import math
-import secrets
 import time
 from contextlib import suppress
 from typing import Any, Final, NoReturn
@@ -19,6 +18,7 @@ from app.auth import Caller
 from app.deps import viewer_for
 from app.door import Door, check_url
 from app.errors import Draining, Forbidden, InvalidRequest, Unauthenticated
+from app.outside import random_name
 from app.play.feed import Watch
 from app.play.limits import Allowance, Strikes
 from app.play.messages import (
@@ -130,7 +130,7 @@ class Connection:
     def __init__(self, websocket: WebSocket, services: Services) -> None:
         self._websocket = websocket
         self._services = services
-        self._id = f"c_{secrets.token_hex(8)}"
+        self._id = f"c_{random_name()}"
         self._last_sent = time.monotonic()
         self._allowance = Allowance(RATE, BURST, self._last_sent)
         self._strikes = Strikes(STRIKES, STRIKES_S)
@@ -144,7 +144,7 @@ class Connection:
         except WebSocketDisconnect as gone:
             socket_closes.labels(close_label(gone.code)).inc()
         except Exception as fault:
-            trace_id = secrets.token_hex(8)
+            trace_id = random_name()
             log.error("a socket broke", trace_id=trace_id, conn=self._id, exc_info=fault)
             await self._close(Code.INTERNAL, f"trace id {trace_id}")
 

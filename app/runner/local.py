@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import secrets
 from collections.abc import Iterable
 from typing import Final
 
@@ -13,9 +12,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app import metrics
 from app.models.house import ModelHouse
+from app.outside import now_ms, random_name
 from app.play.feed import Feed
 from app.runner.drive import drive
-from app.store.db import Conflict, Database, now_ms
+from app.store.db import Conflict, Database
 from app.store.games import GameStore
 from app.store.log import LogReader
 
@@ -123,7 +123,7 @@ class LocalRunner:
             return
 
     async def _fail(self, game_id: str) -> None:
-        fault = secrets.token_hex(8)
+        fault = random_name()
         log.exception("a game failed", game=game_id, trace_id=fault)
         await self._store.mark_failed(game_id, fault, now_ms())
         metrics.games_ended.labels("failed", "").inc()

@@ -20,6 +20,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
+from app.outside import now_ms
 from app.settings import Settings
 
 __all__ = ["Append", "Conflict", "Database", "Writer", "now_ms", "sqlite_exists"]
@@ -33,11 +34,6 @@ GROUP: Final = 50
 
 MIGRATION_LOCK: Final = 4_931_007_221
 """The advisory lock under which replicas that start together migrate one after the other."""
-
-
-def now_ms() -> int:
-    """UTC, milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def sqlite_exists(url: str) -> bool:

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +11,7 @@ from sqlalchemy import and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import InvalidRequest
+from app.outside import random_bits
 from app.store.db import Database
 from app.store.log import INSERT_EVENTS, event_rows
 from app.store.tables import batches, games
@@ -30,7 +30,7 @@ _ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"  # 32 signs, none to be ta
 
 def new_id(prefix: str) -> str:
     """An id of 100 random bits, e.g. ``g_k3…``."""
-    bits = secrets.randbits(100)
+    bits = random_bits(100)
     return f"{prefix}_" + "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(0, 100, 5))
 
 

@@ -9,7 +9,8 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import KeyReused
-from app.store.db import Database, now_ms
+from app.outside import now_ms
+from app.store.db import Database
 from app.store.tables import idempotency
 
 __all__ = ["KEPT_MS", "Key", "keep", "kept"]

@@ -8,6 +8,7 @@ and started again, and whoever heard nothing asks again.
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import random
 import sys
@@ -87,7 +88,11 @@ async def one_effect_a_key(database_url: str, directory: Path, keys: int, seed: 
                 for number in numbers
                 for _ in range(AT_ONCE)
             ]
-            await asyncio.sleep(rng.uniform(0, 0.15))
+            # At any moment: before the first answer, between two, and when nearly all have come.
+            heard = rng.randrange(len(sent))
+            for answer in itertools.islice(asyncio.as_completed(sent), heard):
+                await answer
+            await asyncio.sleep(rng.uniform(0, 0.02))
             await asyncio.to_thread(service.kill)
             outcome.kills += 1
             first = await asyncio.gather(*sent)
