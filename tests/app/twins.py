@@ -50,7 +50,7 @@ SECRET = "s" * 64
 READER = "ik_" + "r" * 43
 """A key that lists games and reads batches, and sees what is public."""
 
-SINGLE, TOGETHER = 12, 10
+SINGLE, TOGETHER = 8, 16
 """Of the steps of a game, how many in a row are appended alone, and how many others at a time."""
 
 WITHIN_S = 20.0
@@ -58,13 +58,16 @@ WITHIN_S = 20.0
 
 
 class Still(outside.Outside):
-    """No time passes, and chance is a constant: whoever counted hidden things with them would be seen."""
+    """No time passes, and chance gives the same to both twins: it depends on the request alone."""
+
+    turn = 0
+    """The request that is being answered, by both."""
 
     def now_ms(self) -> int:
         return NOW_MS
 
     def random_bits(self, count: int) -> int:
-        return 0x5EED % (1 << count)
+        return (0x5EED + (self.turn << 16)) % (1 << count)
 
 
 # --- the two games ---------------------------------------------------------------------------
@@ -376,8 +379,9 @@ class Side:
 class Twins:
     """Two services and the comparisons made on them."""
 
-    def __init__(self, one: Served, other: Served) -> None:
+    def __init__(self, one: Served, other: Served, still: Still) -> None:
         self.sides = (Side(one), Side(other))
+        self._still = still
         self._numbers = itertools.count()
         self.pairs = self.requests = self.compared = 0
         """Pairs of games, HTTP requests, and bytes that were found equal."""
@@ -493,12 +497,15 @@ class Twins:
         asks = [(one, credential) for one in own] + [(one, READER) for one in listed if viewer == PUBLIC]
         for ask, bearer in asks:
             answers = []
+            self._still.turn += 1
             for side in self.sides:
                 side.http = side.http or await HttpWire.to(side.served.url)
                 answers.append(await side.http.ask(ask, bearer))
             self.requests += 1
             self.compared += len(answers[0])
             _compare(f"{ask.method} {ask.path} at {seen}", *answers)
+            if answers[0].startswith(b"HTTP/1.1 5"):
+                raise Difference(f"{ask.method} {ask.path} at {seen} broke: {answers[0][-300:]!r}")
 
     async def close(self) -> None:
         for side in self.sides:
@@ -555,7 +562,8 @@ def asks_of_a_batch(game: str, batch: str) -> list[Ask]:
 async def twins() -> AsyncIterator[Twins]:
     """Two services, equal but for the games to come; time and chance stand still."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(outside.held(Still()))
+        still = Still()
+        stack.enter_context(outside.held(still))
         # The HTTP server's own clock, and its random pings.
         stack.enter_context(mock.patch("uvicorn.server.formatdate", return_value="still"))
         stack.enter_context(mock.patch("app.server.PING_S", 3600.0))
@@ -574,7 +582,7 @@ async def twins() -> AsyncIterator[Twins]:
             for served in (one, other):
                 key = ApiKey("k_reader", "reader", hash_of(READER), ("games:create", "games:read"), NOW_MS)
                 await KeyStore(served.services.database).add(key)
-            found = Twins(one, other)
+            found = Twins(one, other, still)
             try:
                 yield found
             finally:
