@@ -14,6 +14,9 @@ AvalonError                (engine.errors)
     ├── BeyondHead         after a position that is not there yet
     ├── Unfinished         an export of a batch that still runs
     ├── AlreadyOver        nothing left to cancel or to step
+    ├── AlreadyGraded      a rater's answer to an item that has one
+    ├── AlreadyJudged      a rater's second word on the same intention
+    ├── AlreadySeen        a guess about what the caller was shown
     ├── UnknownRequest     no such request of this seat: another's, or none, alike
     ├── AlreadyAnswered    another answer to this request was accepted before
     ├── TooLate            that request is closed: the default was played
@@ -33,7 +36,10 @@ from engine.errors import AvalonError, InvalidInput
 
 __all__ = [
     "AlreadyAnswered",
+    "AlreadyGraded",
+    "AlreadyJudged",
     "AlreadyOver",
+    "AlreadySeen",
     "BeyondHead",
     "BudgetSpent",
     "CredentialInUrl",
@@ -126,6 +132,26 @@ class TooLate(RefusedRequest):
 
 class NotAnswered(RefusedRequest):
     """A step needs the answer of a remote seat that has not come yet."""
+
+
+class _Placed(RefusedRequest):
+    """A refusal of one part of what was sent."""
+
+    def __init__(self, message: str, pointer: str) -> None:
+        super().__init__(message)
+        self.pointer = pointer
+
+
+class AlreadyGraded(_Placed):
+    """The rater's answer to this item was graded before."""
+
+
+class AlreadyJudged(_Placed):
+    """The rater has judged this intention before."""
+
+
+class AlreadySeen(_Placed):
+    """The credential was shown the gold that it guesses."""
 
 
 class BudgetSpent(RefusedRequest):

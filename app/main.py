@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics, problems, reference
 from app.door import Door
+from app.evaluations.routes import router as evaluations_router
 from app.games.routes import router as games_router
 from app.games.tokens import router as tokens_router
 from app.play.socket import router as socket_router
@@ -49,6 +50,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     app.include_router(games_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
+    app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(reference.router, tags=["reference"])
     app.include_router(socket_router)
     app.add_middleware(Door, keyless=lambda: not app.state.services.keys.configured, origins=settings.origins)

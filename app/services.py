@@ -4,6 +4,7 @@ import structlog
 
 from app import metrics
 from app.auth import Keys
+from app.evaluations.service import Evaluations
 from app.games.service import Games
 from app.models.endpoints import Endpoints
 from app.models.house import ModelHouse
@@ -41,6 +42,7 @@ class Services:
             self.database, self.store, self.reader, self.feed, self.models, settings.parallel_games
         )
         self.games = Games(self.database, self.store, self.reader, self.feed, self.models, self.runner)
+        self.evaluations = Evaluations(self.database, self.store, self.reader)
         self.draining = False
         self.ready = False
 

@@ -6,6 +6,7 @@ from here; the log itself is kept, and contexts are cut from it when somebody lo
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -139,6 +140,12 @@ class Game:
 
     def side(self, seat: Seat) -> Side:
         return side_of(self.roles[seat - 1])
+
+    def only(self, request_id: str) -> "Game":
+        """The same game with one speaking turn alone, for questions about a single item."""
+        one = copy(self)
+        one.turns = tuple(turn for turn in self.turns if turn.request_id == request_id)
+        return one
 
 
 def read_game(game_id: str, log: Iterable[Event]) -> Game:

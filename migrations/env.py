@@ -8,7 +8,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlmodel import SQLModel
 
 from app.settings import Settings
-from app.store import tables as tables  # fills the metadata
+from app.store import evaluation_tables as evaluation_tables  # these two fill the metadata
+from app.store import tables as tables
 
 
 def _migrate(connection: Connection) -> None:

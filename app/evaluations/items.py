@@ -1,0 +1,102 @@
+"""Items page by page, and what a page tells whom."""
+
+import base64
+import binascii
+from collections import Counter
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import orjson
+
+from app.errors import InvalidRequest
+from app.evaluations.games import FinishedGames
+from app.evaluations.judged import judgements_from
+from app.store.evaluations import EvaluationStore
+from evaluators.items import Dimension, Excluded, Followed, Item, Variant, items
+from evaluators.judgements import follow_scores
+from evaluators.turns import Game
+
+__all__ = ["SHOWING", "Found", "Items"]
+
+SHOWING: Final[frozenset[Dimension]] = frozenset({"selection", "following"})
+"""Dimensions whose items show what was chosen: for raters only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of items."""
+
+    items: list[Item]
+    excluded: Counter[Excluded]
+    next: str | None
+
+
+class Items:
+    """Makes items of stored games."""
+
+    def __init__(self, games: FinishedGames, store: EvaluationStore) -> None:
+        self._games = games
+        self._store = store
+
+    async def variant(self, variant: Variant, games: Collection[str], *, followed: bool) -> Variant:
+        """The variant with the filter on what was followed, by the judgements stored about these games."""
+        if not followed:
+            return variant
+        said = judgements_from(await self._store.judgements_of(games))
+        return replace(variant, followed=Followed(follow_scores(said)))
+
+    async def page(
+        self,
+        games: list[str],
+        dimension: Dimension,
+        variant: Variant,
+        *,
+        followed: bool,
+        limit: int,
+        cursor: str | None,
+    ) -> Found:
+        """The next ``limit`` items of these games, in the order of games and logs."""
+        start, skip = (0, 0) if cursor is None else _place(cursor, games)
+        found: list[Item] = []
+        excluded: Counter[Excluded] = Counter()
+        for place in range(start, len(games)):
+            game = await self._games.by_id(games[place])
+            filtered = await self.variant(variant, [game.id], followed=followed)
+            of_game: Counter[Excluded] = Counter()
+            for index, item in enumerate(items(game, dimension, filtered, excluded=of_game)):
+                if place == start and index < skip:
+                    continue
+                if len(found) == limit:
+                    return Found(found, excluded, _cursor(game.id, index))
+                found.append(item)
+            # With the game's last item: a game that is cut by the page is counted once.
+            excluded.update(of_game)
+        return Found(found, excluded, None)
+
+    async def all(
+        self, games: list[str], dimension: Dimension, variant: Variant, *, followed: bool
+    ) -> AsyncIterator[tuple[Game, list[Item]]]:
+        """Every item, game by game."""
+        for game_id in games:
+            game = await self._games.by_id(game_id)
+            filtered = await self.variant(variant, [game_id], followed=followed)
+            yield game, list(items(game, dimension, filtered))
+
+
+def _cursor(game_id: str, index: int) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([game_id, index])).decode().rstrip("=")
+
+
+def _place(cursor: str, games: list[str]) -> tuple[int, int]:
+    """Where a page goes on. By the game's id: games that finish meanwhile move the others' places."""
+    wrong = InvalidRequest("this cursor was not given by us for this question", "/cursor", "cursor")
+    try:
+        read: Any = orjson.loads(
+            base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        )
+    except (binascii.Error, ValueError):
+        raise wrong from None
+    if not (isinstance(read, list) and len(read) == 2 and type(read[1]) is int and read[0] in games):
+        raise wrong
+    return games.index(read[0]), read[1]

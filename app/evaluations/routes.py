@@ -1,0 +1,324 @@
+"""Items, evaluations and annotations over HTTP (PROTOCOL, sections 3 and 5)."""
+
+import csv
+import io
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from sqlalchemy.exc import IntegrityError
+
+from app.auth import Caller
+from app.deps import CallerDep, IdempotencyKey, ServicesDep, needs
+from app.errors import AlreadyGraded, KeyInUse
+from app.evaluations.items import SHOWING
+from app.evaluations.schemas import (
+    EvaluationPage,
+    EvaluationView,
+    ItemsPage,
+    ItemView,
+    JudgementsPage,
+    JudgementView,
+    NewEvaluation,
+    NewJudgements,
+    Stored,
+    TasksView,
+)
+from app.problems import documented
+from app.services import Services
+from app.store.idempotency import Key, kept
+from engine.terms import Seat
+from evaluators.contexts import History, View
+from evaluators.items import Dimension, Item, Options, Readers, Variant
+from evaluators.rows import jsonl, row
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+NDJSON = "application/x-ndjson"
+
+GameOf = Annotated[str | None, Query(pattern=r"^g_[a-z0-9]{1,32}$", description="Of this game.")]
+BatchOf = Annotated[
+    str | None, Query(pattern=r"^b_[a-z0-9]{1,32}$", description="Of the finished games of this batch.")
+]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Cursor = Annotated[
+    str | None, Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="From `next` of a page.")
+]
+
+
+def _link(request: Request, response: Response, following: str | None) -> None:
+    if following is not None:
+        url = request.url.include_query_params(cursor=following)
+        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+
+
+def _reader(name: str) -> Readers | Seat:
+    return name if name in ("drawn", "all") else int(name)  # type: ignore[return-value]
+
+
+@router.get(
+    "/evaluations/items",
+    summary="Items: what raters and models are asked",
+    response_model=ItemsPage,
+    response_model_exclude_none=True,
+    dependencies=[Depends(needs("eval:read"))],
+    responses=documented(
+        404,
+        409,
+        also={200: {"content": {NDJSON: {}}, "description": "A page, or with `format=ndjson` all of them."}},
+    ),
+)
+async def list_items(
+    services: ServicesDep,
+    caller: CallerDep,
+    request: Request,
+    response: Response,
+    dimension: Annotated[Dimension, Query(description="`selection` and `following` are for raters only.")],
+    game: GameOf = None,
+    batch: BatchOf = None,
+    reader: Annotated[
+        str,
+        Query(
+            pattern=r"^(drawn|all|[1-9]|10)$",
+            description="Who guesses: one other seat drawn by `seed`, every other seat, or this seat.",
+        ),
+    ] = "drawn",
+    seed: Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")] = "0",
+    options: Annotated[
+        Options, Query(description="What a guesser chooses from: the impactful set, or the role lists.")
+    ] = "impactful",
+    history: Annotated[History, Query(description="All earlier rounds, or this round only.")] = "all",
+    context: Annotated[
+        View, Query(description="`release`: as the authors' scripts build it, with later things in it.")
+    ] = "seat",
+    followed: Annotated[
+        bool, Query(description="Only what was followed, by the judgements stored by now.")
+    ] = False,
+    format_: Annotated[
+        Literal["json", "ndjson"], Query(alias="format", description="`ndjson`: all items, one a line.")
+    ] = "json",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Any:
+    """Items of finished games. They hold what the reader's seat saw and nothing else, and never gold.
+
+    Ids are `{game}/{dimension}/{request}/{stage}/{reader or -}`. Whoever was shown what was chosen in a
+    turn, by selection or following items, may not guess it afterwards (unless it holds `export:full`).
+    """
+    evaluations = services.evaluations
+    evaluations.may_see(caller, dimension)
+    games = await evaluations.chosen(game, batch)
+    variant = Variant(reader=_reader(reader), seed=seed, history=history, options=options, context=context)
+    if format_ == "ndjson":
+        found = evaluations.all_items(caller, games, dimension, variant, followed=followed)
+        return StreamingResponse(_lines(found), media_type=NDJSON, headers={"Cache-Control": "no-store"})
+    page = await evaluations.page(
+        caller, games, dimension, variant, followed=followed, limit=limit, cursor=cursor
+    )
+    _link(request, response, page.next)
+    if dimension in SHOWING:
+        response.headers["Cache-Control"] = "no-store"
+    told = {**variant.as_json(), "followed": followed}
+    return ItemsPage(
+        variant=told,
+        items=[ItemView(**row(item)) for item in page.items],
+        excluded={str(reason): n for reason, n in sorted(page.excluded.items())},
+        next=page.next,
+    )
+
+
+async def _lines(found: AsyncIterator[Item]) -> AsyncIterator[bytes]:
+    async for item in found:
+        for line in jsonl([item]):
+            yield line.encode() + b"\n"
+
+
+@router.post(
+    "/evaluations",
+    status_code=201,
+    summary="Score answers",
+    response_model=EvaluationView,
+    dependencies=[Depends(needs("eval:submit", writes=True))],
+    responses=documented(404, 409, 413, 415),
+)
+async def submit(
+    wish: NewEvaluation, services: ServicesDep, caller: CallerDep, key: IdempotencyKey, response: Response
+) -> Any:
+    """Scores a rater's guesses or summaries against what the seats had chosen.
+
+    Each sample (1 to 5) of an item is graded once for a rater; `regrade_of` grades anew as a new, linked
+    evaluation. Several samples of an item are joined by majority. Without `export:full` totals are told
+    where at least 20 items stand behind them.
+    """
+    if (replayed := await _replayed(services, key)) is not None:
+        return replayed
+    try:
+        made = await services.evaluations.submit(wish, caller, key)
+    except IntegrityError:
+        # Somebody was faster: with the same key, or with the same answers.
+        if key is not None and (replayed := await _replayed(services, key)) is not None:
+            return replayed
+        if key is not None and await kept(services.database, key) is not None:
+            raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again") from None
+        raise AlreadyGraded("some of these answers were graded a moment ago", "/answers") from None
+    response.headers["Location"] = f"/evaluations/{made.evaluation_id}"
+    return made
+
+
+async def _replayed(services: Services, key: Key | None) -> Response | None:
+    answer = None if key is None else await kept(services.database, key)
+    if answer is None:
+        return None
+    status, body = answer
+    headers = {"Idempotent-Replayed": "true", "Location": f"/evaluations/{body['evaluation_id']}"}
+    return JSONResponse(body, status, headers)
+
+
+@router.get(
+    "/evaluations",
+    summary="List evaluations",
+    response_model=EvaluationPage,
+    response_model_exclude_none=True,
+    dependencies=[Depends(needs("eval:read"))],
+    responses=documented(),
+)
+async def list_evaluations(
+    services: ServicesDep,
+    caller: CallerDep,
+    request: Request,
+    response: Response,
+    dimension: Annotated[Dimension | None, Query()] = None,
+    rater: Annotated[str | None, Query(max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]*$")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> EvaluationPage:
+    """The caller's own, newest first; everybody's with `export:full`."""
+    found, following = await services.evaluations.evaluations(
+        caller, dimension=dimension, rater=rater, limit=limit, cursor=cursor
+    )
+    _link(request, response, following)
+    return EvaluationPage(evaluations=found, next=following)
+
+
+@router.get(
+    "/evaluations/{evaluation_id}",
+    summary="One evaluation",
+    response_model=EvaluationView,
+    dependencies=[Depends(needs("eval:read"))],
+    responses=documented(404),
+)
+async def show_evaluation(
+    evaluation_id: Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")],
+    services: ServicesDep,
+    caller: CallerDep,
+    per_item: Annotated[bool, Query(description="Every item beside its gold; needs `export:full`.")] = False,
+) -> EvaluationView:
+    """Scores never change: they are those of the moment of grading."""
+    return await services.evaluations.evaluation(evaluation_id, caller, per_item=per_item)
+
+
+RaterOf = Annotated[
+    str, Query(max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]*$", description="The rater's name.")
+]
+
+
+@router.get(
+    "/annotations/tasks",
+    summary="Deal a rater speaking turns to judge",
+    response_model=TasksView,
+    dependencies=[Depends(needs("annotate"))],
+    responses=documented(404, 409),
+)
+async def deal_tasks(
+    services: ServicesDep,
+    caller: CallerDep,
+    response: Response,
+    rater: RaterOf,
+    game: GameOf = None,
+    batch: BatchOf = None,
+    limit: Annotated[int, Query(ge=1, le=50, description="Tasks in all, those left included.")] = 8,
+    shared: Annotated[
+        int, Query(ge=0, le=200, description="So many turns go to every rater, to measure agreement.")
+    ] = 2,
+    overlap: Annotated[int, Query(ge=1, le=20, description="Raters that each other turn goes to.")] = 1,
+    seed: Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")] = "0",
+) -> TasksView:
+    """First what the rater was dealt and has not judged, then new turns. Keep `seed`, `shared` and `overlap`
+    the same for all raters of a study.
+    """
+    games = await services.evaluations.chosen(game, batch)
+    dealt = await services.evaluations.tasks.deal(
+        games, caller=caller.name, rater=rater, limit=limit, shared=shared, overlap=overlap, seed=seed
+    )
+    response.headers["Cache-Control"] = "no-store"
+    return TasksView(rater=rater, tasks=dealt.tasks, left=dealt.left)
+
+
+@router.post(
+    "/annotations",
+    status_code=201,
+    summary="Store judgements",
+    response_model=Stored,
+    dependencies=[Depends(needs("annotate", writes=True))],
+    responses=documented(404, 409, 413, 415),
+)
+async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep) -> Stored:
+    """All of them or none. A rater judges each intention of an item once, unless it revises."""
+    try:
+        return await services.evaluations.tasks.store(
+            wish.rater, wish.judgements, caller=caller.name, revise=wish.revise
+        )
+    except IntegrityError:
+        raise KeyInUse("the same rater's judgements are being stored; ask again") from None
+
+
+CSV_FIELDS = tuple(JudgementView.model_fields)
+
+
+@router.get(
+    "/annotations",
+    summary="Stored judgements",
+    response_model=JudgementsPage,
+    dependencies=[Depends(needs("annotate"))],
+    responses=documented(
+        404, 409, also={200: {"content": {"text/csv": {}}, "description": "Judgements; as CSV on demand."}}
+    ),
+)
+async def list_judgements(
+    services: ServicesDep,
+    caller: CallerDep,
+    game: GameOf = None,
+    batch: BatchOf = None,
+    rater: RaterOf | None = None,
+    format_: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
+) -> Any:
+    """The judgements that stand: the caller's own, or everybody's with `export:full`."""
+    views = await _judgements(services, caller, game, batch, rater)
+    if format_ == "json":
+        return JudgementsPage(judgements=views)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CSV_FIELDS)
+    writer.writeheader()
+    for view in views:
+        writer.writerow({name: _cell(value) for name, value in view.model_dump(mode="json").items()})
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
+
+
+async def _judgements(
+    services: Services, caller: Caller, game: str | None, batch: str | None, rater: str | None
+) -> list[JudgementView]:
+    games = await services.evaluations.chosen(game, batch)
+    rows = await services.evaluations.store.judgements_of(
+        games, caller=None if caller.sees_all else caller.name, rater=rater
+    )
+    return [JudgementView(**{name: one[name] for name in CSV_FIELDS}) for one in rows]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    # A spreadsheet takes a leading sign for a formula.
+    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value

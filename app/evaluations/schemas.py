@@ -1,0 +1,245 @@
+"""What passes through the routes of evaluations: checked here once, plain values inside."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, JsonValue, StringConstraints, model_validator
+
+from app.games.schemas import RoleName, Shown, Strict, Whole
+from engine.thoughts import SelectionStage
+from evaluators.contexts import History, View
+from evaluators.items import Dimension, Options
+
+__all__ = [
+    "EvaluationId",
+    "EvaluationPage",
+    "EvaluationView",
+    "ItemView",
+    "ItemsPage",
+    "JudgementView",
+    "JudgementsPage",
+    "NewEvaluation",
+    "NewJudgements",
+    "RaterSpec",
+    "ScoredItem",
+    "Stored",
+    "TaskView",
+    "TasksView",
+    "VariantSpec",
+]
+
+EvaluationId = Annotated[str, StringConstraints(pattern=r"^e_[a-z0-9]{1,32}$")]
+ItemName = Annotated[str, StringConstraints(min_length=1, max_length=160)]
+RaterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}$")]
+RaterKind = Literal["model", "human", "program"]
+Score = Annotated[Whole, Field(ge=1, le=5)]
+
+
+class RaterSpec(Strict):
+    """Who answers. A name is the rater's own within the credential that hands the answers in."""
+
+    name: RaterName
+    kind: RaterKind = "program"
+
+
+class VariantSpec(Strict):
+    """How the items were made that are answered; echoed with the scores, which differ by it."""
+
+    options: Options = "impactful"
+    history: History = "all"
+    context: View = "seat"
+    followed: bool = Field(
+        False, description="Score only what was followed, by the judgements stored by now (PAPER 3)."
+    )
+    unmapped: Literal["count", "discard"] = Field(
+        "count",
+        description="Text that names no intention counts as predicted; `discard` is the authors' way.",
+    )
+
+
+class AnswerSpec(Strict):
+    """What the rater says of one item."""
+
+    item_id: ItemName
+    sample: Annotated[Whole, Field(ge=1, le=5)] = 1
+    intentions: Annotated[list[Annotated[str, StringConstraints(max_length=300)]], Field(max_length=20)] = (
+        Field(description="Ids, labels or free text. Empty: the rater sees none.")
+    )
+    role: RoleName | None = Field(None, description="Guessing only: what the speaker is taken for.")
+    confidence: Annotated[Whole, Field(ge=0, le=5)] | None = Field(None, description="How sure of the role.")
+
+    @model_validator(mode="after")
+    def _sure_of_something(self) -> Self:
+        if self.confidence is not None and self.role is None:
+            raise ValueError("a confidence goes with a role")
+        return self
+
+
+class NewEvaluation(Strict):
+    """Answers of one rater to guessing or summarisation items."""
+
+    dimension: Literal["guessing", "summarisation"]
+    rater: RaterSpec
+    variant: VariantSpec = VariantSpec()
+    answers: Annotated[list[AnswerSpec], Field(min_length=1, max_length=2000)]
+    regrade_of: EvaluationId | None = Field(
+        None, description="An evaluation of the same rater whose items are answered anew; it stays as it is."
+    )
+
+
+class ScoredItem(Shown):
+    """One item of an evaluation, for callers with `export:full`."""
+
+    item_id: str
+    counted: bool = Field(description="False: the item does not count; `excluded` says why.")
+    excluded: str | None
+    gold: list[str]
+    predicted: list[str]
+    matched: list[str]
+    unmapped: list[str]
+    role: str | None
+    true_role: str | None
+    confidence: float | None
+
+
+class EvaluationView(Shown):
+    evaluation_id: str
+    status: Literal["scored", "judging", "failed"]
+    dimension: Dimension
+    rater: dict[str, str]
+    variant: dict[str, JsonValue]
+    created_at: str
+    grade: int = Field(description="1; of a re-grade one more than of what it grades again.")
+    regrade_of: str | None
+    answers: int = Field(description="Answers handed in, samples counted each.")
+    items: int = Field(description="Items they are about.")
+    totals: dict[str, JsonValue] | None = Field(
+        description="Precision, recall and F1 with 95 % intervals, whole and by round, role, side, stage and "
+        "category. Null, and without the smaller groups, where less than 20 items stand behind it and the "
+        "caller has no `export:full`."
+    )
+    roles: dict[str, JsonValue] | None = Field(
+        None, description="Role guesses: accuracy, Brier score, reliability curve. As `totals`."
+    )
+    excluded: dict[str, int] | None = Field(
+        None, description="Items that do not count, by reason. For `export:full` only."
+    )
+    per_item: list[ScoredItem] | None = Field(
+        None, description="With `?per_item=true`, for `export:full` only."
+    )
+
+
+class EvaluationPage(Shown):
+    evaluations: list[EvaluationView]
+    next: str | None
+
+
+class OptionView(Shown):
+    id: str
+    label: str
+
+
+class AskedView(OptionView):
+    reason: str
+
+
+class ItemView(Shown):
+    """One question to a rater. It never holds gold."""
+
+    id: str
+    game_id: str
+    position: int = Field(description="`seq` of the utterance in the stream of the seat that looks.")
+    dimension: Dimension
+    request_id: str
+    round: int
+    attempt: int
+    stage: SelectionStage
+    speaker: int
+    reader: int = Field(description="The seat that guesses; 0: nobody does.")
+    context: str = Field(description="What that seat saw, as text. Player text stands quoted.")
+    view: dict[str, JsonValue] = Field(description="The same as data.")
+    think: str
+    speech: str
+    options: list[OptionView] | None = Field(None, description="What to choose from.")
+    asked: list[AskedView] | None = Field(None, description="What is to be judged.")
+
+
+class ItemsPage(Shown):
+    variant: dict[str, JsonValue]
+    items: list[ItemView]
+    excluded: dict[str, int] = Field(
+        description="Stages of turns that gave no item, by reason; of this page."
+    )
+    next: str | None = Field(description="The cursor of the next page; also in `Link`.")
+
+
+class JudgementSpec(Strict):
+    """One rater's word on one intention of a selection or following item."""
+
+    item_id: ItemName
+    intention: Annotated[str, StringConstraints(min_length=1, max_length=300)] = Field(
+        description="Id or label of one of the item's intentions."
+    )
+    reasonable: bool | None = Field(None, description="Of a selection item, and only there.")
+    think: Score | None = Field(None, description="Of a following item: how the thinking follows it.")
+    speak: Score | None = Field(None, description="Of a following item: how the speech follows it.")
+    comment: Annotated[str, StringConstraints(max_length=2000)] | None = None
+
+
+class NewJudgements(Strict):
+    rater: RaterSpec
+    judgements: Annotated[list[JudgementSpec], Field(min_length=1, max_length=2000)]
+    revise: bool = Field(
+        False, description="Judge anew what this rater has judged already; the earlier word stays stored."
+    )
+
+
+class Stored(Shown):
+    stored: int
+    revised: int = Field(description="Of these: judgements that replace an earlier one of the same rater.")
+
+
+class JudgementView(Shown):
+    game_id: str
+    request_id: str
+    stage: SelectionStage
+    intention: str
+    reasonable: bool | None
+    think: int | None
+    speak: int | None
+    rater: str
+    kind: RaterKind
+    comment: str | None
+
+
+class JudgementsPage(Shown):
+    judgements: list[JudgementView]
+
+
+class TaskStage(Shown):
+    stage: SelectionStage
+    selection_item: str | None = Field(
+        description="Judge each intention as reasonable or not. Null: not asked."
+    )
+    following_item: str | None = Field(description="Score think and speak of each 1 to 5. Null: not asked.")
+    intentions: list[AskedView]
+    think: str
+    speech: str
+
+
+class TaskView(Shown):
+    """One speaking turn to judge, seen from the speaker's own seat."""
+
+    game_id: str
+    request_id: str
+    round: int
+    attempt: int
+    speaker: int
+    context: str
+    view: dict[str, Any]
+    stages: list[TaskStage]
+
+
+class TasksView(Shown):
+    rater: str
+    tasks: list[TaskView]
+    left: int = Field(description="Of these, turns that the rater was dealt earlier and has not judged.")

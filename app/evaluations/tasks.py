@@ -1,0 +1,243 @@
+"""Dealing speaking turns to raters, and taking in what they judge.
+
+A task is one speaking turn seen from the speaker's own seat: what it chose in each stage, what it
+thought and said. Some turns go to every rater, so that their agreement can be measured; the others to
+as many raters as asked for. A rater is shown nobody's judgements but its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import AlreadyJudged, InvalidRequest, NotFound
+from app.evaluations.games import FinishedGames
+from app.evaluations.schemas import AskedView, JudgementSpec, RaterSpec, Stored, TaskStage, TaskView
+from app.store.db import Database
+from app.store.evaluations import EvaluationStore
+from engine.chance import draw
+from engine.intentions import BY_ID, normalise
+from evaluators.errors import UnknownItem
+from evaluators.items import Item, items, parse_id
+from evaluators.turns import Game
+
+__all__ = ["Dealt", "Tasks"]
+
+_LOOK: Final = 200
+"""Games looked through for one deal: enough to find turns, bounded for batches of thousands."""
+
+Turn = tuple[str, str]
+"""A game and the request of a speaking turn in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """A rater's tasks."""
+
+    tasks: list[TaskView]
+    left: int
+    """Of these, turns dealt earlier and not judged yet."""
+
+
+class Tasks:
+    """Deals tasks and stores judgements."""
+
+    def __init__(self, database: Database, games: FinishedGames, store: EvaluationStore) -> None:
+        self._database = database
+        self._games = games
+        self._store = store
+
+    async def deal(
+        self,
+        games: Sequence[str],
+        *,
+        caller: str,
+        rater: str,
+        limit: int,
+        shared: int,
+        overlap: int,
+        seed: str,
+    ) -> Dealt:
+        """What the rater has left of earlier deals, and new turns up to ``limit`` in all.
+
+        The order of turns is fixed by ``seed``: the first ``shared`` of it go to every rater, each of the
+        others to ``overlap`` raters.
+        """
+        order = sorted(games, key=lambda game: (draw(seed, "tasks", game), game))[:_LOOK]
+        judged = await self._store.judgements_of(order, caller=caller, rater=rater)
+        done = {(row["game_id"], row["request_id"]) for row in judged}
+        mine = await self._store.tasks_of(caller, rater, order)
+        place = {game_id: at for at, game_id in enumerate(order)}
+        waiting = [turn for turn in mine if turn not in done]
+        left = sorted(waiting, key=lambda turn: (place[turn[0]], _lot(seed, *turn)))[:limit]
+        new = await self._new(order, limit - len(left), shared, overlap, seed, caller, rater, {*mine, *done})
+        shown = [await self._task(turn) for turn in (*left, *new)]
+        await self._store.mark_seen(caller, (*left, *new))
+        return Dealt(shown, len(left))
+
+    async def _new(
+        self,
+        order: Sequence[str],
+        wanted: int,
+        shared: int,
+        overlap: int,
+        seed: str,
+        caller: str,
+        rater: str,
+        mine: set[Turn],
+    ) -> list[Turn]:
+        if wanted <= 0:
+            return []
+        # Which turns there are is read before the transaction: it holds up everybody who writes.
+        turns: list[Turn] = []
+        for game_id in order:
+            game = await self._games.by_id(game_id)
+            turns += [(game_id, request) for request in _turns(game, seed)]
+            if len(turns) >= shared + len(mine) + 20 * wanted:
+                break
+
+        async def work(connection: AsyncConnection) -> list[Turn]:
+            dealt = await self._store.dealt(connection, {game_id for game_id, _ in turns})
+            chosen: list[Turn] = []
+            for place, turn in enumerate(turns):
+                if len(chosen) == wanted:
+                    break
+                others = dealt.get(turn, set()) - {(caller, rater)}
+                if turn not in mine and (place < shared or len(others) < overlap):
+                    chosen.append(turn)
+            at = self._database.writer.stamp()
+            await self._store.deal(
+                connection,
+                [
+                    {"game_id": game, "request_id": request, "caller": caller, "rater": rater, "at": at}
+                    for game, request in chosen
+                ],
+            )
+            return chosen
+
+        return await self._database.writer.run(work)
+
+    async def _task(self, turn: Turn) -> TaskView:
+        game = (await self._games.by_id(turn[0])).only(turn[1])
+        selections = {item.stage: item for item in items(game, "selection")}
+        followings = {item.stage: item for item in items(game, "following")}
+        known = {**selections, **followings}
+        first = next(iter(known.values()))
+        return TaskView(
+            game_id=game.id,
+            request_id=turn[1],
+            round=first.round,
+            attempt=first.attempt,
+            speaker=first.speaker,
+            context=first.context.text,
+            view=first.context.as_json(),
+            stages=[
+                _stage(known[name], selections.get(name), followings.get(name))
+                for name in ("first", "final")
+                if name in known
+            ],
+        )
+
+    async def store(
+        self, rater: RaterSpec, given: Sequence[JudgementSpec], *, caller: str, revise: bool
+    ) -> Stored:
+        """Stores judgements, all or none. Raises InvalidRequest for one about something that was not
+        chosen, AlreadyJudged for a second one of the same rater unless ``revise``.
+        """
+        rows = [await self._row(rater, one, place, caller) for place, one in enumerate(given)]
+        keys = [tuple(row[name] for name in _KEY) for row in rows]
+        for place, key in enumerate(keys):
+            if key in keys[:place]:
+                raise InvalidRequest("this was judged above", f"/judgements/{place}", "twice")
+
+        async def work(connection: AsyncConnection) -> int:
+            held = await self._store.grades(connection, caller, rater.name, {row["game_id"] for row in rows})
+            revised = 0
+            for place, (row, key) in enumerate(zip(rows, keys, strict=True)):
+                grade = held.get(key, 0)
+                if grade and not revise:
+                    raise AlreadyJudged(
+                        "this rater has judged it already; revise: true judges anew", f"/judgements/{place}"
+                    )
+                row["grade"] = grade + 1
+                revised += bool(grade)
+            at = self._database.writer.stamp()
+            await self._store.insert_judgements(connection, [{**row, "at": at} for row in rows])
+            return revised
+
+        return Stored(stored=len(rows), revised=await self._database.writer.run(work))
+
+    async def _row(self, rater: RaterSpec, one: JudgementSpec, place: int, caller: str) -> dict[str, Any]:
+        pointer = f"/judgements/{place}"
+        item = await self._item(one.item_id, pointer)
+        intention = normalise(one.intention)
+        if intention is None or all(choice.id != intention for choice in item.asked):
+            asked = ", ".join(choice.id for choice in item.asked)
+            raise InvalidRequest(f"the item asks about {asked}", f"{pointer}/intention", "intention")
+        if item.dimension == "selection":
+            if one.reasonable is None or one.think is not None or one.speak is not None:
+                raise InvalidRequest(
+                    "a selection item takes reasonable, true or false, and nothing else", pointer, "fields"
+                )
+        elif one.reasonable is not None or (one.think is None and one.speak is None):
+            raise InvalidRequest("a following item takes think, speak, or both, 1 to 5", pointer, "fields")
+        return {
+            "game_id": item.game_id,
+            "request_id": item.request_id,
+            "stage": item.stage,
+            "intention": intention,
+            "dimension": item.dimension,
+            "caller": caller,
+            "rater": rater.name,
+            "kind": rater.kind,
+            "evaluation_id": None,
+            "reasonable": one.reasonable,
+            "think": one.think,
+            "speak": one.speak,
+            "comment": one.comment,
+        }
+
+    async def _item(self, item_id: str, pointer: str) -> Item:
+        unknown = InvalidRequest(
+            "there is no such selection or following item for this caller", f"{pointer}/item_id", "item_id"
+        )
+        try:
+            parts = parse_id(item_id)
+            game = await self._games.by_id(parts.game_id)
+        except (UnknownItem, NotFound):
+            raise unknown from None
+        if parts.dimension not in ("selection", "following"):
+            raise unknown
+        for item in items(game.only(parts.request_id), parts.dimension):
+            if item.id == item_id:
+                return item
+        raise unknown
+
+
+_KEY: Final = ("game_id", "request_id", "stage", "intention", "dimension")
+
+
+def _turns(game: Game, seed: str) -> list[str]:
+    """The speaking turns in which something was chosen that can be judged, shuffled by the seed."""
+    found = {item.request_id for item in items(game, "selection")}
+    return sorted(found, key=lambda request: _lot(seed, game.id, request))
+
+
+def _lot(seed: str, game_id: str, request_id: str) -> tuple[int, str]:
+    return draw(seed, "turns", game_id, request_id), request_id
+
+
+def _stage(item: Item, selection: Item | None, following: Item | None) -> TaskStage:
+    spoken = item if following is None else following
+    return TaskStage(
+        stage=item.stage,
+        selection_item=None if selection is None else selection.id,
+        following_item=None if following is None else following.id,
+        intentions=[
+            AskedView(id=choice.id, label=BY_ID[choice.id].label, reason=choice.reason)
+            for choice in item.asked
+        ],
+        think=spoken.think,
+        speech=spoken.speech,
+    )

@@ -1,0 +1,130 @@
+"""The tables of evaluations: what raters answered and judged, and what they were shown.
+
+Rows are added, never changed: a second opinion is another row with the next ``grade``. Gold stands in
+none of them; it is a query over the games' logs.
+"""
+
+from typing import Any, Final
+
+from sqlalchemy import JSON, BigInteger, Column, Index, Integer, SmallInteger, Text
+from sqlmodel import Field, SQLModel
+
+__all__ = [
+    "AnswerRow",
+    "EvaluationRow",
+    "JudgementRow",
+    "SeenRow",
+    "TaskRow",
+    "answers",
+    "evaluations",
+    "judgements",
+    "seen",
+    "tasks",
+]
+
+Json = dict[str, Any]
+
+
+class EvaluationRow(SQLModel, table=True):
+    """Answers handed in together, or the work of a model judge."""
+
+    __tablename__ = "evaluations"
+    __table_args__ = (Index("ix_evaluations_created", "created_at", "evaluation_id"),)
+
+    evaluation_id: str = Field(primary_key=True, max_length=40)
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """UTC, milliseconds since 1970."""
+    finished_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    caller: str
+    """The credential that handed it in, by its public name."""
+    dimension: str
+    rater: str = Field(max_length=80)
+    kind: str
+    """model, human or program."""
+    grade: int
+    """1 at first; a re-grade has that of what it grades again, plus 1."""
+    regrade_of: str | None = Field(default=None, max_length=40)
+    status: str
+    """scored, judging or failed."""
+    wish: Json = Field(sa_column=Column(JSON, nullable=False))
+    """The variant, and for a judge what it judges."""
+    result: Json | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
+    """The scores; written once."""
+
+
+class AnswerRow(SQLModel, table=True):
+    """One rater's answer about one item. The key is what makes it graded once."""
+
+    __tablename__ = "answers"
+    __table_args__ = (
+        Index("ix_answers_evaluation", "evaluation_id"),
+        Index("ix_answers_game", "game_id", "dimension"),
+    )
+
+    caller: str = Field(primary_key=True)
+    rater: str = Field(primary_key=True, max_length=80)
+    item_id: str = Field(primary_key=True, max_length=160)
+    sample: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    grade: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    evaluation_id: str = Field(foreign_key="evaluations.evaluation_id", max_length=40)
+    game_id: str = Field(max_length=40)
+    dimension: str
+    named: list[str] = Field(sa_column=Column(JSON, nullable=False))
+    """Ids or free text, as they were given."""
+    role: str | None = None
+    confidence: int | None = Field(default=None, sa_column=Column(SmallInteger, nullable=True))
+
+
+class JudgementRow(SQLModel, table=True):
+    """One rater's word on one intention of one stage of a speaking turn."""
+
+    __tablename__ = "judgements"
+    __table_args__ = (Index("ix_judgements_game", "game_id"),)
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    stage: str = Field(primary_key=True, max_length=8)
+    intention: str = Field(primary_key=True, max_length=80)
+    dimension: str = Field(primary_key=True, max_length=16)
+    """selection: ``reasonable`` is given; following: ``think``, ``speak``, or both."""
+    caller: str = Field(primary_key=True)
+    rater: str = Field(primary_key=True, max_length=80)
+    grade: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    kind: str
+    evaluation_id: str | None = Field(default=None, max_length=40)
+    """Of a model judge: the evaluation that asked it."""
+    reasonable: bool | None = None
+    think: int | None = Field(default=None, sa_column=Column(SmallInteger, nullable=True))
+    speak: int | None = Field(default=None, sa_column=Column(SmallInteger, nullable=True))
+    comment: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+
+
+class TaskRow(SQLModel, table=True):
+    """A speaking turn that a rater was dealt to judge."""
+
+    __tablename__ = "annotation_tasks"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    caller: str = Field(primary_key=True)
+    rater: str = Field(primary_key=True, max_length=80)
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+class SeenRow(SQLModel, table=True):
+    """A credential that was shown what a seat chose in a speaking turn: it may not guess that any more."""
+
+    __tablename__ = "seen_turns"
+
+    caller: str = Field(primary_key=True)
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+
+
+_tables: Final = SQLModel.metadata.tables
+evaluations: Final = _tables["evaluations"]
+answers: Final = _tables["answers"]
+judgements: Final = _tables["judgements"]
+tasks: Final = _tables["annotation_tasks"]
+seen: Final = _tables["seen_turns"]

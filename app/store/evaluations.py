@@ -1,0 +1,263 @@
+"""Evaluations in the database: answers, judgements, dealt tasks, and who has seen what."""
+
+import base64
+import binascii
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import and_, func, insert, or_, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import InvalidRequest
+from app.store.db import Database
+from app.store.evaluation_tables import answers, evaluations, judgements, seen, tasks
+from app.store.games import Row
+
+__all__ = ["EvaluationStore"]
+
+_IN: Final = 500
+"""Values in one IN list: SQLite takes some thousands, PostgreSQL plans them one by one."""
+
+
+class EvaluationStore:
+    """Everything about evaluations but their inputs, which are the games' logs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # --- evaluations and answers ------------------------------------------------------------
+
+    async def insert(self, connection: AsyncConnection, row: Mapping[str, Any]) -> None:
+        """Writes an evaluation's row, in the caller's transaction."""
+        await connection.execute(insert(evaluations), [dict(row)])
+
+    async def insert_answers(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Writes answers, in the caller's transaction. One that was graded before breaks the key."""
+        if rows:
+            await connection.execute(insert(answers), [dict(row) for row in rows])
+
+    async def evaluation(self, evaluation_id: str) -> Row | None:
+        query = select(evaluations).where(evaluations.c.evaluation_id == evaluation_id)
+        found = await self._rows(query)
+        return found[0] if found else None
+
+    async def judging(self) -> list[Row]:
+        """Evaluations whose judge has not finished, oldest first."""
+        query = (
+            select(evaluations).where(evaluations.c.status == "judging").order_by(evaluations.c.created_at)
+        )
+        return await self._rows(query)
+
+    async def finish(self, evaluation_id: str, status: str, result: Mapping[str, Any], at: int) -> None:
+        """Writes how an evaluation came out; one that has come out already stays as it is."""
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(
+                update(evaluations)
+                .where(evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
+                .values(status=status, result=dict(result), finished_at=at)
+            )
+
+        await self._database.writer.run(work)
+
+    async def page(
+        self,
+        *,
+        caller: str | None,
+        dimension: str | None,
+        rater: str | None,
+        limit: int,
+        cursor: str | None,
+    ) -> tuple[list[Row], str | None]:
+        """Evaluations, newest first, and the cursor of the next page. ``caller`` None: everybody's."""
+        query = select(evaluations)
+        for column, value in (("caller", caller), ("dimension", dimension), ("rater", rater)):
+            if value is not None:
+                query = query.where(evaluations.c[column] == value)
+        if cursor is not None:
+            at, evaluation_id = _read_cursor(cursor)
+            query = query.where(
+                or_(
+                    evaluations.c.created_at < at,
+                    and_(evaluations.c.created_at == at, evaluations.c.evaluation_id < evaluation_id),
+                )
+            )
+        query = query.order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc()).limit(
+            limit + 1
+        )
+        rows = await self._rows(query)
+        if len(rows) <= limit:
+            return rows, None
+        last = rows[limit - 1]
+        return rows[:limit], _cursor(last["created_at"], last["evaluation_id"])
+
+    async def answers_of(self, evaluation_id: str) -> list[Row]:
+        """What was handed in with one evaluation, by item and sample."""
+        query = (
+            select(answers)
+            .where(answers.c.evaluation_id == evaluation_id)
+            .order_by(answers.c.item_id, answers.c.sample)
+        )
+        return await self._rows(query)
+
+    async def answers_about(self, games: Collection[str], dimension: str) -> list[Row]:
+        """The answers about items of these games that stand: of each its last grade."""
+        rows = []
+        for some in _parts(games):
+            query = select(answers).where(answers.c.game_id.in_(some), answers.c.dimension == dimension)
+            rows += await self._rows(
+                query.order_by(
+                    answers.c.caller, answers.c.rater, answers.c.item_id, answers.c.sample, answers.c.grade
+                )
+            )
+        return _last(rows, ("caller", "rater", "item_id", "sample"))
+
+    # --- judgements -------------------------------------------------------------------------
+
+    async def insert_judgements(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Writes judgements, in the caller's transaction. A second one of a rater breaks the key."""
+        if rows:
+            await connection.execute(insert(judgements), [dict(row) for row in rows])
+
+    async def grades(
+        self, connection: AsyncConnection, caller: str, rater: str, games: Collection[str]
+    ) -> dict[tuple[str, str, str, str, str], int]:
+        """The rater's last grade by (game, request, stage, intention, dimension), as the caller's
+        transaction sees it.
+        """
+        c = judgements.c
+        found: dict[tuple[str, str, str, str, str], int] = {}
+        for some in _parts(games):
+            query = (
+                select(c.game_id, c.request_id, c.stage, c.intention, c.dimension, func.max(c.grade))
+                .where(c.caller == caller, c.rater == rater, c.game_id.in_(some))
+                .group_by(c.game_id, c.request_id, c.stage, c.intention, c.dimension)
+            )
+            for *key, grade in (await connection.execute(query)).all():
+                found[tuple(key)] = grade
+        return found
+
+    async def judgements_of(
+        self, games: Collection[str], *, caller: str | None = None, rater: str | None = None
+    ) -> list[Row]:
+        """The judgements about these games that stand: of each its last grade."""
+        c = judgements.c
+        rows = []
+        for some in _parts(games):
+            query = select(judgements).where(c.game_id.in_(some))
+            if caller is not None:
+                query = query.where(c.caller == caller)
+            if rater is not None:
+                query = query.where(c.rater == rater)
+            rows += await self._rows(
+                query.order_by(
+                    c.game_id, c.request_id, c.stage, c.intention, c.dimension, c.caller, c.rater, c.grade
+                )
+            )
+        return _last(rows, ("game_id", "request_id", "stage", "intention", "dimension", "caller", "rater"))
+
+    # --- tasks, and who has seen what -------------------------------------------------------
+
+    async def dealt(
+        self, connection: AsyncConnection, games: Collection[str]
+    ) -> dict[tuple[str, str], set[tuple[str, str]]]:
+        """By (game, request) the raters, as (caller, name), who were dealt it or have judged it."""
+        found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        for some in _parts(games):
+            for table in (tasks, judgements):
+                c = table.c
+                query = (
+                    select(c.game_id, c.request_id, c.caller, c.rater).where(c.game_id.in_(some)).distinct()
+                )
+                for game_id, request_id, caller, rater in (await connection.execute(query)).all():
+                    found.setdefault((game_id, request_id), set()).add((caller, rater))
+        return found
+
+    async def deal(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Writes dealt tasks, in the caller's transaction; one that was dealt before stays as it is."""
+        await self._once(connection, tasks, rows)
+
+    async def tasks_of(self, caller: str, rater: str, games: Collection[str]) -> list[tuple[str, str]]:
+        """The turns of these games that the rater was dealt, as (game, request)."""
+        found: list[tuple[str, str]] = []
+        c = tasks.c
+        for some in _parts(games):
+            query = select(c.game_id, c.request_id).where(
+                c.caller == caller, c.rater == rater, c.game_id.in_(some)
+            )
+            async with self._database.read_engine.connect() as connection:
+                found += [(game, request) for game, request in (await connection.execute(query)).all()]
+        return found
+
+    async def mark_seen(self, caller: str, turns: Iterable[tuple[str, str]]) -> None:
+        """Remembers that the credential was shown what was chosen in these turns."""
+        rows = [
+            {"caller": caller, "game_id": game, "request_id": request} for game, request in sorted(set(turns))
+        ]
+        if not rows:
+            return
+
+        async def work(connection: AsyncConnection) -> None:
+            await self._once(connection, seen, rows)
+
+        await self._database.writer.run(work)
+
+    async def seen_by(self, caller: str, turns: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of these turns whose choices the credential was shown."""
+        found: set[tuple[str, str]] = set()
+        for some in _parts(turns):
+            query = select(seen.c.game_id, seen.c.request_id).where(
+                seen.c.caller == caller, tuple_(seen.c.game_id, seen.c.request_id).in_(some)
+            )
+            async with self._database.read_engine.connect() as connection:
+                found |= {(game, request) for game, request in (await connection.execute(query)).all()}
+        return found
+
+    async def _once(self, connection: AsyncConnection, table: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            dialect = sqlite if self._database.is_sqlite else postgresql
+            await connection.execute(
+                dialect.insert(table).on_conflict_do_nothing(), [dict(row) for row in rows]
+            )
+
+    async def _rows(self, query: Any) -> list[Row]:
+        async with self._database.read_engine.connect() as connection:
+            return [dict(row) for row in (await connection.execute(query)).mappings()]
+
+
+def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
+    every = sorted(values)
+    for first in range(0, len(every), _IN):
+        yield every[first : first + _IN]
+
+
+def _last(rows: Iterable[Row], key: Sequence[str]) -> list[Row]:
+    """Of rows in the order of ``key`` and grade, the last of each key."""
+    found: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        found[tuple(row[name] for name in key)] = row
+    return list(found.values())
+
+
+def _cursor(at: int, evaluation_id: str) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([at, evaluation_id])).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[int, str]:
+    wrong = InvalidRequest("this cursor was not given by us", "/cursor", "cursor")
+    try:
+        read = orjson.loads(
+            base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        )
+    except (binascii.Error, ValueError):
+        raise wrong from None
+    if not (isinstance(read, list) and len(read) == 2):
+        raise wrong
+    at, evaluation_id = read
+    if type(at) is not int or not 0 <= at < 2**53:
+        raise wrong
+    if not isinstance(evaluation_id, str) or not evaluation_id.isascii() or "\0" in evaluation_id:
+        raise wrong
+    return at, evaluation_id
