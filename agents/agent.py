@@ -2,15 +2,15 @@
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Protocol
 
 from engine.actions import SeatAction
-from engine.events import Event
+from engine.events import Cause, Event
+from engine.rules import Request
 from engine.terms import Seat
 from engine.view import Observation
 
-__all__ = ["Agent", "Attentive", "Inbox", "Journal", "MakeAgent", "Setup"]
+__all__ = ["Agent", "Attentive", "Inbox", "Journal", "MakeAgent", "Setup", "Taken"]
 
 
 class Agent(Protocol):
@@ -62,7 +62,21 @@ class Journal(Protocol):
     async def append(self, events: Sequence[Event]) -> None: ...
 
 
-class Inbox(Protocol):
-    """Where answers from outside arrive."""
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What came from outside for one request."""
 
-    async def take(self, request_id: str, deadline: datetime) -> SeatAction: ...
+    action: SeatAction | None
+    """The accepted answer with its thoughts; None: the default is to be played."""
+    cause: Cause | None = None
+    """Why the default is played."""
+    refusals: tuple[str, ...] = ()
+    """Why earlier answers were refused, oldest first."""
+
+
+class Inbox(Protocol):
+    """Where answers from outside arrive. Time is its own: who waits on it knows no clock."""
+
+    async def take(self, request: Request) -> Taken:
+        """The outcome of this request, however often it is asked for, as soon as there is one."""
+        ...

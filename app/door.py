@@ -17,13 +17,28 @@ from app.errors import CredentialInUrl, Forbidden, InvalidRequest, TooLarge, Unp
 from app.problems import problem_response
 from engine.errors import AvalonError
 
-__all__ = ["MAX_BODY", "MAX_DEPTH", "MAX_RECORD", "Door", "check_url", "read_json"]
+__all__ = [
+    "MAX_ANSWER",
+    "MAX_ANSWER_DEPTH",
+    "MAX_BODY",
+    "MAX_DEPTH",
+    "MAX_RECORD",
+    "Door",
+    "check_url",
+    "read_json",
+]
 
 MAX_BODY: Final = 1 << 20
 """Bytes of a request's body."""
 
 MAX_RECORD: Final = 4 << 20
 """Bytes of a foreign record: the largest real one we have met takes 51 kB."""
+
+MAX_ANSWER: Final = 32_768
+"""Bytes of a seat's answer, over HTTP as over a socket."""
+
+MAX_ANSWER_DEPTH: Final = 16
+"""Arrays and objects inside each other in a seat's answer."""
 
 MAX_DEPTH: Final = 32
 """Arrays and objects inside each other; our own deepest body has six."""
@@ -175,14 +190,14 @@ class Door:
         return _netloc(origin) == headers.get("host", "")
 
     async def _cleaned(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> Receive:
-        record = scope["path"].endswith("/import")
-        limit = MAX_RECORD if record else MAX_BODY
+        record, answer = scope["path"].endswith("/import"), scope["path"].endswith("/action")
+        limit = MAX_RECORD if record else MAX_ANSWER if answer else MAX_BODY
         body = await _read(receive, headers, limit)
         if body:
             given = headers.get("content-type", "").partition(";")[0].strip().lower()
             if given not in _TAKEN_TYPES and not given.endswith("+json"):
                 raise WrongMediaType("send application/json")
-            read_json(body, record=record)
+            read_json(body, max_depth=MAX_ANSWER_DEPTH if answer else MAX_DEPTH, record=record)
         kept = [(k, v) for k, v in scope["headers"] if k not in (b"content-type", b"content-length")]
         kept += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         sent = False

@@ -20,6 +20,7 @@ AvalonError                (engine.errors)
     ├── UnknownRequest     no such request of this seat: another's, or none, alike
     ├── AlreadyAnswered    another answer to this request was accepted before
     ├── TooLate            that request is closed: the default was played
+    ├── RateLimited        more, and faster, than one caller may
     ├── NotAnswered        a step, and a remote seat has not answered yet
     ├── BudgetSpent        no further call to a model may be paid
     ├── MissingAnswer      a recording lacks what was asked
@@ -54,6 +55,7 @@ __all__ = [
     "NotAnswered",
     "NotFound",
     "NotReady",
+    "RateLimited",
     "RefusedRequest",
     "Stale",
     "TooLarge",
@@ -128,6 +130,14 @@ class AlreadyAnswered(RefusedRequest):
 
 class TooLate(RefusedRequest):
     """The request is closed: its deadline has passed, its attempts are used up, or the game is over."""
+
+
+class RateLimited(RefusedRequest):
+    """Too many in too short a time."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class NotAnswered(RefusedRequest):

@@ -13,6 +13,7 @@ from app.door import Door
 from app.evaluations.routes import router as evaluations_router
 from app.games.routes import router as games_router
 from app.games.tokens import router as tokens_router
+from app.play.routes import router as seats_router
 from app.play.socket import router as socket_router
 from app.services import Services
 from app.settings import Settings
@@ -51,6 +52,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(games_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(evaluations_router, tags=["evaluations"])
+    app.include_router(seats_router, tags=["seats"])
     app.include_router(reference.router, tags=["reference"])
     app.include_router(socket_router)
     app.add_middleware(Door, keyless=lambda: not app.state.services.keys.configured, origins=settings.origins)

@@ -1,5 +1,6 @@
 """Every error as one problem (RFC 9457), for HTTP and for sockets alike."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -70,6 +71,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     edge.UnknownRequest: Problem("unknown-request", "No such request is open for this seat", 404),
     edge.AlreadyAnswered: Problem("already-answered", "Another answer was accepted before", 409),
     edge.TooLate: Problem("too-late", "That request is closed", 410),
+    edge.RateLimited: Problem("rate-limited", "Too many in too short a time", 429),
     edge.NotAnswered: Problem("not-answered", "A remote seat has not answered yet", 409),
     edge.AlreadyGraded: Problem("already-graded", "This was graded before", 409),
     edge.AlreadyJudged: Problem("already-judged", "This rater has judged it before", 409),
@@ -141,6 +143,8 @@ def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if problem.status == 503:
         headers["Retry-After"] = "5"
+    if isinstance(error, edge.RateLimited):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
     if problem.status == 500:
         log.error("request failed", code=problem.code, trace_id=body["trace_id"], exc_info=error)
     return ProblemResponse(body, problem.status, headers)

@@ -4,17 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from agents.agent import Agent, Setup
+from agents.agent import Agent, Inbox, Setup
 from agents.errors import InvalidAgent
 from agents.kinds import make_agent
 from agents.llm.desk import Desk
+from agents.remote import RemoteAgent
 from engine.chance import secret
 from engine.terms import Seat
 
-__all__ = ["LLM", "ModelSeats", "has_models", "seat_agents"]
+__all__ = ["LLM", "REMOTE", "ModelSeats", "has_models", "has_remote", "remote_seats", "seat_agents"]
 
 LLM: Final = "llm"
 """The kind of seats that a language model plays."""
+
+REMOTE: Final = "remote"
+"""The kind of seats that are played from outside, by programs and people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,21 @@ def has_models(seats: Sequence[Mapping[str, Any]]) -> bool:
     return any(spec.get("agent") == LLM for spec in seats)
 
 
+def remote_seats(seats: Sequence[Mapping[str, Any]]) -> tuple[Seat, ...]:
+    """The seats that are played from outside."""
+    return tuple(seat for seat, spec in enumerate(seats, 1) if spec.get("agent") == REMOTE)
+
+
+def has_remote(seats: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether any of these seats is played from outside."""
+    return any(spec.get("agent") == REMOTE for spec in seats)
+
+
 def seat_agents(
-    seats: Sequence[Mapping[str, Any]], seed: str, models: ModelSeats | None = None
+    seats: Sequence[Mapping[str, Any]],
+    seed: str,
+    models: ModelSeats | None = None,
+    inbox: Inbox | None = None,
 ) -> dict[Seat, Agent]:
     """One agent a seat; ``seats`` holds the spec of seat 1 first.
 
@@ -44,18 +61,34 @@ def seat_agents(
     for seat, spec in enumerate(seats, 1):
         own = secret(seed, "agent", seat)
         try:
-            agents[seat] = (
-                _llm_agent(seat, own, spec, models) if spec["agent"] == LLM else _agent(seat, own, spec)
-            )
+            if spec["agent"] == LLM:
+                agents[seat] = _llm_agent(seat, own, spec, models)
+            elif spec["agent"] == REMOTE:
+                agents[seat] = _remote_agent(spec, inbox)
+            else:
+                agents[seat] = _agent(seat, own, spec)
         except InvalidAgent as fault:
             raise InvalidAgent(str(fault), f"/seats/{seat - 1}{fault.pointer}") from None
     return agents
 
 
-def _agent(seat: Seat, seed: str, spec: Mapping[str, Any]) -> Agent:
+def _remote_agent(spec: Mapping[str, Any], inbox: Inbox | None) -> Agent:
+    if inbox is None:
+        raise InvalidAgent("seats are played from outside in a service only", "/agent")
+    _no_model(spec)
+    if spec.get("options"):
+        raise InvalidAgent(f"{REMOTE} takes no options, got {', '.join(sorted(spec['options']))}", "/options")
+    return RemoteAgent(inbox)
+
+
+def _no_model(spec: Mapping[str, Any]) -> None:
     for name in ("model", "mechanism"):
         if spec.get(name) is not None:
             raise InvalidAgent(f"only {LLM} seats have a {name}", f"/{name}")
+
+
+def _agent(seat: Seat, seed: str, spec: Mapping[str, Any]) -> Agent:
+    _no_model(spec)
     return make_agent(spec["agent"], Setup(seat, seed, spec.get("options") or {}))
 
 

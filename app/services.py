@@ -10,10 +10,14 @@ from app.models.endpoints import Endpoints
 from app.models.house import ModelHouse
 from app.play.feed import Feed
 from app.play.pages import Pages
+from app.play.pulse import Bell, Pulse
+from app.play.seats import Seats
+from app.runner.inboxes import Inboxes
 from app.runner.local import LocalRunner
 from app.settings import Settings
 from app.store.db import Database
 from app.store.games import GameStore
+from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
 from app.store.log import LogReader
 from app.store.model_calls import CallStore
@@ -32,27 +36,44 @@ class Services:
         self.store = GameStore(self.database)
         self.keys = Keys(settings, KeyStore(self.database), self.store)
         self.reader = LogReader(self.database)
+        self.feed = Feed()
+        self.inbox = InboxStore(self.database)
         # Another process may write too on PostgreSQL, and where this one does not drive the games.
-        self.feed = Feed(poll=not self.database.is_sqlite or not settings.runner)
+        shared = not self.database.is_sqlite or not settings.runner
+        self.pulse = Pulse(self.feed, self.store, self.inbox, everything=shared)
+        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed)
         self.pages = Pages(self.reader, self.store)
         self.models = ModelHouse(
             Endpoints(settings.endpoints()), CallStore(self.database), keep_messages=settings.store_prompts
         )
+        inboxes = Inboxes(self.inbox, self.store, self.reader, self.feed)
         self.runner = LocalRunner(
-            self.database, self.store, self.reader, self.feed, self.models, settings.parallel_games
+            self.database,
+            self.store,
+            self.reader,
+            self.feed,
+            self.models,
+            inboxes,
+            settings.parallel_games,
         )
-        self.games = Games(self.database, self.store, self.reader, self.feed, self.models, self.runner)
         self.evaluations = Evaluations(self.database, self.store, self.reader)
+        self.games = Games(
+            self.database, self.store, self.reader, self.feed, self.models, inboxes, self.runner
+        )
+        self.seats = Seats(self.store, self.reader, self.inbox, self.feed)
         self.draining = False
         self.ready = False
 
     async def start(self) -> None:
         """Migrates, takes up what an earlier process left, and is ready."""
         await self.database.start()
-        self.keys.on_change = self.feed.hint_all
+        self.keys.on_change = self.feed.ring_all
         await self.keys.start()
         await self.models.endpoints.open()
         self.database.writer.on_commit = _observe_commit
+        self.pulse.start()
+        if self.bell is not None:
+            self.bell.start()
         if self.settings.runner:
             unfinished = await self.runner.start()
             await self.games.start()
@@ -66,6 +87,9 @@ class Services:
         await self.games.stop()
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)
+        if self.bell is not None:
+            await self.bell.stop()
+        await self.pulse.stop()
         await self.keys.stop()
         await self.database.stop()
 
@@ -73,7 +97,7 @@ class Services:
         """No new work; those who follow a stream are let go."""
         self.draining = True
         self.ready = False
-        self.feed.hint_all()
+        self.feed.ring_all()
 
 
 def _observe_commit(seconds: float, appends: int) -> None:

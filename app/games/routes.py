@@ -38,7 +38,7 @@ from app.games.schemas import (
     StepGame,
     Stepped,
 )
-from app.games.tokens import NO_STORE, is_remote, with_tokens
+from app.games.tokens import NO_STORE, is_remote, seats_with_tokens, with_tokens
 from app.games.views import batch_view, game_summary, game_view, open_requests
 from app.problems import documented
 from app.services import Services
@@ -377,7 +377,10 @@ async def fork_game(
         caller.needs("export:full")
     forked = await services.games.fork(game_id, wish)
     response.headers["Location"] = f"/games/{forked.game_id}"
-    return forked
+    response.headers.update(NO_STORE)
+    return forked.model_copy(
+        update={"seats": seats_with_tokens(services, await services.games.row(forked.game_id))}
+    )
 
 
 @router.post(

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from agents.llm.options import Mechanism
+from app.play.deadlines import ALLOWANCE_S, MAX_ALLOWANCE_S, MIN_ALLOWANCE_S
 from app.tokens import MAX_SEAT_S, MAX_WATCH_S, SEAT_S
 from engine.profile import (
     Approval,
@@ -106,7 +107,9 @@ class SeatSpec(Strict):
     """Who sits there."""
 
     agent: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")] = Field(
-        "scripted", description="`scripted`, `random`, `llm`, or the kind of an installed package."
+        "scripted",
+        description="`scripted`, `random`, `llm`, `remote` (played from outside with the seat's token), "
+        "or the kind of an installed package.",
     )
     model: ModelName | None = Field(
         None,
@@ -126,6 +129,19 @@ class ModelSpec(Strict):
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     max_output_tokens: Annotated[Whole, Field(ge=16, le=1_000_000)] | None = None
 
+
+Deadlines = Annotated[
+    dict[
+        Annotated[Kind, Field(strict=False)],
+        Annotated[float, Field(ge=MIN_ALLOWANCE_S, le=MAX_ALLOWANCE_S, allow_inf_nan=False)],
+    ],
+    Field(
+        description="Seconds that remote seats have by kind of request, counted from the commit of what "
+        "opened it; then the default is played. Left out: "
+        + ", ".join(f"`{kind}` {seconds:g}" for kind, seconds in ALLOWANCE_S.items())
+        + ". Games that are stepped by hand have no deadlines."
+    ),
+]
 
 Models = Annotated[dict[ModelName, ModelSpec], Field(max_length=20)]
 
@@ -213,6 +229,11 @@ class NewGames(Strict):
         default_factory=dict, description="Names shown to everybody; `Player n` where none is given."
     )
     drive: Literal["auto", "manual"] = Field("auto", description="`manual`: the game waits for `step`.")
+    deadlines_s: Deadlines = Field(default_factory=dict)
+    guessable_seeds: bool = Field(
+        False,
+        description="Allow `seeds` together with `remote` seats. Who guesses a seed knows the deal.",
+    )
     reveal: Reveal = Field("roles", description="What the end of the game tells everybody.")
     labels: Annotated[
         dict[
@@ -258,6 +279,7 @@ class ForkGame(Strict):
     models: Models = Field(default_factory=dict, description="Beside those of the original's batch.")
     budget: NewBudget | None = Field(None, description="Left out: that of the original's batch, unspent.")
     drive: Literal["auto", "manual"] = "auto"
+    deadlines_s: Deadlines | None = Field(None, description="Left out: those of the original's batch.")
 
 
 class StepGame(Strict):
@@ -302,7 +324,9 @@ class TokenView(Shown):
 
 class SeatView(Shown):
     seat: int
-    token: str | None = Field(None, description="For seats played from outside: good for a week.")
+    token: str | None = Field(
+        None, description="Of a `remote` seat: who has it plays the seat. Good for a week; null for others."
+    )
 
 
 class GameCreatedView(Shown):
@@ -321,6 +345,7 @@ class GameForked(Shown):
     game_id: str
     batch_id: str
     forked_from: dict[str, JsonValue] = Field(description="The game, and the number of events taken over.")
+    seats: list[SeatView]
 
 
 class GameImported(Shown):

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import InvalidAgent
+from agents.remote import RemoteAgent
 from agents.table import step
 from app import metrics
 from app.errors import (
@@ -20,6 +21,7 @@ from app.errors import (
     BudgetSpent,
     DrivenAutomatically,
     InvalidRequest,
+    NotAnswered,
     NotFound,
     Stale,
     Unfinished,
@@ -40,24 +42,27 @@ from app.models.account import BUDGET_SPENT
 from app.models.house import ModelHouse
 from app.models.spent import Paid, paid
 from app.outside import random_bits
-from app.play.feed import Feed
+from app.play.feed import Feed, request_name
 from app.runner.drive import TellingJournal
+from app.runner.inboxes import Inboxes, NoInbox
 from app.runner.local import LocalRunner
-from app.seating import LLM, ModelSeats, has_models, seat_agents
+from app.seating import LLM, REMOTE, ModelSeats, has_models, has_remote, remote_seats, seat_agents
 from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, NewGame, Row, Tallied, new_id
 from app.store.idempotency import Key, keep
+from app.store.inbox import no_answer
 from app.store.log import GameLog, LogReader, line_text, read_lines
+from engine.actions import Action
 from engine.chance import draw
 from engine.errors import InvalidProfile
-from engine.events import Event
+from engine.events import ActionDefaulted, Event, GameEnded
 from engine.profile import Profile, make_profile
 from engine.record import SCHEMA, read_record
 from engine.replay import replay
-from engine.rules import cancel, create, pending
+from engine.rules import Request, cancel, create, decide, pending
 from engine.state import State, apply, fold
-from engine.terms import FULL, Role, Viewer
-from engine.view import project
+from engine.terms import FULL, Role, Seat, Viewer
+from engine.view import observe, project
 
 __all__ = ["Games", "batch_status"]
 
@@ -80,6 +85,7 @@ class Games:
         reader: LogReader,
         feed: Feed,
         models: ModelHouse,
+        inboxes: Inboxes,
         runner: LocalRunner,
     ) -> None:
         self._database = database
@@ -87,6 +93,7 @@ class Games:
         self._reader = reader
         self._feed = feed
         self._models = models
+        self._inboxes = inboxes
         self._runner = runner
         # A lock lives as long as somebody steps its game or waits to.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -110,7 +117,10 @@ class Games:
             batch_id=batch_id,
             status="queued",
             count=wish.count,
-            games=[_shown(game) for game in first[:SHOWN]],
+            games=[
+                GameCreatedView(game_id=game.game_id, seats=_shown_seats(game.seats))
+                for game in first[:SHOWN]
+            ],
         )
 
         async def work(connection: AsyncConnection) -> None:
@@ -131,7 +141,14 @@ class Games:
         create(profile, 0, names=_names(wish, profile), deal=_deal(wish, profile))
         seats, models = _seats(wish, profile.players, 0), wish.model_dump(include={"models"})["models"]
         self._check_models(seats, models, wish.budget)
-        seat_agents(seats, "check", self._models.check(models))
+        seat_agents(seats, "check", self._models.check(models), NoInbox())
+        if wish.seeds is not None and has_remote(seats) and not wish.guessable_seeds:
+            raise InvalidRequest(
+                f"{REMOTE} seats and given seeds: who guesses a seed knows the deal. Leave seeds out, or "
+                "say guessable_seeds: true",
+                "/seeds",
+                "guessable",
+            )
 
     def _with_models(self, wish: NewGames) -> NewGames:
         """The same, with a model named for each seat that needs one: settings may change, games not."""
@@ -286,7 +303,7 @@ class Games:
                 "an imported game has no agents to go on with: name them in seats", "/seats", "missing"
             )
         self._check_models(seats, spec["models"], wish.budget)
-        seat_agents(seats, "check", self._models.check(spec["models"]))
+        seat_agents(seats, "check", self._models.check(spec["models"]), NoInbox())
         state = fold(events[:taken])
         over = state.table.over
         origin: dict[str, JsonValue] = {"game_id": game_id, "events": taken}
@@ -314,7 +331,12 @@ class Games:
         metrics.games_created.labels("forked").inc()
         if wish.drive == "auto" and not over:
             self._runner.submit([fork_id])
-        return GameForked(game_id=fork_id, batch_id=batch_id, forked_from=origin)
+        return GameForked(
+            game_id=fork_id,
+            batch_id=batch_id,
+            forked_from=origin,
+            seats=_shown_seats(seats),
+        )
 
     # --- reading ----------------------------------------------------------------------------
 
@@ -398,16 +420,22 @@ class Games:
             raise Stale(f"the stream has {seen} events, If-Match names {head}")
         state = fold(events)
         models: ModelSeats | None = None
+        batch = await self.batch_row(row["batch_id"])
         if has_models(row["seats"]):
-            models = await self._models.seats(row, await self.batch_row(row["batch_id"]))
-        agents = seat_agents(row["seats"], row["seed"], models)
+            models = await self._models.seats(row, batch)
+        agents = seat_agents(row["seats"], row["seed"], models, self._inboxes.of(row, batch))
         journal = TellingJournal(
             GameLog(self._database, game_id, len(events)), self._feed, game_id, row["batch_id"]
         )
         start = (state.table.round, state.table.attempt, state.table.phase)
-        while pending(state):
+        while requests := pending(state):
             if game_id in self._cancelling:
                 raise Stale("this game is being cancelled")
+            # In seat order, as everywhere: a seat that has not answered holds up those behind it.
+            if missing := await self._missing(row, requests[:1] if until == "action" else requests):
+                if len(state.log) == len(events):
+                    raise NotAnswered(f"not answered yet: {', '.join(missing)}")
+                break
             try:
                 await step(state, agents, journal, alone=until == "action")
             except BudgetSpent:
@@ -425,6 +453,13 @@ class Games:
         new = await self._reader.lines(game_id, viewer, len(events), len(state.log) - len(events))
         return [(seq, line.at, state.log[line.seq - 1]) for seq, line in enumerate(new, seen + 1)], state
 
+    async def _missing(self, row: Row, requests: Sequence[Request]) -> list[str]:
+        """Those of the requests whose remote seats have not answered."""
+        remote = remote_seats(row["seats"])
+        keys = [(row["game_id"], request.id) for request in requests if request.seat in remote]
+        settled = await self._inboxes.store.settled(keys)
+        return [request_id for game_id, request_id in keys if (game_id, request_id) not in settled]
+
     async def cancel(self, game_id: str) -> None:
         """Ends a game now. Raises AlreadyOver when it has ended."""
         # A step that walks to the end would win every race for the next position.
@@ -440,16 +475,46 @@ class Games:
             if row["status"] not in OPEN:
                 raise AlreadyOver(f"this game is {row['status']} already")
             await self._runner.release(game_id)
-            head = await self._reader.head(game_id, FULL)
+            head, last = await self._last_words(row)
+            if last and isinstance(last[-1], GameEnded):
+                over = last  # the answers that were in have ended it
+            else:
+                over = [*last, *cancel("cancelled by its owner")]
+            journal = TellingJournal(
+                GameLog(self._database, game_id, head), self._feed, game_id, row["batch_id"]
+            )
             try:
-                await GameLog(self._database, game_id, head).append(cancel("cancelled by its owner"))
+                await journal.append(over)
             except Conflict:
                 continue  # a step that was on its way has landed first
-            metrics.games_ended.labels("cancelled", "").inc()
-            self._feed.hint(game_id)
-            self._feed.hint(row["batch_id"])
+            if over is last:
+                raise AlreadyOver("this game has just finished")
             return
         raise Stale("the game moves on faster than it could be cancelled; try again")
+
+    async def _last_words(self, row: Row) -> tuple[int, list[Event]]:
+        """Closes what remote seats are still asked. Returns the log's length, and what is still to be
+        written: the answers that were accepted, and that the others' requests were cancelled.
+        """
+        game_id, remote = row["game_id"], remote_seats(row["seats"])
+        if not remote:
+            return await self._reader.head(game_id, FULL), []
+        log = await self._reader.events(game_id)
+        state = fold(log)
+        inbox = self._inboxes.of(row, await self.batch_row(row["batch_id"]))
+        answers: list[tuple[Seat, Action]] = []
+        closed: list[Event] = []
+        for request in pending(state):
+            if request.seat not in remote:
+                continue
+            broken_off = no_answer(request.seat, "cancelled")
+            stored = await self._inboxes.store.settle(game_id, request.id, broken_off)
+            self._feed.hint(request_name(game_id, request.id))
+            if stored.cause == "cancelled":
+                closed.append(ActionDefaulted(request.seat, request.id, "cancelled"))
+            else:
+                answers.append((request.seat, await RemoteAgent(inbox).act(observe(state, request))))
+        return len(log), [*(decide(state, answers) if answers else ()), *closed]
 
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and lays out no more of it."""
@@ -557,11 +622,9 @@ def _new_game(wish: NewGames, batch_seed: int, position: int) -> NewGame:
     )
 
 
-def _shown(game: NewGame) -> GameCreatedView:
-    return GameCreatedView(
-        game_id=game.game_id,
-        seats=[SeatView(seat=seat, token=None) for seat in range(1, len(game.seats) + 1)],
-    )
+def _shown_seats(seats: Sequence[Mapping[str, Any]]) -> list[SeatView]:
+    """Without tokens: those are minted for each answer, and never stored."""
+    return [SeatView(seat=seat) for seat in range(1, len(seats) + 1)]
 
 
 def _batch_row(batch_id: str, at: int, wish: NewGames, seed: int) -> dict[str, Any]:
@@ -588,6 +651,7 @@ def _fork_spec(game_id: str, source: Mapping[str, Any], wish: ForkGame) -> dict[
         "repeats": [game_id, *(source.get("repeats") or ())] if same else [],
         "models": {**(source.get("models") or {}), **given["models"]},
         "budget": given.get("budget") or source.get("budget"),
+        "deadlines_s": given.get("deadlines_s") or source.get("deadlines_s") or {},
     }
 
 

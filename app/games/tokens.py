@@ -7,22 +7,21 @@ from fastapi import APIRouter, Depends, Response
 from app.auth import epoch_of
 from app.deps import BatchId, CallerDep, GameId, ServicesDep, game_for, needs
 from app.errors import InvalidRequest
-from app.games.schemas import BatchCreated, NewBatchToken, NewGameToken, SeatSpec, TokenView
+from app.games.schemas import BatchCreated, NewBatchToken, NewGameToken, SeatSpec, SeatView, TokenView
 from app.outside import now_ms
 from app.problems import documented
+from app.seating import REMOTE, remote_seats
 from app.services import Services
+from app.store.games import Row
 from app.store.log import timestamp
 from app.tokens import MAX_WATCH_S, SEAT_S, Grant
 from engine.errors import InvalidInput
 from engine.terms import PUBLIC
 from engine.view import read_viewer, viewer_name
 
-__all__ = ["NO_STORE", "is_remote", "router", "with_tokens"]
+__all__ = ["NO_STORE", "is_remote", "router", "seats_with_tokens", "with_tokens"]
 
 router = APIRouter()
-
-REMOTE: Final = "remote"
-"""The kind of seats that are played from outside, with a token."""
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
 """Of answers that hold tokens."""
@@ -35,25 +34,27 @@ def is_remote(spec: SeatSpec) -> bool:
 
 async def with_tokens(services: Services, created: BatchCreated) -> BatchCreated:
     """The same with a new token for each remote seat. They are minted for every answer, never stored."""
-    expires = _now_s() + SEAT_S
     rows = await services.store.games_of(game.game_id for game in created.games)
-    games = []
-    for game in created.games:
-        row = rows[game.game_id]
-        seats = [
-            seat.model_copy(
-                update={
-                    "token": services.keys.mint(
-                        Grant.for_seat(game.game_id, seat.seat, epoch_of(row, seat.seat), expires)
-                    )
-                }
-            )
-            if row["seats"][seat.seat - 1]["agent"] == REMOTE
-            else seat
-            for seat in game.seats
-        ]
-        games.append(game.model_copy(update={"seats": seats}))
+    games = [
+        game.model_copy(update={"seats": seats_with_tokens(services, rows[game.game_id])})
+        for game in created.games
+    ]
     return created.model_copy(update={"games": games})
+
+
+def seats_with_tokens(services: Services, row: Row) -> list[SeatView]:
+    """Every seat of a game, the remote ones with a new token."""
+    expires = _now_s() + SEAT_S
+    remote = remote_seats(row["seats"])
+    return [
+        SeatView(
+            seat=seat,
+            token=services.keys.mint(Grant.for_seat(row["game_id"], seat, epoch_of(row, seat), expires))
+            if seat in remote
+            else None,
+        )
+        for seat in range(1, len(row["seats"]) + 1)
+    ]
 
 
 def _now_s() -> int:

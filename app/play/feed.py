@@ -1,26 +1,31 @@
-"""Tells those who watch a game or a batch that there is more to read. The log is the truth; this
-is only a hint, sent after the commit.
+"""Tells those who wait that there is more to read: of a game, a batch, a request, a held seat. The
+database is the truth; this is only a hint, given after the commit.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
-__all__ = ["Feed", "Watch"]
+__all__ = ["Feed", "Watch", "held_name", "request_name"]
 
-POLL_S: Final = 0.1
-"""How often a watcher reads on without a hint, where another process may write."""
+
+def request_name(game_id: str, request_id: str) -> str:
+    """What hints about the outcome of a request go by. Those about a game or a batch go by its id."""
+    return f"{game_id}/{request_id}"
+
+
+def held_name(game_id: str, seat: int) -> str:
+    """What hints about who holds a seat go by."""
+    return f"{game_id}/seat:{seat}"
 
 
 class Watch:
     """One watcher's bell."""
 
-    __slots__ = ("_bell", "_poll")
+    __slots__ = ("_bell",)
 
-    def __init__(self, poll: bool) -> None:
+    def __init__(self) -> None:
         self._bell = asyncio.Event()
-        self._poll = poll
 
     def ring(self) -> None:
         self._bell.set()
@@ -31,40 +36,56 @@ class Watch:
         A hint that came since the last wait counts: read, then wait, and nothing is missed.
         """
         try:
-            await asyncio.wait_for(self._bell.wait(), min(timeout, POLL_S) if self._poll else timeout)
+            await asyncio.wait_for(self._bell.wait(), timeout)
         except TimeoutError:
-            return self._poll
+            return False
         self._bell.clear()
         return True
 
 
 class Feed:
-    """Who watches what, in this process. ``poll``: other processes write to the same database."""
+    """Who waits for what, in this process."""
 
-    def __init__(self, *, poll: bool) -> None:
-        self._poll = poll
+    def __init__(self) -> None:
         self._watches: dict[str, set[Watch]] = {}
+        self.on_hint: Callable[[str], None] = lambda name: None
+        """Told of every hint of this process: others may have watchers, too."""
+        self.on_watch: Callable[[], None] = lambda: None
+        """Told when somebody begins to wait."""
+
+    @property
+    def names(self) -> list[str]:
+        """What is waited for."""
+        return list(self._watches)
 
     @contextmanager
-    def watch(self, name: str) -> Iterator[Watch]:
-        """Rings for every hint about this game or batch while the block lasts."""
-        one = Watch(self._poll)
-        self._watches.setdefault(name, set()).add(one)
+    def watch(self, *names: str) -> Iterator[Watch]:
+        """Rings for every hint by these names while the block lasts."""
+        one = Watch()
+        for name in names:
+            self._watches.setdefault(name, set()).add(one)
+        self.on_watch()
         try:
             yield one
         finally:
-            rest = self._watches[name]
-            rest.discard(one)
-            if not rest:
-                del self._watches[name]
+            for name in names:
+                rest = self._watches[name]
+                rest.discard(one)
+                if not rest:
+                    del self._watches[name]
 
     def hint(self, name: str) -> None:
-        """There is more to read about this game or batch."""
+        """There is more to read about this, here and in other processes."""
+        self.ring(name)
+        self.on_hint(name)
+
+    def ring(self, name: str) -> None:
+        """Wakes those in this process who wait for this."""
         for one in self._watches.get(name, ()):
             one.ring()
 
-    def hint_all(self) -> None:
-        """Wakes every watcher: the service is stopping."""
+    def ring_all(self) -> None:
+        """Wakes everybody: the service is stopping."""
         for watches in self._watches.values():
             for one in watches:
                 one.ring()

@@ -1,8 +1,13 @@
 """How much a client may ask of a socket."""
 
 from collections import deque
+from typing import Final
 
-__all__ = ["Allowance", "Strikes"]
+__all__ = ["BURST", "RATE", "Allowance", "Strikes"]
+
+RATE: Final = 10.0
+BURST: Final = 20
+"""Messages a second from one client, and at once."""
 
 
 class Allowance:
@@ -22,6 +27,10 @@ class Allowance:
             return False
         self._left -= 1
         return True
+
+    def is_full(self, now: float) -> bool:
+        """Whether nothing of it is missing: a new one would be the same."""
+        return self._left + (now - self._seen) * self._rate >= self._burst
 
     @property
     def refill_s(self) -> float:

@@ -17,9 +17,9 @@ from pydantic import (
     ValidationError,
 )
 
-from app.door import read_json
+from app.door import MAX_ANSWER, MAX_ANSWER_DEPTH, read_json
 from app.errors import InvalidRequest
-from app.games.schemas import Shown, Strict, Whole
+from app.games.schemas import GameStatus, Shown, Strict, Whole
 from app.play.actions import MAX_THOUGHTS
 from app.problems import problem_of
 from engine.errors import AvalonError
@@ -53,19 +53,20 @@ __all__ = [
     "read_message",
     "read_text",
     "refusal",
+    "refusal_text",
 ]
 
 SUBPROTOCOL: Final = "avalon.v1"
 VERSION: Final = 1
 
-MAX_MESSAGE: Final = 32_768
+MAX_MESSAGE: Final = MAX_ANSWER
 """Bytes of one message from a client."""
 
 MAX_IDENTIFY: Final = 4_096
 """Bytes of a client's first message."""
 
-MAX_DEPTH: Final = 16
-"""Arrays and objects inside each other."""
+MAX_DEPTH: Final = MAX_ANSWER_DEPTH
+"""Arrays and objects inside each other in a message from a client."""
 
 MessageId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 RequestId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
@@ -301,6 +302,7 @@ class Asked(Shown):
 class OpenRequests(Shown):
     """What a seat is asked for now: nothing, or one thing."""
 
+    status: GameStatus = Field(description="Of the game: `created` and `running` are not over yet.")
     requests: list[Asked]
 
 
@@ -378,6 +380,12 @@ def refusal(re: str | None, error: AvalonError) -> Refusal:
     return Refusal(
         re=re, code=problem_of(error).code, detail=str(error), pointer=getattr(error, "pointer", None) or None
     )
+
+
+def refusal_text(frame: Refusal) -> str:
+    """The frame without what does not apply; the request in it whole, nulls too, as it is sent alone."""
+    text = frame.model_dump_json(exclude={"request"}, exclude_none=True)
+    return text if frame.request is None else f'{text[:-1]},"request":{frame.request.model_dump_json()}}}'
 
 
 def events_frame(items: Sequence[str]) -> str:

@@ -19,14 +19,15 @@ from app.deps import viewer_for
 from app.door import Door, check_url
 from app.errors import Draining, Forbidden, InvalidRequest, Unauthenticated
 from app.outside import random_name
-from app.play.feed import Watch
-from app.play.limits import Allowance, Strikes
+from app.play.feed import Watch, held_name
+from app.play.limits import BURST, RATE, Allowance, Strikes
 from app.play.messages import (
     MAX_IDENTIFY,
     SUBPROTOCOL,
     VERSION,
     Ack,
     Act,
+    ActAck,
     Beat,
     Hello,
     Identify,
@@ -37,12 +38,15 @@ from app.play.messages import (
     read_message,
     read_text,
     refusal,
+    refusal_text,
 )
 from app.play.metrics import close_label, socket_closes, socket_events, socket_frames, sockets_open
 from app.play.pages import Spot
+from app.play.seats import Refused, SeatView, check_answers_for
 from app.problems import problem_response
 from app.services import Services
 from engine.errors import AvalonError, InvalidInput
+from engine.terms import FULL, PUBLIC, Viewer
 from engine.view import viewer_name
 
 __all__ = ["router"]
@@ -61,10 +65,6 @@ CLOSING_S: Final = 2.0
 """How long a close may wait for its turn behind what the peer has not read. A peer that reads
 nothing never sees one; the listening socket's TCP_USER_TIMEOUT ends it."""
 
-RATE: Final = 10.0
-BURST: Final = 20
-"""Messages a second from one client, and at once."""
-
 STRIKES: Final = 3
 STRIKES_S: Final = 60.0
 """The third message within so many seconds that we cannot read ends the connection."""
@@ -82,6 +82,7 @@ class Code:
     UNAUTHENTICATED = 4401
     NO_SUCH_GAME = 4403
     SILENT = 4408
+    REPLACED = 4409
     TOO_SLOW = 4413
     BEYOND_HEAD = 4416
     VERSION = 4426
@@ -99,7 +100,7 @@ class Closing(Exception):
 
 @router.websocket("/ws")
 async def socket(websocket: WebSocket) -> None:
-    """Watch a game, and later sit in it."""
+    """Watch a game, or sit in it."""
     services: Services = websocket.app.state.services
     try:
         _check_handshake(websocket, services)
@@ -134,6 +135,10 @@ class Connection:
         self._last_sent = time.monotonic()
         self._allowance = Allowance(RATE, BURST, self._last_sent)
         self._strikes = Strikes(STRIKES, STRIKES_S)
+        self._view: SeatView | None = None
+        """The seat this connection looks through, where that is played from outside."""
+        self._sits = False
+        """Whether it holds that seat, and answers for it."""
 
     async def run(self) -> None:
         """Returns when the connection has ended; raises only when cancelled."""
@@ -160,7 +165,11 @@ class Connection:
         caller = await self._caller(identify)
         spot = await self._start(identify, caller)
         # Watching from before the first read: a commit in between rings.
-        with self._services.feed.watch(spot.game_id) as watch:
+        names = [spot.game_id]
+        if self._sits:
+            names.append(held_name(spot.game_id, spot.viewer))
+        with self._services.feed.watch(*names) as watch:
+            await self._welcome(spot)
             await self._both(self._listen(), self._follow(caller, spot, watch))
 
     async def _both(self, listen: Any, follow: Any) -> NoReturn:
@@ -210,7 +219,7 @@ class Connection:
             raise Closing(Code.UNAUTHENTICATED, reason) from None
 
     async def _start(self, identify: Identify, caller: Caller) -> Spot:
-        """Welcomes the viewer and gives the spot to send on from."""
+        """Finds out who has come, and gives the spot to send on from."""
         row = await self._services.store.game(identify.game)
         if row is None or not caller.reaches(row):
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
@@ -221,22 +230,54 @@ class Connection:
         except InvalidRequest as fault:
             await self._send_refusal(refusal(identify.id, fault))
             raise Closing(Code.MALFORMED, "no such viewer") from None
+        self._view = await self._services.seats.view(row, viewer)
+        try:
+            self._sits = self._wants_to_sit(identify, caller, viewer)
+        except InvalidRequest as fault:
+            await self._send_refusal(refusal(identify.id, fault))
+            raise Closing(Code.MALFORMED, "that seat cannot be held") from None
+        except Forbidden:
+            raise Closing(Code.NO_SUCH_GAME, "no such seat for this credential") from None
         reader = self._services.reader
-        head = await reader.head(identify.game, viewer)
-        place = await reader.place(identify.game, viewer, identify.after) if identify.after <= head else None
+        self._head = await reader.head(identify.game, viewer)
+        place = None
+        if identify.after <= self._head:
+            place = await reader.place(identify.game, viewer, identify.after)
         if place is None:
-            raise Closing(Code.BEYOND_HEAD, f"after is beyond head {head}")
-        welcome = Welcome(game=identify.game, viewer=viewer_name(viewer), head=head, after=identify.after)
-        await self._send(welcome.model_dump_json())
+            raise Closing(Code.BEYOND_HEAD, f"after is beyond head {self._head}")
         return Spot(identify.game, viewer, identify.after, place)
+
+    def _wants_to_sit(self, identify: Identify, caller: Caller, viewer: Viewer) -> bool:
+        """Whether the connection is to hold its seat: with the seat's own token unless it says no, with
+        another credential only if it says so. Raises InvalidRequest or Forbidden where it cannot.
+        """
+        own = caller.seat == viewer
+        if identify.sit is False or (identify.sit is None and not own):
+            return False
+        if viewer in (PUBLIC, FULL):
+            raise InvalidRequest("name the seat to sit on in viewer, e.g. seat:2", "/sit")
+        if self._view is None:
+            if identify.sit is None:
+                return False
+            raise InvalidRequest(f"seat {viewer} is not played from outside", "/sit")
+        check_answers_for(caller, viewer)
+        return True
+
+    async def _welcome(self, spot: Spot) -> None:
+        if self._sits:
+            await self._services.seats.hold(spot.game_id, spot.viewer, self._id)
+        welcome = Welcome(game=spot.game_id, viewer=viewer_name(spot.viewer), head=self._head, after=spot.seq)
+        await self._send(welcome.model_dump_json())
 
     # --- after welcome: what goes out --------------------------------------------------------
 
     async def _follow(self, caller: Caller, spot: Spot, watch: Watch) -> NoReturn:
         caught_up = time.monotonic()
+        asked: str | None = None
         while True:
             if self._services.draining:
                 raise Closing(Code.STOPPING, "this replica is stopping")
+            await self._check_holding(spot)
             page = await self._services.pages.after(spot)
             current = page.game is None or caller.is_current(page.game)
             if not (current and self._services.keys.stands(caller)):
@@ -254,7 +295,23 @@ class Connection:
                 await asyncio.sleep(0)
                 continue
             caught_up = time.monotonic()
+            asked = await self._ask(asked)
             await self._quiet(watch, spot.seq, caller)
+
+    async def _check_holding(self, spot: Spot) -> None:
+        if self._sits and not await self._services.seats.holds(spot.game_id, spot.viewer, self._id):
+            raise Closing(Code.REPLACED, "a newer connection holds this seat")
+
+    async def _ask(self, asked: str | None) -> str | None:
+        """Sends what the seat is asked for, unless it was sent last, and gives its id."""
+        if self._view is None:
+            return None
+        request = await self._services.seats.open(self._view)
+        if request is None:
+            return asked
+        if request.request_id != asked:
+            await self._send(request.model_dump_json())
+        return request.request_id
 
     async def _quiet(self, watch: Watch, head: int, caller: Caller) -> None:
         """Returns when there may be more to read, or the caller's time is up; beats when nothing has been
@@ -295,10 +352,21 @@ class Connection:
                 await self._act(message)
 
     async def _act(self, act: Act) -> None:
-        # Here a seat's answer goes to its inbox; a connection that only watches has no request open.
-        await self._send_refusal(
-            Refusal(re=act.id, code="unknown-request", detail="no such request is open for this viewer")
+        if self._view is None or not self._sits:
+            # A connection that only watches is asked for nothing.
+            detail = "this connection does not hold a seat that is played from outside"
+            await self._send_refusal(Refusal(re=act.id, code="unknown-request", detail=detail))
+            return
+        done = await self._services.seats.act(
+            self._view, act.request_id, act.action, act.thoughts, via=self._id, message=act.id
         )
+        if isinstance(done, Refused):
+            told = refusal(act.id, done.error)
+            still = {"attempts_left": done.attempts_left, "request": done.request}
+            await self._send_refusal(told.model_copy(update=still))
+        else:
+            ack = ActAck(re=act.id, request_id=done.request_id, duplicate=done.duplicate)
+            await self._send(ack.model_dump_json())
 
     # --- frames ------------------------------------------------------------------------------
 
@@ -323,7 +391,7 @@ class Connection:
         return text
 
     async def _send_refusal(self, frame: Refusal) -> None:
-        await self._send(frame.model_dump_json(exclude_none=True))
+        await self._send(refusal_text(frame))
 
     async def _send(self, text: str) -> None:
         """Returns when the server underneath has taken it. Raises Closing when the peer does not read."""

@@ -1,6 +1,6 @@
 """Drives one game on from wherever its log ends."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agents.table import play
 from app import metrics
@@ -8,7 +8,8 @@ from app.errors import BudgetSpent
 from app.models.account import BUDGET_SPENT
 from app.models.house import ModelHouse
 from app.play.feed import Feed
-from app.seating import has_models, seat_agents
+from app.runner.inboxes import Inboxes
+from app.seating import has_models, has_remote, seat_agents
 from app.store.db import Database
 from app.store.games import OPEN, GameStore
 from app.store.log import GameLog, LogReader
@@ -41,11 +42,19 @@ class TellingJournal:
 
 
 async def drive(
-    database: Database, store: GameStore, reader: LogReader, feed: Feed, models: ModelHouse, game_id: str
+    database: Database,
+    store: GameStore,
+    reader: LogReader,
+    feed: Feed,
+    models: ModelHouse,
+    inboxes: Inboxes,
+    game_id: str,
+    on_wait: Callable[[], None] = lambda: None,
 ) -> None:
     """Plays the game to its end. Nothing to do for one that is over, or that is stepped by hand.
 
     A game that needs a model's answer which its budget no longer pays is cancelled for that reason.
+    ``on_wait`` is told each time somebody outside is waited for.
 
     Raises Conflict when somebody else drives it too, and whatever breaks an agent.
     """
@@ -54,8 +63,15 @@ async def drive(
         return
     log = await reader.events(game_id)
     journal = TellingJournal(GameLog(database, game_id, len(log)), feed, game_id, row["batch_id"])
-    batch = await store.batch(row["batch_id"]) if has_models(row["seats"]) else None
-    agents = seat_agents(row["seats"], row["seed"], None if batch is None else await models.seats(row, batch))
+    seats = row["seats"]
+    paid, remote = has_models(seats), has_remote(seats)
+    batch = await store.batch(row["batch_id"]) if paid or remote else None
+    agents = seat_agents(
+        seats,
+        row["seed"],
+        await models.seats(row, batch) if batch is not None and paid else None,
+        inboxes.of(row, batch, on_wait) if batch is not None and remote else None,
+    )
     try:
         await play(log, agents, journal)
     except BudgetSpent:

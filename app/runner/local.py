@@ -15,6 +15,7 @@ from app.models.house import ModelHouse
 from app.outside import now_ms, random_name
 from app.play.feed import Feed
 from app.runner.drive import drive
+from app.runner.inboxes import Inboxes
 from app.store.db import Conflict, Database
 from app.store.games import GameStore
 from app.store.log import LogReader
@@ -35,7 +36,10 @@ RETRY_LAST_S: Final = 15.0
 
 
 class LocalRunner:
-    """So many games at the same time, the others in line."""
+    """So many games at the same time, the others in line.
+
+    A game that waits for somebody outside gives its place to the next: people take their time.
+    """
 
     def __init__(
         self,
@@ -44,6 +48,7 @@ class LocalRunner:
         reader: LogReader,
         feed: Feed,
         models: ModelHouse,
+        inboxes: Inboxes,
         parallel: int,
     ) -> None:
         self._database = database
@@ -51,9 +56,11 @@ class LocalRunner:
         self._reader = reader
         self._feed = feed
         self._models = models
+        self._inboxes = inboxes
         self._line: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
         self._active: dict[str, asyncio.Task[None]] = {}
+        self._freed: dict[str, asyncio.Future[None]] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._parallel = parallel
         self._stopping = False
@@ -72,7 +79,7 @@ class LocalRunner:
                 self._line.put_nowait(game_id)
         metrics.games_waiting.set(len(self._waiting))
         # Workers live while there is work: an idle service holds no tasks.
-        while len(self._workers) < min(self._parallel, len(self._waiting) + len(self._active)):
+        while len(self._workers) < min(self._parallel, len(self._waiting) + len(self._freed)):
             self._workers.add(asyncio.create_task(self._worker(), name="runner"))
 
     async def _worker(self) -> None:
@@ -88,23 +95,40 @@ class LocalRunner:
             if game_id not in self._waiting:
                 continue  # cancelled while it stood in line
             self._waiting.discard(game_id)
+            freed = asyncio.get_running_loop().create_future()
+            self._freed[game_id] = freed
             task = asyncio.create_task(self._guarded(game_id), name=f"drive {game_id}")
             self._active[game_id] = task
+            task.add_done_callback(lambda _, game_id=game_id: self._ended(game_id))  # type: ignore[misc]
             metrics.games_active.set(len(self._active))
-            try:
-                await asyncio.wait([task])
-            finally:
-                if not task.done():
-                    task.cancel()
-                self._active.pop(game_id, None)
-                metrics.games_active.set(len(self._active))
-                metrics.games_waiting.set(len(self._waiting))
+            await freed
+
+    def _step_aside(self, game_id: str) -> None:
+        """The game waits for somebody outside: its worker goes on to the next one."""
+        freed = self._freed.pop(game_id, None)
+        if freed is not None and not freed.done():
+            freed.set_result(None)
+
+    def _ended(self, game_id: str) -> None:
+        self._active.pop(game_id, None)
+        self._step_aside(game_id)
+        metrics.games_active.set(len(self._active))
+        metrics.games_waiting.set(len(self._waiting))
 
     async def _guarded(self, game_id: str) -> None:
         delay_s = RETRY_FIRST_S
         while True:
             try:
-                await drive(self._database, self._store, self._reader, self._feed, self._models, game_id)
+                await drive(
+                    self._database,
+                    self._store,
+                    self._reader,
+                    self._feed,
+                    self._models,
+                    self._inboxes,
+                    game_id,
+                    lambda: self._step_aside(game_id),
+                )
             except Conflict:
                 # Somebody else has appended: this picture of the game is old, and the log is right.
                 log.warning("left a game to another writer", game=game_id)
@@ -146,4 +170,9 @@ class LocalRunner:
         for worker in workers:
             with contextlib.suppress(asyncio.CancelledError):
                 await worker
+        driven = list(self._active.values())
+        for task in driven:
+            task.cancel()
+        if driven:
+            await asyncio.wait(driven)
         self._waiting.clear()

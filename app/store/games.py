@@ -109,6 +109,18 @@ class GameStore:
         async with self._database.read_engine.connect() as connection:
             return {row["game_id"]: dict(row) for row in (await connection.execute(query)).mappings()}
 
+    async def heads(self, game_ids: Sequence[str]) -> dict[str, tuple[int, str, str]]:
+        """How long the logs of these games are, their status, and the epochs of their seats' tokens."""
+        found: dict[str, tuple[int, str, str]] = {}
+        async with self._database.read_engine.connect() as connection:
+            for first in range(0, len(game_ids), 1000):
+                query = select(games.c.game_id, games.c.head, games.c.status, games.c.epochs).where(
+                    games.c.game_id.in_(game_ids[first : first + 1000])
+                )
+                for game, head, status, epochs in await connection.execute(query):
+                    found[game] = (head, status, str(epochs))
+        return found
+
     async def _one(self, query: Any) -> Row | None:
         async with self._database.read_engine.connect() as connection:
             found = (await connection.execute(query)).mappings().one_or_none()

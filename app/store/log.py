@@ -167,6 +167,17 @@ class LogReader:
             found = (await connection.execute(query)).scalar_one_or_none()
         return None if found is None else int(found)
 
+    async def opened_at(self, game_id: str) -> int:
+        """Commit time (ms) of the latest public event: it opened whatever is open now."""
+        query = (
+            select(events.c.at)
+            .where(events.c.game_id == game_id, events.c.audience == PUBLIC)
+            .order_by(events.c.seq.desc())
+            .limit(1)
+        )
+        async with self._engine.connect() as connection:
+            return int((await connection.execute(query)).scalar_one())
+
     async def lines(self, game_id: str, viewer: Viewer, after_place: int, limit: int) -> list[Line]:
         """The viewer's next events after a place in the full log, at most ``limit``."""
         async with self._engine.connect() as connection:

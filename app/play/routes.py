@@ -1,0 +1,106 @@
+"""A seat over HTTP: what it is asked, and its answers. The same requests and the same outcomes as over
+the socket.
+"""
+
+import time
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import Response
+
+from app.auth import Caller
+from app.deps import CallerDep, GameId, ServicesDep, game_for, viewer_for
+from app.errors import Forbidden, InvalidRequest, UnknownRequest
+from app.games.routes import ViewerName
+from app.play.messages import ActAck, Answer, OpenRequests
+from app.play.seats import Refused, SeatView, check_answers_for
+from app.problems import documented, problem_response
+from app.services import Services
+from app.store.games import OPEN
+from engine.terms import FULL, PUBLIC, Seat
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+MAX_WAIT_S: Final = 60.0
+
+RequestId = Annotated[
+    str, Path(min_length=1, max_length=64, description="As the request names itself, e.g. `2.1.vote.3`.")
+]
+
+
+async def _seat(
+    services: Services, caller: Caller, game_id: str, viewer_name: str | None
+) -> tuple[Seat, SeatView | None]:
+    """The seat that is looked through; without a view where it is not played from outside."""
+    row = await game_for(services, caller, game_id)
+    viewer = viewer_for(caller, viewer_name, row["players"])
+    if viewer == FULL:
+        raise InvalidRequest("name the seat, e.g. ?viewer=seat:2", "/viewer", "missing")
+    if viewer == PUBLIC:
+        raise Forbidden("only a seat is asked for anything: use its token")
+    return viewer, await services.seats.view(row, viewer)
+
+
+@router.get(
+    "/games/{game_id}/requests",
+    summary="What a seat is asked for",
+    response_model=OpenRequests,
+    responses=documented(404),
+)
+async def open_requests(
+    game_id: GameId,
+    services: ServicesDep,
+    caller: CallerDep,
+    response: Response,
+    viewer_name: ViewerName = None,
+    wait_s: Annotated[
+        float,
+        Query(ge=0, le=MAX_WAIT_S, description="Answer at once when there is something, else after so long."),
+    ] = 0,
+) -> OpenRequests:
+    """The open request of the caller's seat, or none. `status` tells when the game is over."""
+    _, view = await _seat(services, caller, game_id, viewer_name)
+    response.headers["Cache-Control"] = "no-store"
+    until = time.monotonic() + wait_s
+    with services.feed.watch(game_id) as watch:
+        while True:
+            # The status first: what is asked after it was read is not older.
+            status = (await services.games.row(game_id))["status"]
+            asked = await services.seats.open(view) if view is not None and status in OPEN else None
+            left = until - time.monotonic()
+            if asked is not None or status not in OPEN or left <= 0 or services.draining:
+                return OpenRequests(status=status, requests=[] if asked is None else [asked])
+            await watch.wait(left)
+
+
+@router.post(
+    "/games/{game_id}/requests/{request_id}/action",
+    summary="Answer a request",
+    response_model=ActAck,
+    responses=documented(404, 409, 410, 413, 415, 429),
+)
+async def answer_request(
+    game_id: GameId,
+    request_id: RequestId,
+    answer: Answer,
+    services: ServicesDep,
+    caller: CallerDep,
+    viewer_name: ViewerName = None,
+) -> Any:
+    """Takes the answer of the caller's seat. Send it again as often as you like: it counts once.
+
+    A refusal says in `attempts_left` how many answers may still be given, and in `request` what is
+    still open. 409 `illegal-action` and 422 `invalid-action` use up an attempt.
+    """
+    seat, view = await _seat(services, caller, game_id, viewer_name)
+    check_answers_for(caller, seat)
+    services.seats.spend(game_id, seat)
+    if view is None:
+        raise UnknownRequest(f"seat {seat} is not played from outside")
+    done = await services.seats.act(view, request_id, answer.action, answer.thoughts, via="http")
+    if isinstance(done, Refused):
+        asked = None if done.request is None else done.request.model_dump(mode="json", by_alias=True)
+        return problem_response(done.error, attempts_left=done.attempts_left, request=asked)
+    return ActAck(re=None, request_id=done.request_id, duplicate=done.duplicate)

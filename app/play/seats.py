@@ -1,0 +1,316 @@
+"""Playing a remote seat: what it is asked, and what becomes of its answers. Sockets and HTTP both call
+here, so a seat may change between them in the middle of a request.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from pydantic import JsonValue
+
+from agents.table import ATTEMPTS
+from app.auth import Caller
+from app.errors import AlreadyAnswered, Forbidden, RateLimited, TooLate, UnknownRequest
+from app.outside import now_ms
+from app.play import metrics
+from app.play.actions import action_schema, legal_actions, read_action, shown_action
+from app.play.deadlines import allowances, deadline_ms
+from app.play.feed import Feed, held_name, request_name
+from app.play.limits import BURST, RATE, Allowance
+from app.play.messages import Asked
+from app.problems import problem_of
+from app.seating import REMOTE
+from app.store.games import OPEN, GameStore
+from app.store.inbox import (
+    InboxStore,
+    Outcome,
+    Refusal,
+    Standing,
+    answer_outcome,
+    canonical,
+    no_answer,
+)
+from app.store.log import LogReader, timestamp
+from engine.errors import AvalonError, IllegalAction, InvalidAction
+from engine.events import read_event
+from engine.rules import Request, asked, check, default, offered
+from engine.state import State, apply
+from engine.terms import PUBLIC, Kind, Seat, Viewer
+
+__all__ = ["Accepted", "Refused", "SeatView", "Seats", "check_answers_for"]
+
+_PAGE: Final = 500
+"""Events read from the database at a time."""
+
+_WHY: Final[Mapping[str, str]] = {
+    "deadline": "its deadline has passed and the default was played",
+    "attempts": "its attempts are used up and the default was played",
+    "cancelled": "the game was cancelled",
+}
+
+
+def check_answers_for(caller: Caller, viewer: Viewer) -> None:
+    """Raises Forbidden for who may not answer for this seat.
+
+    The seat's own token may, and so may whoever could mint that token; looking through a seat's eyes
+    is not enough.
+    """
+    if caller.seat != viewer and "tokens:mint" not in caller.scopes:
+        raise Forbidden("answering for a seat needs its token, or the scope tokens:mint")
+
+
+class SeatView:
+    """One remote seat as it sees its game: the fold of its own stream, read on when it is looked at."""
+
+    def __init__(self, reader: LogReader, game_id: str, seat: Seat, allowed: Mapping[Kind, float] | None):
+        self.game_id = game_id
+        self.seat = seat
+        self._reader = reader
+        self._allowed = allowed
+        self._state = State()
+        self._place = 0
+        self._opened_at = 0
+        self._reading = asyncio.Lock()
+
+    async def advance(self) -> None:
+        """Reads on to the end of the seat's stream."""
+        async with self._reading:
+            while lines := await self._reader.lines(self.game_id, self.seat, self._place, _PAGE):
+                apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
+                # What opens a request is public: a seat's own events only ever close one.
+                self._opened_at = next(
+                    (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
+                )
+                self._place = lines[-1].seq
+
+    @property
+    def request(self) -> Request | None:
+        """What the log says the seat is asked for; whether it has answered is the inbox's word."""
+        return asked(self._state.table, self._state.hand(self.seat))
+
+    @property
+    def opened_at(self) -> int:
+        """Commit time of what opened the present request, ms."""
+        return self._opened_at
+
+    def deadline(self, request: Request) -> int | None:
+        """When the default is played for it, ms; None: never by itself."""
+        return deadline_ms(self._allowed, request.kind, self._opened_at)
+
+    def check(self, request: Request, action: JsonValue, thoughts: Sequence[JsonValue]) -> None:
+        """Raises InvalidAction for what cannot be read, IllegalAction for what the rules refuse, by what
+        the seat itself sees.
+        """
+        check(self._state.table, self._state.hand(self.seat), read_action(request, action, thoughts))
+
+    def shown(self, request: Request, refused: int) -> Asked:
+        """The request as its seat gets it, with so many attempts used up."""
+        table, hand = self._state.table, self._state.hand(self.seat)
+        menu = offered(table, hand, request.kind)
+        deadline = self.deadline(request)
+        return Asked(
+            request_id=request.id,
+            kind=request.kind,
+            team_size=request.team_size,
+            menu=None if menu is None else list(menu),
+            deadline=None if deadline is None else timestamp(deadline),
+            ttl_ms=None if deadline is None else max(deadline - now_ms(), 0),
+            schema_=action_schema(table, hand, request),
+            legal=legal_actions(table, hand),
+            default=shown_action(default(table, request)),
+            attempts_left=ATTEMPTS - refused,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The answer is committed."""
+
+    request_id: str
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The answer was not taken."""
+
+    error: AvalonError
+    attempts_left: int | None
+    """Of the request that was named; None where it is not open to this seat."""
+    request: Asked | None
+    """What the seat is still asked for."""
+
+
+class Seats:
+    """The remote seats of all games."""
+
+    def __init__(self, games: GameStore, reader: LogReader, inbox: InboxStore, feed: Feed) -> None:
+        self._games = games
+        self._reader = reader
+        self._inbox = inbox
+        self._feed = feed
+        self._allowances: dict[tuple[str, Seat], Allowance] = {}
+
+    async def view(self, row: Mapping[str, Any], viewer: Viewer) -> SeatView | None:
+        """The seat of this game; None where it is not one that is played from outside."""
+        seats = row["seats"]
+        if not 1 <= viewer <= len(seats) or seats[viewer - 1].get("agent") != REMOTE:
+            return None
+        batch = await self._games.batch(row["batch_id"])
+        assert batch is not None
+        return SeatView(self._reader, row["game_id"], viewer, allowances(row, batch))
+
+    async def open(self, view: SeatView) -> Asked | None:
+        """What the seat is asked for now; None where it is not asked, or has answered, or is too late."""
+        await view.advance()
+        request = view.request
+        if request is None:
+            return None
+        standing = await self._inbox.standing(view.game_id, request.id)
+        return self._still(view, request, standing)
+
+    def _still(self, view: SeatView, request: Request, standing: Standing) -> Asked | None:
+        deadline = view.deadline(request)
+        if standing.outcome is not None or (deadline is not None and now_ms() >= deadline):
+            return None
+        return view.shown(request, standing.refused)
+
+    def spend(self, game_id: str, seat: Seat) -> None:
+        """Counts one answer over HTTP. Raises RateLimited when they come too fast."""
+        now = time.monotonic()
+        if len(self._allowances) > 10_000:
+            self._allowances = {key: one for key, one in self._allowances.items() if not one.is_full(now)}
+        one = self._allowances.setdefault((game_id, seat), Allowance(RATE, BURST, now))
+        if not one.spend(now):
+            raise RateLimited(f"at most {RATE:g} answers a second", one.refill_s)
+
+    # --- answers ----------------------------------------------------------------------------
+
+    async def act(
+        self,
+        view: SeatView,
+        request_id: str,
+        action: JsonValue,
+        thoughts: Sequence[JsonValue],
+        *,
+        via: str,
+        message: str | None = None,
+    ) -> Accepted | Refused:
+        """Takes a seat's answer, or says why not.
+
+        ``via``: the connection, or ``http``. ``message``: the client's id, by which a refused message
+        that is sent again is known.
+        """
+        try:
+            done = await self._act(view, request_id, action, thoughts, via, message)
+        except (UnknownRequest, AlreadyAnswered, TooLate) as error:
+            done = Refused(error, None, await self.open(view))
+        if isinstance(done, Accepted):
+            metrics.answers.labels("duplicate" if done.duplicate else "accepted").inc()
+        else:
+            metrics.answers.labels(problem_of(done.error).code).inc()
+        return done
+
+    async def _act(
+        self,
+        view: SeatView,
+        request_id: str,
+        action: JsonValue,
+        thoughts: Sequence[JsonValue],
+        via: str,
+        message: str | None,
+    ) -> Accepted | Refused:
+        if not request_id.endswith(f".{view.seat}"):
+            raise _unknown(view.seat)
+        try:
+            said = canonical(action)
+            unreadable = None
+        except InvalidAction as fault:
+            said, unreadable = "", fault
+        stored = await self._inbox.outcome(view.game_id, request_id)
+        if stored is not None:
+            return _again(request_id, stored, said)
+        await view.advance()
+        request = view.request
+        if request is None or request.id != request_id:
+            # Between the two looks its outcome may have reached the log.
+            stored = await self._inbox.outcome(view.game_id, request_id)
+            if stored is None:
+                raise _unknown(view.seat)
+            return _again(request_id, stored, said)
+        deadline = view.deadline(request)
+        if deadline is not None and now_ms() >= deadline:
+            stored = await self._inbox.settle(view.game_id, request_id, no_answer(view.seat, "deadline"))
+            self._feed.hint(request_name(view.game_id, request_id))
+            return _again(request_id, stored, said)
+        await self._check_running(view.game_id)
+        try:
+            if unreadable is not None:
+                raise unreadable
+            view.check(request, action, thoughts)
+        except (InvalidAction, IllegalAction) as refusal:
+            return await self._refuse(view, request, refusal, [action, list(thoughts)], message)
+        return await self._accept(view, request, answer_outcome(view.seat, said, thoughts, via))
+
+    async def _check_running(self, game_id: str) -> None:
+        row = await self._games.game(game_id)
+        if row is None or row["status"] not in OPEN:
+            raise TooLate("the game is over")
+
+    async def _accept(self, view: SeatView, request: Request, answer: Outcome) -> Accepted | Refused:
+        stored = await self._inbox.settle(view.game_id, request.id, answer)
+        if stored.receipt != answer.receipt:
+            return _again(request.id, stored, answer.action or "")
+        self._feed.hint(request_name(view.game_id, request.id))
+        metrics.answer_seconds.observe(max(stored.at - view.opened_at, 0) / 1000)
+        return Accepted(request.id, duplicate=False)
+
+    async def _refuse(
+        self,
+        view: SeatView,
+        request: Request,
+        error: InvalidAction | IllegalAction,
+        answer: JsonValue,
+        message: str | None,
+    ) -> Refused:
+        refusal = Refusal(problem_of(error).code, str(error), error.pointer)
+        standing = await self._inbox.refuse(
+            view.game_id,
+            request.id,
+            view.seat,
+            refusal,
+            answer=answer,
+            message=message,
+            attempts=ATTEMPTS,
+        )
+        if standing.outcome is not None:
+            self._feed.hint(request_name(view.game_id, request.id))
+        return Refused(error, max(ATTEMPTS - standing.refused, 0), self._still(view, request, standing))
+
+    # --- who holds a seat -------------------------------------------------------------------
+
+    async def hold(self, game_id: str, seat: Seat, conn: str) -> None:
+        """Gives the seat to this connection; whoever held it before is told, wherever it is."""
+        await self._inbox.hold(game_id, seat, conn)
+        self._feed.hint(held_name(game_id, seat))
+
+    async def holds(self, game_id: str, seat: Seat, conn: str) -> bool:
+        """Whether the seat is still this connection's."""
+        found = await self._inbox.holders([(game_id, seat)])
+        return found.get((game_id, seat)) == conn
+
+
+def _unknown(seat: Seat) -> UnknownRequest:
+    return UnknownRequest(f"no such request is open for seat {seat}")
+
+
+def _again(request_id: str, stored: Outcome, said: str) -> Accepted:
+    """What an answer gets to a request that has its outcome."""
+    if stored.cause is not None:
+        raise TooLate(f"{request_id} is closed: {_WHY.get(stored.cause, 'the default was played')}")
+    if stored.action != said:
+        raise AlreadyAnswered(f"another answer to {request_id} was accepted before; that one stands")
+    return Accepted(request_id, duplicate=True)
