@@ -16,6 +16,7 @@ about it: neither which they are nor how many nor that there are none. InterInte
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from engine.chance import pick
@@ -382,15 +383,13 @@ def _readable(game: Game, reader: Seat, speaker: Seat) -> frozenset[IntentionId]
 
 
 def _options(ids: Iterable[IntentionId]) -> tuple[Option, ...]:
-    key = ids if isinstance(ids, frozenset) else frozenset(ids)
-    made = _OPTIONS.get(key)
-    if made is None:
-        made = _OPTIONS[key] = tuple(Option(one.id, one.label) for one in CATALOGUE if one.id in key)
-    return made
+    return _in_order(frozenset(ids))
 
 
 # A few lists serve every item: the impactful set, each role's, each set of roles'.
-_OPTIONS: Final[dict[frozenset[IntentionId], tuple[Option, ...]]] = {}
+@lru_cache(256)
+def _in_order(ids: frozenset[IntentionId]) -> tuple[Option, ...]:
+    return tuple(Option(one.id, one.label) for one in CATALOGUE if one.id in ids)
 
 
 def _context(

@@ -9,7 +9,7 @@ section 3.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import isnan, nan
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from evaluators.answers import Guess, Unmapped
 from evaluators.errors import UnknownItem
 from evaluators.items import Item
 
-__all__ = ["F1", "Counts", "Scores", "micro_f1", "per_item", "score"]
+__all__ = ["F1", "Counts", "Scores", "micro_f1", "per_item", "pooled_f1", "score"]
 
 
 class Counts(NamedTuple):
@@ -118,6 +118,14 @@ def per_item(gold: Mapping[ItemId, Named], guessed: Mapping[ItemId, Named]) -> d
     """
     _known(guessed, gold)
     return {item: _compare(set(right), set(guessed.get(item, ()))).f1 for item, right in gold.items()}
+
+
+def pooled_f1(sums: Sequence[float]) -> float:
+    """F1 of summed (matched, predicted, gold), nan where it is undefined: the statistic by which
+    ``resampling`` gives intervals to ``Scores.by_game`` and compares the counts of ``per_item``.
+    """
+    matched, predicted, gold = sums
+    return 2 * matched / (predicted + gold) if predicted + gold else nan
 
 
 def _known(guessed: Iterable[ItemId], gold: Collection[ItemId]) -> None:

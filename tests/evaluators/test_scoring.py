@@ -14,7 +14,8 @@ from engine.terms import Role, Side
 from evaluators.answers import Guess
 from evaluators.errors import UnknownItem
 from evaluators.items import Item, Variant, items
-from evaluators.scoring import F1, Counts, Scores, micro_f1, per_item, score
+from evaluators.resampling import bootstrap, paired
+from evaluators.scoring import F1, Counts, Scores, micro_f1, per_item, pooled_f1, score
 from tests.evaluators.talk import by_hand, chose, scripted
 
 ALL = Variant(reader="all", options="roles")
@@ -241,6 +242,20 @@ def test_the_counts_of_the_games_add_up_to_the_total() -> None:
     for counts in scores.by_game.values():
         total = total.plus(counts)
     assert (total, len(scores.by_game)) == (scores.total, 4)
+
+
+def test_scores_are_what_the_bootstrap_and_the_comparison_take() -> None:
+    made = gold_items(15, Variant())
+    better = score(made, [answer(item, item.gold) for item in made if item.round < 3])
+    worse = {item.id: frozenset({"stay_hidden"}) for item in made}
+    estimate = bootstrap(better.by_game, pooled_f1, resamples=200)
+    assert estimate.value == pytest.approx(better.micro)
+    assert estimate.interval is not None
+    assert estimate.interval.low < better.micro < estimate.interval.high
+    gold = {item.id: item.gold or frozenset() for item in made}
+    one, other = ({id_: f1.counts for id_, f1 in per_item(gold, given).items()} for given in (gold, worse))
+    compared = paired(one, other, {item.id: item.game_id for item in made}, pooled_f1, resamples=200)
+    assert (compared.first, compared.second) == (1.0, 0.0)
 
 
 def test_a_sealed_item_cannot_be_scored() -> None:
