@@ -165,6 +165,7 @@ def pip_calls(checkout: Path) -> list[str]:
 FULL = [
     "-m pip install --quiet --require-hashes --no-deps -r requirements.lock",
     "-m pip install --quiet --no-deps --no-build-isolation -e .",
+    "-m pip install --quiet --no-deps --no-build-isolation -e client",
 ]
 
 
