@@ -405,6 +405,18 @@ def test_what_the_record_does_not_know_is_left_open() -> None:
         assert [one.verdict for one in read_statements(sentence, 5, state.table)] == ["unparsed"], sentence
 
 
+def test_a_default_passes_over_its_own_speech_alone() -> None:
+    log = [
+        GameCreated(make_profile("interintent"), PLAYERS),
+        *RECORD,
+        ActionDefaulted(4, "2.2.vote.4", "deadline"),
+        speech(4, "Quest 1 failed."),
+        ActionDefaulted(5, "3.1.speak.5", "deadline"),
+        speech(5, "Quest 1 failed."),
+    ]
+    assert [said.seat for said, _ in statements_of(log)] == [4]
+
+
 def speech(seat: int, text: str) -> UtteranceMade:
     return UtteranceMade(seat, 3, 1, 0, "discuss", text)
 
