@@ -109,9 +109,9 @@ async def list_items(
     turn, by selection or following items, may not guess it afterwards (unless it holds `export:full`).
     """
     evaluations = services.evaluations
-    evaluations.may_see(caller, dimension)
-    games = await evaluations.chosen(game, batch)
     variant = Variant(reader=_reader(reader), seed=seed, history=history, options=options, context=context)
+    evaluations.may_see(caller, dimension, variant, followed=followed)
+    games = await evaluations.chosen(game, batch)
     if format_ == "ndjson":
         found = evaluations.all_items(caller, games, dimension, variant, followed=followed)
         return StreamingResponse(_lines(found), media_type=NDJSON, headers={"Cache-Control": "no-store"})

@@ -51,10 +51,20 @@ class Evaluations:
 
     # --- items ------------------------------------------------------------------------------
 
-    def may_see(self, caller: Caller, dimension: Dimension) -> None:
-        """Raises Forbidden for items that show what was chosen, unless the caller judges or sees all."""
-        if dimension in SHOWING and "annotate" not in caller.scopes and not caller.sees_all:
+    def may_see(self, caller: Caller, dimension: Dimension, variant: Variant, *, followed: bool) -> None:
+        """Raises Forbidden for items that tell more than the reader's seat saw, unless the caller may know.
+
+        Selection and following show what was chosen, and which items the filter on what was followed
+        drops depends on it: for raters. The release's contexts name the speaker's role.
+        """
+        if variant.context == "release":
+            caller.needs("export:full")
+        if "annotate" in caller.scopes or caller.sees_all:
+            return
+        if dimension in SHOWING:
             raise Forbidden(f"{dimension} items show what was chosen: this needs the scope annotate")
+        if followed:
+            raise Forbidden("what was followed depends on what was chosen: this needs the scope annotate")
 
     async def page(
         self,

@@ -588,7 +588,13 @@ async def test_with_a_key_configured_every_other_route_asks_for_it(tmp_path: Pat
         for path, methods in (await caller.get("/openapi.json")).json()["paths"].items():
             if path in OPEN or path == "/problems/{code}":
                 continue
-            concrete = path.format(game_id="g_abc", batch_id="b_abc", evaluation_id="e_abc", code="stale")
+            concrete = path.format(
+                game_id="g_abc",
+                batch_id="b_abc",
+                evaluation_id="e_abc",
+                request_id="1.1.vote.1",
+                code="stale",
+            )
             for method in methods:
                 asked.append((method.upper(), concrete))
         assert ("GET", "/metrics") in asked

@@ -252,6 +252,10 @@ async def test_who_was_shown_the_choices_may_not_guess_them(database_url: str) -
                 ),
                 *(403, "forbidden"),
             )
+        for more in ({"context": "release"}, {"followed": True}):
+            query = {"batch": batch, "dimension": "guessing", **more}
+            answer = await caller.get("/evaluations/items", params=query, headers=bearer(reader))
+            problem(answer, 403, "forbidden")
         shown = await caller.get(
             "/evaluations/items",
             params={"game": games[0], "dimension": "selection"},
