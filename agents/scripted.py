@@ -9,6 +9,12 @@ from agents.notebook import Notebook
 from agents.speech import Scene, listed
 from agents.tactics import Dice, choose_card, choose_target, choose_team, reconsidered_team, would_approve
 from engine.actions import (
+    APPROVE,
+    FAIL,
+    NOTHING,
+    REJECT,
+    SILENCE,
+    SUCCESS,
     Assassinate,
     CastVote,
     PlayCard,
@@ -41,14 +47,14 @@ class RandomAgent:
         request = observation.request
         kind = request.kind
         if kind is Kind.SPEAK:
-            return _SILENCE
+            return SILENCE
         if kind is Kind.VOTE:
             return _VOTES[self._coins(request.round) >> request.attempt & 1]
         if kind is Kind.SUMMARISE:
-            return _NOTHING
+            return NOTHING
         if kind is Kind.CARD:
             if observation.hand.side is Side.LOYAL:
-                return _SUCCESS
+                return SUCCESS
             return _CARDS[self._coins(request.round) & 1]
         table = observation.table
         if kind is Kind.PROPOSE_TEAM:
@@ -65,15 +71,12 @@ class RandomAgent:
         """
         if self._round != round_:
             self._round = round_
-            self._bits = draw(self._seed, "coins", round_)
+            self._bits = draw(self._seed, f"coins/{round_}")
         return self._bits
 
 
-_SILENCE: Final = Speak("")
-_NOTHING: Final = Summarise(())
-_VOTES: Final = (CastVote(False), CastVote(True))
-_SUCCESS: Final = PlayCard(True)
-_CARDS: Final = (PlayCard(False), _SUCCESS)
+_VOTES: Final = (REJECT, APPROVE)
+_CARDS: Final = (FAIL, SUCCESS)
 
 
 class ScriptedAgent:

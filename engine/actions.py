@@ -10,6 +10,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACTION_OF",
+    "APPROVE",
+    "FAIL",
+    "NOTHING",
+    "REJECT",
+    "SILENCE",
+    "SUCCESS",
     "Action",
     "Assassinate",
     "CastVote",
@@ -95,6 +101,15 @@ ACTION_OF: Final[dict[Kind, type[SeatAction]]] = {
     Kind.ASSASSINATE: Assassinate,
 }
 """The action that answers each kind of request."""
+
+
+# Answers without a text or a thought, made once: ``decide`` knows these very objects, and looks no further.
+APPROVE: Final = CastVote(True)
+REJECT: Final = CastVote(False)
+SUCCESS: Final = PlayCard(True)
+FAIL: Final = PlayCard(False)
+SILENCE: Final = Speak("")
+NOTHING: Final = Summarise(())
 
 
 # Import-only: what a foreign record tells when it does not tell who did what. ``decide`` takes

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import TypeVar
 
-__all__ = ["draw", "pick", "secret", "shuffled", "unit"]
+__all__ = ["draw", "ordered", "pick", "secret", "shuffled", "unit"]
 
 T = TypeVar("T")
 
@@ -38,9 +38,14 @@ def shuffled(items: Iterable[T], seed: int | str, *purpose: object) -> list[T]:
     out = list(items)
     if len(out) > 12:
         raise ValueError(f"64 bits order at most 12 items evenly, got {len(out)}")
-    bits = draw(seed, *purpose)
+    return ordered(out, draw(seed, *purpose))
+
+
+def ordered(items: Sequence[T], number: int) -> list[T]:
+    """``items`` in the order of that number: n items have n! orders, and come again after so many."""
+    out = list(items)
     for last in range(len(out) - 1, 0, -1):
-        bits, other = divmod(bits, last + 1)
+        number, other = divmod(number, last + 1)
         out[last], out[other] = out[other], out[last]
     return out
 

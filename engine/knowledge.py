@@ -30,4 +30,6 @@ def sees(roles: Sequence[Role], seat: Seat) -> tuple[Seat, ...]:
     shown Merlin and Morgana, evil is shown evil, where Oberon neither sees nor is seen.
     """
     shown = _SEEN_BY_ROLE[roles[seat - 1]]
-    return tuple(other for other, role in enumerate(roles, 1) if other != seat and role in shown)
+    if not shown:
+        return ()
+    return tuple([other for other, role in enumerate(roles, 1) if role in shown and other != seat])

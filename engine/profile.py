@@ -116,8 +116,12 @@ class Profile:
         init=False, repr=False, compare=False
     )
     """Derived: the same, to look a team up in: each legal team by itself."""
+    seats: tuple[Seat, ...] = field(init=False, repr=False, compare=False)
+    """Derived: 1 to ``players``."""
     yes_needed: int = field(init=False, repr=False, compare=False)
     """Derived: approvals that carry a team."""
+    unvoted_attempt: int = field(init=False, repr=False, compare=False)
+    """Derived: the attempt whose team goes without a vote; 0: none does."""
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
@@ -126,13 +130,16 @@ class Profile:
 
     def __post_init__(self) -> None:
         _check(self)
-        seats = range(1, self.players + 1)
+        seats = tuple(range(1, self.players + 1))
         set_ = object.__setattr__
+        set_(self, "seats", seats)
         set_(self, "teams", tuple(tuple(combinations(seats, size)) for size in self.team_sizes))
         set_(self, "legal_team", tuple({team: team for team in teams} for teams in self.teams))
         half = self.players // 2
         strict = self.approval == "strict_majority" or self.players % 2 == 1
         set_(self, "yes_needed", half + 1 if strict else half)
+        forced = self.on_max_rejections == "forced_team"
+        set_(self, "unvoted_attempt", self.max_rejections if forced else 0)
         set_(self, "_hash", hash(tuple(getattr(self, f.name) for f in fields(self) if f.compare)))
 
     @property

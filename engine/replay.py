@@ -22,10 +22,12 @@ from functools import lru_cache
 from typing import Any, Final, NoReturn, TypeVar
 
 from engine.actions import (
+    APPROVE,
+    FAIL,
+    REJECT,
+    SUCCESS,
     Assassinate,
-    CastVote,
     Confer,
-    PlayCard,
     ProposeTeam,
     RecordQuest,
     RecordShot,
@@ -135,10 +137,6 @@ def _missed(record: Record) -> MissedShot:
 
 E = TypeVar("E", bound=Event)
 
-_APPROVE: Final = CastVote(True)
-_REJECT: Final = CastVote(False)
-_SUCCEED: Final = PlayCard(True)
-_FAIL: Final = PlayCard(False)
 
 Refusals = Mapping[str, tuple[str, str, str]]
 """What to say of a refused move by the part of the action that was refused: rule, expected, found."""
@@ -258,7 +256,7 @@ class _Telling:
             recorded = RecordVote(votes, move.approved)
             events = self.take([(table.leader, recorded)], {"/approved": disagrees})
         else:
-            events = self.take([(seat, _APPROVE if yes_ else _REJECT) for seat, yes_ in enumerate(votes, 1)])
+            events = self.take([(seat, APPROVE if yes_ else REJECT) for seat, yes_ in enumerate(votes, 1)])
         if _last(events, VotesRevealed).approved is not move.approved:
             self.refuse(*disagrees)
         quests = table.quests
@@ -319,7 +317,7 @@ class _Telling:
         hands = self.state.hands
         loyal = [seat for seat, success in actions if not success and hands[seat - 1].side is Side.LOYAL]
         events = self.take(
-            [(seat, _SUCCEED if success else _FAIL) for seat, success in actions],
+            [(seat, SUCCESS if success else FAIL) for seat, success in actions],
             {"/success": ("cards", f"success of {_seats(loyal)} (loyal)", "fail")},
         )
         resolved = _last(events, QuestResolved)

@@ -15,9 +15,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
+from math import factorial
+from operator import ge
 from typing import Any, Final, get_args
 
 from engine.actions import (
+    APPROVE,
+    FAIL,
+    NOTHING,
+    REJECT,
+    SILENCE,
+    SUCCESS,
     Action,
     Assassinate,
     CastVote,
@@ -34,7 +42,7 @@ from engine.actions import (
     Speak,
     Summarise,
 )
-from engine.chance import pick, shuffled
+from engine.chance import draw, ordered, pick
 from engine.errors import IllegalAction, InvalidProfile
 from engine.events import (
     AssassinationDeclined,
@@ -63,7 +71,7 @@ from engine.events import (
 from engine.intentions import BY_ID, IntentionId, menu
 from engine.knowledge import sees
 from engine.profile import Profile
-from engine.state import Hand, State, Table
+from engine.state import Hand, State, Table, ballots_of
 from engine.terms import Ending, Kind, Phase, Role, Seat, Side
 
 __all__ = [
@@ -132,7 +140,8 @@ def create(
     if deal is None:
         if seed is None:
             raise InvalidProfile("a game without a seed needs a deal", "/deal")
-        roles = tuple(shuffled(profile.roles, seed, "deal"))
+        # As ``shuffled`` would: five seats have few deals, which come again and again.
+        roles = _dealt(profile.roles, draw(seed, "deal") % factorial(profile.players))
     else:
         if Counter(deal) != Counter(profile.roles):
             raise InvalidProfile(
@@ -143,45 +152,52 @@ def create(
         raise InvalidProfile(
             f"the shooter must be a seat 1 to {profile.players}, got {shooter!r}", "/shooter"
         )
-    if shooter is None and Role.ASSASSIN in roles:
-        shooter = roles.index(Role.ASSASSIN) + 1
-    if shooter is None or Role.MERLIN not in roles:
-        shooter = None
-        if profile.assassination != "none":
-            profile = _without_shot(profile)
-    elif profile.assassination == "none":
-        shooter = None
+    profile, shooter, learned = _seated(profile, roles, shooter)
     leader = profile.first_leader
     if leader is None:
         if seed is None:
             raise InvalidProfile("a game without a seed needs a first leader", "/rules/first_leader")
-        leader = pick(range(1, profile.players + 1), seed, "first_leader")
+        leader = pick(profile.seats, seed, "first_leader")
     return (
         _game_created(profile, tuple(names) if names is not None else _default_names(profile.players)),
         RolesDealt(roles, seed, shooter),
-        *_roles_learned(roles, shooter),
+        *learned,
         _proposal_opened(1, 1, leader),
     )
 
 
 _game_created = lru_cache(256)(GameCreated)
+_role_learned = lru_cache(4096)(RoleLearned)
 
 
 @lru_cache(1024)
-def _roles_learned(roles: tuple[Role, ...], shooter: Seat | None) -> tuple[RoleLearned, ...]:
-    return tuple(
-        RoleLearned(seat, role, sees(roles, seat), seat == shooter) for seat, role in enumerate(roles, 1)
+def _dealt(deck: tuple[Role, ...], number: int) -> tuple[Role, ...]:
+    return tuple(ordered(deck, number))
+
+
+@lru_cache(1024)
+def _seated(
+    profile: Profile, roles: tuple[Role, ...], shooter: Seat | None
+) -> tuple[Profile, Seat | None, tuple[RoleLearned, ...]]:
+    """The profile as these roles can play it, who shoots, and what each seat learns."""
+    if shooter is None and Role.ASSASSIN in roles:
+        shooter = roles.index(Role.ASSASSIN) + 1
+    if shooter is None or Role.MERLIN not in roles:
+        shooter = None
+        if profile.assassination != "none":
+            profile = replace(profile, assassination="none")
+    elif profile.assassination == "none":
+        shooter = None
+    learned = tuple(
+        _role_learned(seat, role, sees(roles, seat), seat == shooter) for seat, role in enumerate(roles, 1)
     )
+    return profile, shooter, learned
 
 
 @cache
 def _default_names(players: int) -> tuple[str, ...]:
     # Never anything of a seat's spec: a name must not tell who plays.
     return tuple(f"Player {seat}" for seat in range(1, players + 1))
-
-
-def _without_shot(profile: Profile) -> Profile:
-    return replace(profile, assassination="none")
 
 
 # --- asking -------------------------------------------------------------------------------------
@@ -312,6 +328,11 @@ def check(table: Table, hand: Hand, action: Action) -> None:
             raise _not_asked(table, hand, action)
         if not isinstance(action.text, str):  # type: ignore[union-attr]
             raise _no_text(hand, action.text)  # type: ignore[union-attr]
+    elif kind is Summarise and table.phase is _SUMMARY:
+        if hand.answered == table.opening:
+            raise _not_asked(table, hand, action)
+        if action is not NOTHING:
+            _check_summary(hand, action.answers)  # type: ignore[union-attr]
     else:
         expected = _KIND_IN.get(table.phase)
         if expected is None or kind is not expected[1] or not _is_asked(table, hand):
@@ -320,8 +341,6 @@ def check(table: Table, hand: Hand, action: Action) -> None:
             _check_team(table, hand, action.team)  # type: ignore[union-attr]
         elif kind is Assassinate:
             _check_target(table, hand, action.target)  # type: ignore[union-attr]
-        elif kind is Summarise:
-            _check_summary(hand, action.answers)  # type: ignore[union-attr]
         if kind in _SPOKEN and not isinstance(action.text, str):  # type: ignore[union-attr]
             raise _no_text(hand, action.text)  # type: ignore[union-attr]
     if action.thoughts:
@@ -495,8 +514,8 @@ def _proposals(profile: Profile, round_: int) -> tuple[ProposeTeam, ...]:
     return tuple(ProposeTeam(team) for team in profile.teams[round_ - 1])
 
 
-_APPROVE, _REJECT = _VOTES = (CastVote(True), CastVote(False))
-_SUCCESS, _FAIL = _CARDS = (PlayCard(True), PlayCard(False))
+_VOTES: Final = (APPROVE, REJECT)
+_CARDS: Final = (SUCCESS, FAIL)
 
 
 def default(table: Table, request: Request) -> SeatAction:
@@ -507,13 +526,13 @@ def default(table: Table, request: Request) -> SeatAction:
     """
     kind = request.kind
     if kind is _TO_VOTE:
-        return _VOTES[1]
+        return REJECT
     if kind is Kind.CARD:
-        return _CARDS[0]
+        return SUCCESS
     if kind is _TO_SPEAK:
-        return Speak("")
+        return SILENCE
     if kind is _TO_SUMMARISE:
-        return Summarise(())
+        return NOTHING
     if kind is Kind.RECONSIDER:
         return Reconsider(table.team)
     following = [(request.seat - 1 + step) % table.players + 1 for step in range(table.players)]
@@ -541,10 +560,14 @@ def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Ev
     elif phase is _PROPOSE:
         if whole := _plain_proposal(state, answers):
             return whole
-    elif phase is _QUEST and (whole := _whole_quest(state, answers)):
+    elif phase is _QUEST:
+        if whole := _whole_quest(state, answers):
+            return whole
+    elif phase is _SUMMARY and (whole := _whole_summary(state, answers)):
         return whole
     if len(answers) > 1:
-        if any(later[0] <= earlier[0] for earlier, later in pairwise(answers)):
+        seats = [seat for seat, _ in answers]
+        if any(map(ge, seats, seats[1:])):
             answers = sorted(answers, key=_seat_of)
             _refuse_doubles(answers)
     elif not answers:
@@ -595,17 +618,19 @@ _team_proposed = cache(TeamProposed)
 _quest_resolved = cache(QuestResolved)
 _silence = lru_cache(4096)(UtteranceMade)
 _nothing_summarised = lru_cache(4096)(RoundSummarised)
+_game_ended = lru_cache(1024)(GameEnded)
 _ASSASSINATION_OPENED: Final = AssassinationOpened()
 
 
-@cache
-def _ballots(votes: tuple[bool, ...]) -> tuple[VoteCast, ...]:
-    return tuple(_vote_cast(seat, approve) for seat, approve in enumerate(votes, 1))
+def _votes_of(ballots: int) -> tuple[bool, ...]:
+    """``ballots`` in binary: a 1, then a digit for each seat, seat 1 first."""
+    return tuple(digit == "1" for digit in f"{ballots:b}"[1:])
 
 
 @cache
-def _cast_and_revealed(votes: tuple[bool, ...], approved: bool) -> tuple[Event, ...]:
-    return (*_ballots(votes), _votes_revealed(votes, approved, False))
+def _cast_and_revealed(ballots: int, approved: bool) -> tuple[Event, ...]:
+    votes = _votes_of(ballots)
+    return (*ballots_of(votes), _votes_revealed(votes, approved, False))
 
 
 @cache
@@ -614,8 +639,8 @@ def _next_attempt(round_: int, attempt: int, leader: Seat) -> tuple[ProposalOpen
 
 
 @cache
-def _cards_on_table(team: tuple[Seat, ...], cards: tuple[bool, ...]) -> tuple[CardPlayed, ...]:
-    return tuple(_card_played(seat, success) for seat, success in zip(team, cards, strict=True))
+def _cards_on_table(team: tuple[Seat, ...], failing: tuple[Seat, ...]) -> tuple[CardPlayed, ...]:
+    return tuple(_card_played(seat, seat not in failing) for seat in team)
 
 
 def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
@@ -624,27 +649,28 @@ def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
     None: look closer.
     """
     table = state.table
+    profile = table.profile
     if state.answers or len(answers) != table.players:
         return None
-    ballots = []
+    ballots = 1
     expected = 1
     for seat, action in answers:
-        if seat != expected or type(seat) is not int:
+        # By identity: True equals 1, and is no seat.
+        if seat is not expected:
             return None
         expected += 1
-        if action is _APPROVE:
-            ballots.append(True)
-        elif action is _REJECT:
-            ballots.append(False)
+        if action is APPROVE:
+            ballots += ballots + 1
+        elif action is REJECT:
+            ballots += ballots
         else:
             return None
-    votes = tuple(ballots)
-    profile = table.profile
-    if ballots.count(True) >= profile.yes_needed:
-        return _cast_and_revealed(votes, True)
+    if ballots.bit_count() > profile.yes_needed:
+        return _cast_and_revealed(ballots, True)
     if table.attempt >= profile.max_rejections:
-        return (*_ballots(votes), *_after_vote(state, votes, False))
-    events = _cast_and_revealed(votes, False)
+        votes = _votes_of(ballots)
+        return (*ballots_of(votes), *_after_vote(state, votes, False))
+    events = _cast_and_revealed(ballots, False)
     if profile.summaries:
         return events
     return events + _next_attempt(table.round, table.attempt + 1, table.next_leader())
@@ -659,19 +685,41 @@ def _whole_quest(state: State, answers: Answers) -> tuple[Event, ...] | None:
     team = table.team
     if state.answers or len(answers) != len(team):
         return None
-    cards = []
-    for member, (seat, action) in zip(team, answers, strict=True):
-        if seat != member or type(seat) is not int:
+    failing: list[Seat] = []
+    place = 0
+    for seat, action in answers:
+        if seat is not team[place]:
             return None
-        if action is _SUCCESS:
-            cards.append(True)
-        elif action is _FAIL and state.hands[member - 1].side is _EVIL:
-            cards.append(False)
-        else:
+        place += 1
+        if action is SUCCESS:
+            continue
+        if action is not FAIL or state.hands[seat - 1].side is not _EVIL:
             return None
-    fails = cards.count(False)
+        failing.append(seat)
+    fails = len(failing)
     needed = table.profile.fails_needed[table.round - 1]
-    return _cards_on_table(team, tuple(cards)) + _resolve(state, team, fails, fails < needed)
+    return _cards_on_table(team, tuple(failing)) + _resolve(state, team, fails, fails < needed)
+
+
+def _whole_summary(state: State, answers: Answers) -> tuple[Event, ...] | None:
+    """The common end of a round among seats that keep no record: nobody summarises anything.
+
+    None: look closer.
+    """
+    table = state.table
+    if state.answers or len(answers) != table.players:
+        return None
+    expected = 1
+    for seat, action in answers:
+        if seat is not expected or action is not NOTHING:
+            return None
+        expected += 1
+    return (*_no_summaries(table.players, table.round, table.attempt), _after_summaries(table))
+
+
+@cache
+def _no_summaries(players: int, round_: int, attempt: int) -> tuple[RoundSummarised, ...]:
+    return tuple(_nothing_summarised(seat, round_, attempt, ()) for seat in range(1, players + 1))
 
 
 def _plain_proposal(state: State, answers: Answers) -> tuple[Event, ...] | None:
@@ -680,16 +728,21 @@ def _plain_proposal(state: State, answers: Answers) -> tuple[Event, ...] | None:
         return None
     seat, action = answers[0]
     table = state.table
-    if seat != table.leader or type(seat) is not int:
+    profile = table.profile
+    if seat is not table.leader or profile.discussion == "after_proposal":
         return None
     if type(action) is not ProposeTeam or action.thoughts or action.text != "":
         return None
-    profile = table.profile
     team = action.team
     # The very tuple of the table of legal teams: one that only equals it may hold True for 1.
     if type(team) is not tuple or profile.legal_team[table.round - 1].get(team) is not team:
         return None
-    return None if profile.discussion == "after_proposal" else (_team_proposed(seat, team),)
+    return _proposed(seat, team)
+
+
+@cache
+def _proposed(leader: Seat, team: tuple[Seat, ...]) -> tuple[TeamProposed, ...]:
+    return (_team_proposed(leader, team),)
 
 
 # Bounded: ten seats have 3,072 outcomes, and an imported record may hold unknown ballots besides.
@@ -705,9 +758,8 @@ def _votes(state: State, answers: Answers) -> tuple[Event, ...]:
         events += action.thoughts
         events.append(_vote_cast(seat, action.approve))  # type: ignore[union-attr]
     if state.answers + len(answers) == players:
-        given = {hand.seat: hand.vote for hand in state.hands}
-        given.update((seat, action.approve) for seat, action in answers)  # type: ignore[union-attr]
-        votes = tuple(bool(given[seat]) for seat in range(1, players + 1))
+        given = {seat: action.approve for seat, action in answers}  # type: ignore[union-attr]
+        votes = tuple([given[hand.seat] if hand.seat in given else bool(hand.vote) for hand in state.hands])
         events += _after_vote(state, votes, votes.count(True) >= state.table.profile.yes_needed)
     return tuple(events)
 
@@ -780,7 +832,7 @@ def _end_after_successes(state: State) -> GameEnded:
 
 def _end(state: State, winner: Side, ending: Ending) -> GameEnded:
     reveal = state.table.profile.reveal
-    return GameEnded(
+    return _game_ended(
         winner,
         ending,
         None if reveal == "none" else state.roles,
@@ -797,11 +849,14 @@ def _summaries(state: State, answers: Answers) -> tuple[Event, ...]:
         make = RoundSummarised if told else _nothing_summarised
         events.append(make(seat, table.round, table.attempt, told))
     if state.answers + len(answers) == table.players:
-        if len(table.quests) == table.round:
-            events.append(_next_round(table))
-        else:
-            events.append(_proposal_opened(table.round, table.attempt + 1, table.next_leader()))
+        events.append(_after_summaries(table))
     return tuple(events)
+
+
+def _after_summaries(table: Table) -> ProposalOpened:
+    if len(table.quests) == table.round:
+        return _next_round(table)
+    return _proposal_opened(table.round, table.attempt + 1, table.next_leader())
 
 
 def _utterance(table: Table, seat: Seat, text: str, phase: Any = "discuss") -> UtteranceMade:

@@ -6,11 +6,14 @@ fact cannot reach a place where a viewer without it would look. A fold of what o
 that viewer's table and hand, equal to those of the full fold.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from engine.errors import CorruptLog
 from engine.events import (
+    EVENT_TYPES,
     AssassinationDeclined,
     AssassinationMade,
     AssassinationOpened,
@@ -172,10 +175,27 @@ class Table:
         return frozenset(fact for fact, holds in held.items() if holds)
 
 
+WholeVote = tuple[int, int, tuple[bool | None, ...]]
+"""A vote whose ballots all came in one step: public events before it, opening, votes (seat 1 first).
+
+It is revealed, so there is no secret in it: kept once, it stands for every seat's own ballot.
+"""
+
+# By seat, less 1, and by vote: made once for all games.
+_BALLOTS: Final = tuple((VoteCast(seat, False), VoteCast(seat, True)) for seat in range(1, 11))
+
+
+# Bounded: ten seats have 1,024 outcomes, and an imported record may hold unknown votes besides.
+@cache
+def ballots_of(votes: tuple[bool | None, ...]) -> tuple[VoteCast, ...]:
+    """The ballots that would make these votes, seat 1 first."""
+    return tuple(VoteCast(seat, approve) for seat, approve in enumerate(votes, 1))  # type: ignore[arg-type]
+
+
 class Hand:
     """The fold of what one seat alone sees."""
 
-    __slots__ = ("answered", "own", "role", "seat", "sees", "shoots", "side", "success", "vote")
+    __slots__ = ("_answered", "_kept", "_whole", "role", "seat", "sees", "shoots", "side", "success")
 
     seat: Seat
     role: Role | None
@@ -184,33 +204,71 @@ class Hand:
     sees: tuple[Seat, ...]
     """Seats shown at the start, without their roles."""
     shoots: bool
-    vote: bool | None
-    """Its latest ballot; of the present vote where ``answered`` equals the table's ``opening``."""
     success: bool | None
     """Its latest quest card."""
-    answered: int
-    own: list[tuple[int, Event]]
-    """(index in this seat's stream, event), of the events that only it and ``full`` see."""
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: Seat, whole: list[WholeVote]) -> None:
         self.seat = seat
-        self.role = self.side = None
+        self.role = self.side = self.success = None
         self.sees = ()
         self.shoots = False
-        self.vote = self.success = None
-        self.answered = 0
-        self.own = []
+        self._answered = 0
+        # (public events before it, event): its own events, but for its ballots in ``whole``.
+        self._kept: list[tuple[int, Event]] = []
+        self._whole = whole
+
+    def _placed(self) -> list[tuple[int, Event]]:
+        """(public events before it, event), of its own events in the order of its stream."""
+        if not self._whole:
+            return self._kept
+        at = self.seat - 1
+        ballot = _BALLOTS[at]
+        placed = self._kept + [(shown, ballot[votes[at]]) for shown, _, votes in self._whole]  # type: ignore[index]
+        # What was kept at the same place came first: a whole vote is followed by its result at once.
+        placed.sort(key=_SHOWN)
+        return placed
+
+    def among(self, public: Sequence[Event]) -> list[Event]:
+        """This seat's stream: the public one, and its own events at their places."""
+        events: list[Event] = []
+        taken = 0
+        for shown, event in self._placed():
+            if taken < shown:
+                events += public[taken:shown]
+                taken = shown
+            events.append(event)
+        events += public[taken:]
+        return events
+
+    @property
+    def own(self) -> list[tuple[int, Event]]:
+        """(index in this seat's stream, event), of the events that only it and ``full`` see."""
+        return [(shown + index, event) for index, (shown, event) in enumerate(self._placed())]
+
+    @property
+    def answered(self) -> int:
+        """The opening that this seat answered last; 0: none yet."""
+        return max(self._answered, self._whole[-1][1]) if self._whole else self._answered
+
+    @property
+    def vote(self) -> bool | None:
+        """Its latest ballot; of the present vote where ``answered`` equals the table's ``opening``."""
+        return next((event.approve for _, event in reversed(self.own) if type(event) is VoteCast), None)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hand) and all(getattr(self, s) == getattr(other, s) for s in Hand.__slots__)
+        return isinstance(other, Hand) and all(getattr(self, name) == getattr(other, name) for name in _SEEN)
 
     __hash__ = None  # type: ignore[assignment]  # folded in place
+
+
+_SEEN: Final = ("seat", "role", "side", "sees", "shoots", "success", "answered", "own")
+_SHOWN: Final = itemgetter(0)
 
 
 class State:
     """The full viewer's fold: the table, every hand, the deal, and how many have answered."""
 
-    __slots__ = ("answers", "hands", "log", "public", "roles", "seed", "shooter", "table")
+    __slots__ = ("_whole", "answers", "hands", "log", "public", "roles", "seed", "shooter", "table")
 
     table: Table
     hands: tuple[Hand, ...]
@@ -231,14 +289,16 @@ class State:
         self.answers = 0
         self.log = []
         self.public = []
+        self._whole: list[WholeVote] = []
 
     def hand(self, seat: Seat) -> Hand:
         """The hand of one seat, 1..n."""
         return self.hands[seat - 1]
 
     def __eq__(self, other: object) -> bool:
+        # _whole shows in the hands.
         return isinstance(other, State) and all(
-            getattr(self, s) == getattr(other, s) for s in State.__slots__
+            getattr(self, s) == getattr(other, s) for s in State.__slots__ if s != "_whole"
         )
 
     __hash__ = None  # type: ignore[assignment]  # folded in place
@@ -258,10 +318,13 @@ def _on_proposal_opened(table: Table, event: ProposalOpened) -> None:
 
 def _on_team_proposed(table: Table, event: TeamProposed) -> None:
     table.proposed = table.team = event.team
-    if table.profile.discussion == "after_proposal":
+    profile = table.profile
+    if profile.discussion == "after_proposal":
         table.phase = _DISCUSS
+    elif profile.reconsideration:
+        table.phase = _RECONSIDER
     else:
-        _talk_is_over(table)
+        _team_stands(table)
 
 
 def _on_utterance_made(table: Table, event: UtteranceMade) -> None:
@@ -269,15 +332,10 @@ def _on_utterance_made(table: Table, event: UtteranceMade) -> None:
     if table.phase is _DISCUSS and table.turn == table.players:
         if table.profile.discussion == "before_proposal":
             table.phase = Phase.PROPOSE
+        elif table.profile.reconsideration:
+            table.phase = _RECONSIDER
         else:
-            _talk_is_over(table)
-
-
-def _talk_is_over(table: Table) -> None:
-    if table.profile.reconsideration:
-        table.phase = _RECONSIDER
-    else:
-        _team_stands(table)
+            _team_stands(table)
 
 
 def _on_team_confirmed(table: Table, event: TeamConfirmed) -> None:
@@ -288,12 +346,7 @@ def _on_team_confirmed(table: Table, event: TeamConfirmed) -> None:
 
 def _team_stands(table: Table) -> None:
     table.opening += 1
-    table.phase = _QUEST if _goes_unvoted(table) else _VOTE
-
-
-def _goes_unvoted(table: Table) -> bool:
-    profile = table.profile
-    return table.attempt == profile.max_rejections and profile.on_max_rejections == "forced_team"
+    table.phase = _QUEST if table.attempt == table.profile.unvoted_attempt else _VOTE
 
 
 def _on_votes_revealed(table: Table, event: VotesRevealed) -> None:
@@ -313,7 +366,8 @@ def _on_votes_revealed(table: Table, event: VotesRevealed) -> None:
 
 
 def _on_quest_resolved(table: Table, event: QuestResolved) -> None:
-    if event.team and _goes_unvoted(table):
+    profile = table.profile
+    if event.team and table.attempt == profile.unvoted_attempt:
         table.untold.append(
             (table.round, table.attempt, table.leader, table.proposed, event.team, (), False, True)
         )
@@ -322,7 +376,6 @@ def _on_quest_resolved(table: Table, event: QuestResolved) -> None:
         table.succeeded += 1
     else:
         table.failed += 1
-    profile = table.profile
     if profile.summaries and table.failed < 3 and table.succeeded < 3:
         shot_opens = profile.assassination == "after_any_quest" and not table.missed
         if not shot_opens:
@@ -388,104 +441,93 @@ _PUBLIC: Final[dict[type[Any], Callable[[Table, Any], None]]] = {
 }
 
 
+_OWN: Final = frozenset(kind for kind in EVENT_TYPES.values() if kind.seen_by == "seat")
+
+
 def apply(state: State, events: Iterable[Event]) -> None:
     """Folds ``events`` into ``state``, in place, and keeps every viewer's stream.
 
     Never refuses a log that ``decide`` wrote. Raises CorruptLog for one that cannot be ours: no
     ``game_created`` first, or a seat that is not at the table.
     """
+    if type(events) is not tuple:
+        events = tuple(events)
     log = state.log
-    public = state.public
     if not log:
-        events = iter(events)
-        first = next(events, None)
-        if first is None:
+        if not events:
             return
-        if type(first) is not GameCreated:
-            raise CorruptLog(f"a log starts with game_created, got {type(first).__name__}")
-        state.table = Table(first)
-        state.hands = tuple(map(Hand, range(1, first.profile.players + 1)))
-        log.append(first)
-        public.append(first)
+        _sit_down(state, events[0])
+        events = events[1:]
+    log += events
     table = state.table
-    hands = state.hands
+    public = state.public
     players = table.players
     answers = state.answers
-    shown = len(public)
+    # Nearly always all ballots come in one step with their result: folded for all seats together.
+    if (
+        len(events) > players
+        and not answers
+        and type(revealed := events[players]) is VotesRevealed
+        and events[:players] == ballots_of(revealed.votes)
+    ):
+        state._whole.append((len(public), table.opening, revealed.votes))
+        events = events[players:]
     for event in events:
-        log.append(event)
         kind = type(event)
         # A chain in the order of how often: a dict of handlers costs more (RECIPES).
-        if kind is VoteCast:
-            seat = event.seat  # type: ignore[union-attr]
-            if seat < 1 or seat > players:
-                raise _no_such_seat(table, event)
-            hand = hands[seat - 1]
-            own = hand.own
-            own.append((shown + len(own), event))
-            hand.answered = table.opening
-            hand.vote = event.approve  # type: ignore[union-attr]
-            answers += 1
-        elif kind is CardPlayed or kind is RoleLearned:
-            seat = event.seat  # type: ignore[union-attr]
-            if seat < 1 or seat > players:
-                raise _no_such_seat(table, event)
-            hand = hands[seat - 1]
-            own = hand.own
-            own.append((shown + len(own), event))
-            if kind is CardPlayed:
-                hand.answered = table.opening
-                hand.success = event.success  # type: ignore[union-attr]
-                answers += 1
-            else:
-                _on_role_learned(hand, table, event)  # type: ignore[arg-type]
+        if kind is TeamProposed:
+            public.append(event)
+            _on_team_proposed(table, event)  # type: ignore[arg-type]
         elif kind is VotesRevealed:
             public.append(event)
-            shown += 1
             answers = 0
             _on_votes_revealed(table, event)  # type: ignore[arg-type]
         elif kind is ProposalOpened:
             public.append(event)
-            shown += 1
             answers = 0
             _on_proposal_opened(table, event)  # type: ignore[arg-type]
-        elif kind is TeamProposed:
-            public.append(event)
-            shown += 1
-            _on_team_proposed(table, event)  # type: ignore[arg-type]
-        elif kind is QuestResolved:
-            public.append(event)
-            shown += 1
-            answers = 0
-            _on_quest_resolved(table, event)  # type: ignore[arg-type]
+        elif kind in _OWN:
+            seat = event.seat  # type: ignore[union-attr]
+            if seat < 1 or seat > players:
+                raise CorruptLog(f"{kind.__name__} of seat {seat}, the table has {players}")
+            hand = state.hands[seat - 1]
+            hand._kept.append((len(public), event))
+            if kind is CardPlayed:
+                hand._answered = table.opening
+                hand.success = event.success  # type: ignore[union-attr]
+                answers += 1
+            elif kind is VoteCast or kind is RoundSummarised:
+                hand._answered = table.opening
+                answers += 1
+            elif kind is RoleLearned:
+                _on_role_learned(hand, table, event)  # type: ignore[arg-type]
         elif kind is UtteranceMade:
             public.append(event)
-            shown += 1
             _on_utterance_made(table, event)  # type: ignore[arg-type]
-        elif event.seen_by == "seat":
-            seat = event.seat  # type: ignore[union-attr]
-            if not 1 <= seat <= players:
-                raise _no_such_seat(table, event)
-            hand = hands[seat - 1]
-            hand.own.append((shown + len(hand.own), event))
-            if kind is RoundSummarised:
-                hand.answered = table.opening
-                answers += 1
-        elif event.seen_by == "public":
-            if kind is GameCreated:
-                raise CorruptLog("a log holds one game_created, got a second")
+        elif kind is QuestResolved:
             public.append(event)
-            shown += 1
-            _PUBLIC[kind](table, event)
+            answers = 0
+            _on_quest_resolved(table, event)  # type: ignore[arg-type]
         elif kind is RolesDealt:
             state.roles = event.roles  # type: ignore[union-attr]
             state.seed = event.seed  # type: ignore[union-attr]
             state.shooter = event.shooter  # type: ignore[union-attr]
+        elif event.seen_by == "public":
+            if kind is GameCreated:
+                raise CorruptLog("a log holds one game_created, got a second")
+            public.append(event)
+            _PUBLIC[kind](table, event)
     state.answers = answers
 
 
-def _no_such_seat(table: Table, event: Any) -> CorruptLog:
-    return CorruptLog(f"{type(event).__name__} of seat {event.seat}, the table has {table.players}")
+def _sit_down(state: State, first: Event) -> None:
+    if type(first) is not GameCreated:
+        raise CorruptLog(f"a log starts with game_created, got {type(first).__name__}")
+    state.table = Table(first)
+    whole = state._whole
+    state.hands = tuple([Hand(seat, whole) for seat in first.profile.seats])
+    state.log.append(first)
+    state.public.append(first)
 
 
 def fold(events: Iterable[Event]) -> State:

@@ -46,7 +46,7 @@ class Observation:
     @property
     def events(self) -> list[Event]:
         """The seat's stream so far, oldest first."""
-        return _joined(self._public, self.hand)
+        return self.hand.among(self._public)
 
     @property
     def public(self) -> Sequence[Event]:
@@ -59,25 +59,13 @@ def observe(state: State, request: Request, refusals: tuple[str, ...] = ()) -> O
     return Observation(request, state.public, state.table, state.hands[request.seat - 1], refusals)
 
 
-def _joined(public: Sequence[Event], hand: Hand) -> list[Event]:
-    events: list[Event] = []
-    taken = 0
-    for place, event in hand.own:
-        gap = place - len(events)
-        events += public[taken : taken + gap]
-        taken += gap
-        events.append(event)
-    events += public[taken:]
-    return events
-
-
 def stream(state: State, viewer: Viewer) -> list[Event]:
     """Every event this viewer sees, oldest first; its position in the list plus 1 is its ``seq``."""
     if viewer == FULL:
         return list(state.log)
     if viewer == PUBLIC:
         return list(state.public)
-    return _joined(state.public, state.hands[viewer - 1])
+    return state.hands[viewer - 1].among(state.public)
 
 
 def project(log: Iterable[Event], viewer: Viewer) -> list[Event]:

@@ -178,6 +178,14 @@ def test_a_secret_in_another_hand_is_found_by_the_views(monkeypatch: pytest.Monk
     assert view_faults(random_game(1))
 
 
+def test_a_ballot_turned_round_in_its_seats_stream_is_found_by_the_views(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turned = tuple((reject, approve)[::-1] for reject, approve in state._BALLOTS)
+    monkeypatch.setattr(state, "_BALLOTS", turned)
+    assert any("stream" in fault for fault in view_faults(random_game(1, think=False)))
+
+
 def test_a_fold_that_counts_calls_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     apply = state.apply
 

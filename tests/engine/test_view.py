@@ -2,10 +2,13 @@
 
 import pytest
 
+from engine.actions import APPROVE, REJECT, ProposeTeam
 from engine.errors import InvalidInput
-from engine.rules import pending
+from engine.profile import make_profile, without_talk
+from engine.rules import create, decide, pending
+from engine.state import apply, fold
 from engine.terms import FULL, PUBLIC
-from engine.view import observe, read_viewer, stream, viewer_name
+from engine.view import observe, project, read_viewer, stream, viewer_name
 from tests.engine.playing import Play
 
 
@@ -50,3 +53,18 @@ def test_a_stream_given_out_is_not_the_one_that_is_kept() -> None:
         before = len(stream(game.state, viewer))
         stream(game.state, viewer).clear()
         assert len(stream(game.state, viewer)) == before
+
+
+def test_ballots_cast_at_once_stand_where_single_ones_would() -> None:
+    at_once = fold(create(without_talk(make_profile("official", 7)), 4))
+    apply(at_once, decide(at_once, [(at_once.table.leader, ProposeTeam((1, 2)))]))
+    singly = fold(at_once.log)
+    answers = [(seat, APPROVE if seat % 3 else REJECT) for seat in range(1, 8)]
+    apply(at_once, decide(at_once, answers))
+    for answer in answers:
+        apply(singly, decide(singly, [answer]))
+    for viewer in range(-1, 8):
+        assert stream(at_once, viewer) == stream(singly, viewer) == project(at_once.log, viewer)
+    assert at_once == singly
+    assert [hand.vote for hand in at_once.hands] == [action.approve for _, action in answers]
+    assert all(at_once.table.opening - 1 == hand.answered for hand in at_once.hands)
