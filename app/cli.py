@@ -454,12 +454,15 @@ def export(
 
 
 def _register() -> None:
+    from app.cli_authors import authors_app, import_command
     from app.cli_keys import keys_app
     from app.cli_models import answers_app
     from app.cli_replay import metrics_command, replay_app
     from app.fake_model.command import fake_model_command
 
     app.add_typer(answers_app, name="answers")
+    app.add_typer(authors_app, name="authors")
+    app.command("import")(import_command)
     app.add_typer(keys_app, name="keys")
     app.add_typer(replay_app, name="replay")
     app.command("metrics")(metrics_command)

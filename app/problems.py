@@ -18,7 +18,7 @@ from app import errors as edge
 from app.outside import random_name
 from engine import errors as rules
 from engine.errors import AvalonError
-from evaluators.errors import UnknownItem, Unmeasurable
+from evaluators.errors import InvalidRun, UnknownItem, Unmeasurable
 
 __all__ = [
     "INTERNAL",
@@ -55,6 +55,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     rules.CorruptLog: Problem("corrupt-log", "This game cannot be continued", 500),
     InvalidAgent: Problem("invalid-agent", "No agent can be made from this", 422),
     UnknownItem: Problem("unknown-item", "No such item is scored", 422),
+    InvalidRun: Problem("invalid-run", "The run folder cannot be read", 422),
     Unmeasurable: Problem("unmeasurable", "This game has nothing to measure yet", 409),
     ModelUnavailable: Problem("model-unavailable", "No model answered in time", 503),
     edge.InvalidRequest: Problem("invalid-request", "The request cannot be read", 422),

@@ -152,9 +152,13 @@ class RecordVote:
 
 @dataclass(frozen=True, slots=True)
 class RecordQuest:
-    """A quest whose cards are unknown, perhaps even their number. The acting seat is the leader."""
+    """A quest some or all of whose cards are unknown. The acting seat is the leader.
+
+    Cards that are known are played before it, each by its seat.
+    """
 
     fails: int | None
+    """Of all the team; None: not even their number is known."""
     succeeded: bool
     thoughts: "tuple[Note, ...]" = ()
 

@@ -119,7 +119,8 @@ def missing_facts(intention: IntentionId, facts: Iterable[str]) -> tuple[str, ..
 
 def plain(text: str) -> str:
     """The text without case, punctuation and superfluous blanks: what wordings are compared by."""
-    return " ".join("".join(c if c.isalnum() else " " for c in text.casefold().replace("'", "")).split())
+    straight = text.casefold().replace("'", "").replace("\u2019", "")
+    return " ".join("".join(c if c.isalnum() else " " for c in straight).split())
 
 
 WORDINGS: Final[Mapping[str, IntentionId]] = {

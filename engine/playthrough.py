@@ -36,6 +36,7 @@ from engine.events import (
 )
 from engine.profile import Profile
 from engine.terms import FULL, Seat, Viewer
+from engine.thoughts import Belief
 
 __all__ = ["playthrough"]
 
@@ -191,7 +192,7 @@ class _Reader:
             why = f"; {_quoted(b.reasoning)}" if b.reasoning else ""
             yield (
                 f"    {self.seat(e.seat)} thinks: {role} {self.seats([b.about])} "
-                f"({b.confidence}/5){intends}{why}"
+                f"({_confidence(b)}){intends}{why}"
             )
 
     def intentions_selected(self, e: IntentionsSelected) -> Iterator[str]:
@@ -279,6 +280,10 @@ def _plain(text: str) -> str:
 
 def _escape(char: str) -> str:
     return "\\n" if char == "\n" else f"\\u{ord(char):04x}"
+
+
+def _confidence(belief: Belief) -> str:
+    return "confidence unknown" if belief.confidence is None else f"{belief.confidence}/5"
 
 
 def _quoted(text: str) -> str:

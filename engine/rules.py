@@ -306,8 +306,12 @@ def asked(table: Table, hand: Hand) -> Request | None:
     return Request(hand.seat, kind, table.round, table.attempt, size)
 
 
-def check(table: Table, hand: Hand, action: Action) -> None:
-    """Whether this seat may do this now, by what it sees itself. Raises IllegalAction."""
+def check(table: Table, hand: Hand, action: Action, *, foreign: bool = False) -> None:
+    """Whether this seat may do this now, by what it sees itself. Raises IllegalAction.
+
+    ``foreign``: the thoughts come from a record, which may leave a confidence out and may hold an
+    intention of the catalogue that our menus do not offer at that point.
+    """
     # The commonest actions first, and nothing more for them: this runs for every ballot.
     kind = type(action)
     if kind is CastVote:
@@ -344,7 +348,7 @@ def check(table: Table, hand: Hand, action: Action) -> None:
         if kind in _SPOKEN and not isinstance(action.text, str):  # type: ignore[union-attr]
             raise _no_text(hand, action.text)  # type: ignore[union-attr]
     if action.thoughts:
-        _check_notes(table, hand, action.thoughts)
+        _check_notes(table, hand, action.thoughts, foreign)
 
 
 _SPOKEN: Final = frozenset({ProposeTeam, Speak, Reconsider})
@@ -424,7 +428,7 @@ def _check_summary(hand: Hand, answers: Any) -> None:
 _NOTES: Final = frozenset(get_args(Note))
 
 
-def _check_notes(table: Table, hand: Hand, notes: Sequence[Note]) -> None:
+def _check_notes(table: Table, hand: Hand, notes: Sequence[Note], foreign: bool) -> None:
     for index, note in enumerate(notes):
         where = f"/thoughts/{index}"
         kind = type(note)
@@ -435,15 +439,17 @@ def _check_notes(table: Table, hand: Hand, notes: Sequence[Note]) -> None:
                 hand.seat, f"seat {hand.seat} records its own thoughts, got seat {note.seat}'s", where
             )
         if kind is IntentionsSelected:
-            _check_selection(table, hand, note, where)  # type: ignore[arg-type]
+            _check_selection(table, hand, note, where, foreign)  # type: ignore[arg-type]
         elif kind is BeliefsFormed:
-            _check_beliefs(table, hand, note, where)  # type: ignore[arg-type]
+            _check_beliefs(table, hand, note, where, foreign)  # type: ignore[arg-type]
 
 
-def _check_selection(table: Table, hand: Hand, note: IntentionsSelected, where: str) -> None:
+def _check_selection(table: Table, hand: Hand, note: IntentionsSelected, where: str, foreign: bool) -> None:
     on_offer = offered(table, hand, _KIND_IN[table.phase][0])
     if on_offer is None:
         raise IllegalAction(hand.seat, f"no intentions are chosen in phase {table.phase}", where)
+    if foreign:
+        on_offer = tuple(BY_ID)
     if len({choice.id for choice in note.intentions}) != len(note.intentions):
         raise IllegalAction(hand.seat, "an intention is selected once", f"{where}/intentions")
     for place, choice in enumerate(note.intentions):
@@ -455,7 +461,7 @@ def _check_selection(table: Table, hand: Hand, note: IntentionsSelected, where: 
             )
 
 
-def _check_beliefs(table: Table, hand: Hand, note: BeliefsFormed, where: str) -> None:
+def _check_beliefs(table: Table, hand: Hand, note: BeliefsFormed, where: str, foreign: bool) -> None:
     deck = table.profile.roles
     for place, belief in enumerate(note.beliefs):
         at = f"{where}/beliefs/{place}"
@@ -477,10 +483,11 @@ def _check_beliefs(table: Table, hand: Hand, note: BeliefsFormed, where: str) ->
                 raise IllegalAction(
                     hand.seat, f"no other seat can hold {belief.role} in this deal", f"{at}/role"
                 )
-        if type(belief.confidence) is not int or not 0 <= belief.confidence <= 5:
-            raise IllegalAction(
-                hand.seat, f"confidence is 0 to 5, got {belief.confidence!r}", f"{at}/confidence"
-            )
+        confidence = belief.confidence
+        if confidence is None and foreign:
+            pass
+        elif type(confidence) is not int or not 0 <= confidence <= 5:
+            raise IllegalAction(hand.seat, f"confidence is 0 to 5, got {confidence!r}", f"{at}/confidence")
         for unknown in belief.intentions:
             if unknown not in BY_ID:
                 raise IllegalAction(hand.seat, f"no intention is called {unknown!r}", f"{at}/intentions")
@@ -582,7 +589,7 @@ def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Ev
                     f"a record's {type(action).__name__} is decided alone, got {len(answers)} answers"
                 )
             return (*action.thoughts, *_FOREIGN[type(action)](state, seat, action))
-        check(table, hands[seat - 1], action)
+        check(table, hands[seat - 1], action, foreign=foreign)
     if phase is _VOTE:
         return _votes(state, answers)
     if phase is _QUEST:
@@ -964,24 +971,32 @@ def _record_vote(state: State, seat: Seat, action: RecordVote) -> tuple[Event, .
 
 
 def _record_quest(state: State, seat: Seat, action: RecordQuest) -> tuple[Event, ...]:
-    _foreign_needs(state, seat, Phase.QUEST, action)
     table = state.table
-    evil = sum(state.hand(member).side is _EVIL for member in table.team)
+    # Unlike the other actions of a record it may come after single answers: the cards that are known.
+    if table.phase is not _QUEST or seat != table.leader:
+        raise _not_asked(table, state.hand(seat), action)
+    hands = [state.hand(member) for member in table.team]
+    known = sum(hand.answered == table.opening and not hand.success for hand in hands)
+    evil = known + sum(hand.answered != table.opening and hand.side is _EVIL for hand in hands)
     needed = table.profile.fails_needed[table.round - 1]
     if action.fails is not None:
         if not 0 <= action.fails <= evil:
             raise IllegalAction(
                 seat, f"{evil} evil seats on the team cannot play {action.fails} fails", "/fails"
             )
+        if action.fails < known:
+            raise IllegalAction(seat, f"{known} fails were played, got {action.fails} in all", "/fails")
         if action.succeeded != (action.fails < needed):
             raise IllegalAction(
                 seat,
                 f"{action.fails} fails of {needed} needed cannot make succeeded={action.succeeded}",
                 "/succeeded",
             )
-    elif not action.succeeded and evil < needed:
+    elif action.succeeded if known >= needed else not action.succeeded and evil < needed:
         raise IllegalAction(
-            seat, f"{evil} evil seats on the team cannot play the {needed} fails that fail it", "/succeeded"
+            seat,
+            f"{known} to {evil} fails, {needed} needed, cannot make succeeded={action.succeeded}",
+            "/succeeded",
         )
     return _resolve(state, table.team, action.fails, action.succeeded)
 

@@ -25,8 +25,8 @@ class Belief:
     """The likeliest role; None where the seat is not asked for one (Merlin) or has no idea."""
     intentions: tuple[IntentionId, ...]
     """What the other seems to intend, most likely first."""
-    confidence: int
-    """0 (a guess) to 5 (certain)."""
+    confidence: int | None
+    """0 (a guess) to 5 (certain); None: a foreign record does not tell."""
     snippets: tuple[str, ...] = ()
     """The pieces of speech it rests on."""
     reasoning: str = ""

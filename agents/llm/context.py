@@ -211,7 +211,8 @@ def believed(belief: Belief, *, short: bool = False) -> str:
     values: dict[str, Any] = {"seat": belief.about}
     if belief.role is not None:
         values["role"] = belief.role.value
-    values["confidence"] = belief.confidence
+    if belief.confidence is not None:
+        values["confidence"] = belief.confidence
     if not short:
         values |= {"intentions": belief.intentions, "reasoning": belief.reasoning}
     return f"you believed {one_line(values)}"

@@ -23,6 +23,10 @@ COMMANDS = [
     ["replay"],
     ["replay", "check"],
     ["replay", "show"],
+    ["import"],
+    ["authors"],
+    ["authors", "check"],
+    ["authors", "export"],
 ]
 
 

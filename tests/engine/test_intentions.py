@@ -221,3 +221,8 @@ def test_an_intention_misses_exactly_the_facts_it_requires(entry: dict[str, Any]
     assert missing_facts(entry["id"], ()) == tuple(entry["requires"])
     assert missing_facts(entry["id"], FACTS) == ()
     assert missing_facts(entry["id"], set(FACTS) - set(entry["requires"])) == tuple(entry["requires"])
+
+
+def test_a_typographic_apostrophe_is_an_apostrophe() -> None:
+    label = "Question the leader why they didn\u2019t put themselves on the quest team."
+    assert normalise(label) == "question_leader_absence"

@@ -1,0 +1,120 @@
+"""Fleiss' kappa of the annotators over stage-1 intentions: pairwise, its mean, and all together.
+
+A turn is left out when a cell of one of the raters is blank, and unequal cells are cut to the shorter:
+with scores in their order, that leaves the intentions that all of them scored. Following counts as good
+above 3.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from math import sqrt
+from typing import Final
+
+from evaluators.agreement import fleiss_kappa
+from evaluators.authors.run import Run, natural
+from evaluators.authors.shapes import Figure, rounded
+from evaluators.authors.taking import Taken
+from evaluators.judgements import Judgement
+
+__all__ = ["kappa_figures"]
+
+_ABOVE: Final = 3
+
+_MARKS: Final[Mapping[str, Callable[[Judgement], int | None]]] = {
+    "selection": lambda one: None if one.reasonable is None else int(one.reasonable),
+    "following_think": lambda one: None if one.think is None else int(one.think > _ABOVE),
+    "following_speak": lambda one: None if one.speak is None else int(one.speak > _ABOVE),
+}
+
+Marked = dict[tuple[str, str], dict[str, int]]
+"""By request and intention: 0 or 1 by rater."""
+
+
+def kappa_figures(run: Run, games: Sequence[Taken]) -> dict[str, object]:
+    """The section ``kappa``; empty without two annotators. Files are those of taken games."""
+    raters = sorted(run.annotators, key=natural)
+    named = {run.annotation_file(game.name): game for game in games}
+    files = [file for file in sorted(named, key=natural) if any(file in run.annotators[r] for r in raters)]
+    if len(raters) < 2 or not files:
+        return {}
+    games_of = {file: named[file] for file in files}
+    return {
+        "files": files,
+        "pooled": _section(raters, list(games_of.values())),
+        "first_two_files": _section(raters, list(games_of.values())[:2]),
+        "games": {file: _section(raters, [game]) for file, game in games_of.items()},
+        "first_two_files_are": files[:2],
+    }
+
+
+def _section(raters: Sequence[str], games: Sequence[Taken]) -> dict[str, Figure]:
+    figures: dict[str, Figure] = {}
+    means: dict[str, Figure] = {}
+    together: dict[str, Figure] = {}
+    pairs = list(combinations(raters, 2))
+    values: dict[str, list[float | None]] = {measure: [] for measure in _MARKS}
+    marked = {measure: [_marked(game, measure) for game in games] for measure in _MARKS}
+    for pair in pairs:
+        for measure in _MARKS:
+            items = _common(marked[measure], pair)
+            value = _kappa(items)
+            values[measure].append(value)
+            figures[f"{measure}.{pair[0]}_{pair[1]}"] = {
+                "value": rounded(value),
+                "items": len(items),
+                "agree": sum(len(set(item)) == 1 for item in items),
+                "labels": _labels(items),
+            }
+    for measure in _MARKS:
+        means[f"{measure}.pair_mean"] = _mean(values[measure])
+        items = _common(marked[measure], raters)
+        together[f"{measure}.all_annotators"] = {
+            "value": rounded(_kappa(items)),
+            "items": len(items),
+            "labels": _labels(items),
+        }
+    return {**figures, **means, **together}
+
+
+def _marked(game: Taken, measure: str) -> Marked:
+    marked: Marked = {}
+    for one in game.judgements:
+        mark = _MARKS[measure](one)
+        if one.stage == "first" and mark is not None:
+            marked.setdefault((one.request_id, one.intention), {})[one.rater] = mark
+    return marked
+
+
+def _common(games: Iterable[Marked], raters: Sequence[str]) -> list[tuple[int, ...]]:
+    """The marks of these raters on what all of them marked."""
+    wanted = set(raters)
+    return [
+        tuple(marks[rater] for rater in raters)
+        for marked in games
+        for marks in marked.values()
+        if wanted <= marks.keys()
+    ]
+
+
+def _kappa(items: Sequence[tuple[int, ...]]) -> float | None:
+    if not items:
+        return None
+    return fleiss_kappa([(item.count(0), item.count(1)) for item in items])
+
+
+def _labels(items: Iterable[tuple[int, ...]]) -> dict[str, int]:
+    counts = Counter(mark for item in items for mark in item)
+    return {str(mark): counts[mark] for mark in (0, 1) if counts[mark]}
+
+
+def _mean(values: Sequence[float | None]) -> Figure:
+    """Mean and population deviation; undefined where a pair's kappa is."""
+    known = [value for value in values if value is not None and value == value]
+    if len(known) < len(values):
+        return {"value": None, "sd": None}
+    mean = sum(known) / len(known)
+    return {
+        "value": rounded(mean),
+        "sd": rounded(sqrt(sum((value - mean) ** 2 for value in known) / len(known))),
+    }

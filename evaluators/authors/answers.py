@@ -1,0 +1,161 @@
+"""F1 of guesses and summaries, in every way of counting that ``expected.json`` names.
+
+Gold is what the seat had selected, read in our log; the answers are the files'. Labels are compared
+plain (letters only, lower case) or canonical (after the released map, unmapped ones dropped).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from engine.intentions import IntentionId
+from engine.terms import Seat
+from engine.thoughts import SelectionStage
+from evaluators.authors.labels import canonical_label, intention_of, plain, released_label
+from evaluators.authors.run import Item, Run
+from evaluators.authors.shapes import Figure, rounded
+from evaluators.authors.taking import Taken
+from evaluators.authors.turns import REJECTED
+from evaluators.turns import read_game
+
+__all__ = ["Selections", "answer_figures", "selections"]
+
+Selections = Mapping[tuple[str, Seat, int, SelectionStage], tuple[IntentionId, ...]]
+"""What was selected, by game, seat, key of results.json, and stage."""
+
+
+def selections(
+    games: Iterable[Taken],
+) -> dict[tuple[str, Seat, int, SelectionStage], tuple[IntentionId, ...]]:
+    found: dict[tuple[str, Seat, int, SelectionStage], tuple[IntentionId, ...]] = {}
+    for game in games:
+        again = {tally.round for tally in game.state.table.tallies if tally.attempt == 2}
+        for turn in read_game(game.game_id, game.state.log).turns:
+            rejected = turn.attempt == 1 and turn.round in again
+            key = turn.round + REJECTED if rejected else turn.round
+            for stage in (turn.first, turn.final):
+                if stage is not None:
+                    chosen = tuple(choice.id for choice in stage.chosen)
+                    found[game.name, turn.seat, key, stage.name] = chosen
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    game: str
+    round: int
+    chosen: tuple[str, ...]
+    answer: tuple[str, ...]
+
+
+_Labels = Callable[[Item], tuple[str, ...]]
+
+
+def _plain_answer(item: Item) -> tuple[str, ...]:
+    return tuple(map(plain, item.answer))
+
+
+def _canonical_answer(item: Item) -> tuple[str, ...]:
+    if item.canonical is not None:
+        return tuple(map(plain, item.canonical))
+    # A file without the mapped lists: by our own table of wordings.
+    named = map(intention_of, item.answer)
+    return tuple(canonical_label(intention) for intention in named if intention is not None)
+
+
+_VARIANTS: Final[Mapping[str, tuple[_Labels, Callable[[IntentionId], str]]]] = {
+    "canonical": (_canonical_answer, canonical_label),
+    "plain": (_plain_answer, lambda intention: plain(released_label(intention))),
+}
+
+
+def answer_figures(run: Run, games: Sequence[Taken]) -> dict[str | None, dict[str, object]]:
+    """By game, None for all of them: kind of answer, labels, pooled or round, counting."""
+    gold = selections(games)
+    guesses = {item.id: item for item in run.items.get("guesses.json", ())}
+    kinds: dict[str, tuple[Iterable[Item], Callable[[Item, str], tuple[str, ...] | None]]] = {
+        "guesses_vs_chosen": (guesses.values(), lambda item, labels: _gold(gold, item, labels)),
+        "second_order_vs_guesses": (
+            run.items.get("guesses_second_order.json", ()),
+            lambda item, labels: _VARIANTS[labels][0](guesses[item.id]) if item.id in guesses else None,
+        ),
+        "summaries_vs_chosen": (
+            run.items.get("summaries.json", ()),
+            lambda item, labels: _gold(gold, item, labels),
+        ),
+    }
+    scopes: tuple[str | None, ...] = (None, *(game.name for game in games))
+    found: dict[str | None, dict[str, object]] = {scope: {} for scope in scopes}
+    for kind, (items, chosen) in kinds.items():
+        listed = list(items)
+        by_labels = {}
+        for labels, (answer, _) in _VARIANTS.items():
+            told = [(item, chosen(item, labels)) for item in listed]
+            by_labels[labels] = [
+                _Sample(item.game, item.key % REJECTED, gold_of, answer(item))
+                for item, gold_of in told
+                if gold_of is not None
+            ]
+        for scope in scopes:
+            found[scope][kind] = {
+                labels: _scoped([one for one in samples if scope in (None, one.game)])
+                for labels, samples in by_labels.items()
+            }
+    return found
+
+
+def _gold(gold: Selections, item: Item, labels: str) -> tuple[str, ...]:
+    """From our log; of a game that is not among these, what the file holds."""
+    stage: SelectionStage = "first" if item.stage == "form" else "final"
+    chosen = gold.get((item.game, item.seat, item.key, stage))
+    if chosen is None:
+        chosen = tuple(intention for intention in map(intention_of, item.gold) if intention is not None)
+    return tuple(map(_VARIANTS[labels][1], chosen))
+
+
+def _scoped(samples: Sequence[_Sample]) -> dict[str, object]:
+    scopes: dict[str, Sequence[_Sample]] = {"pooled": samples}
+    for round_ in sorted({sample.round for sample in samples}):
+        scopes[f"round_{round_}"] = [sample for sample in samples if sample.round == round_]
+    return {
+        scope: {
+            "as_released_counting": _counted(found),
+            "as_sets": _counted([_as_set(one) for one in found]),
+            "samples": len(found),
+        }
+        for scope, found in scopes.items()
+    }
+
+
+def _as_set(sample: _Sample) -> _Sample:
+    return _Sample(
+        sample.game,
+        sample.round,
+        tuple(dict.fromkeys(sample.chosen)),
+        tuple(dict.fromkeys(sample.answer)),
+    )
+
+
+def _counted(samples: Iterable[_Sample]) -> Figure:
+    """``hits`` are answers that were chosen, ``selected`` is hits + what was chosen and not answered: an
+    answer that is repeated counts again on both.
+    """
+    hits = selected = guessed = 0
+    for one in samples:
+        found = sum(label in one.chosen for label in one.answer)
+        hits += found
+        selected += found + sum(label not in one.answer for label in one.chosen)
+        guessed += len(one.answer)
+    precision = hits / guessed if guessed else None
+    recall = hits / selected if selected else None
+    f1 = None
+    if precision is not None and recall is not None:
+        f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
+    return {
+        "hits": hits,
+        "selected": selected,
+        "guessed": guessed,
+        "precision": rounded(precision),
+        "recall": rounded(recall),
+        "f1": rounded(f1),
+    }

@@ -1,0 +1,90 @@
+"""Figures beside their expectation."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, Final
+
+__all__ = ["NOT_KNOWN", "Compared", "compare"]
+
+NOT_KNOWN: Final = "not known"
+"""What is found of a figure that we have no rule for."""
+
+# Words about figures, not figures.
+_WORDS: Final = frozenset({"about", "definition", "f1_definition"})
+
+_SLACK: Final = 6e-7
+"""Half a unit of the sixth place, and a little: expectations are rounded there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One figure: all its numbers, as expected and as found."""
+
+    name: str
+    """The keys that lead to it, with ``/``."""
+    expected: Any
+    found: Any
+    agrees: bool
+
+
+def compare(expected: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Compared]:
+    """Every figure that ``expected`` names, in its order; one that ``found`` lacks does not agree.
+
+    Counts, texts and lists must be equal, other numbers to six places. What is undefined for lack of
+    anything counted may be null, NaN or 0 on either side, where the counts beside it agree.
+    """
+    yield from _compare((), expected, found)
+
+
+def _compare(keys: tuple[str, ...], expected: Any, found: Any) -> Iterator[Compared]:
+    if isinstance(expected, Mapping) and not _is_figure(expected):
+        for key, inner in expected.items():
+            if key not in _WORDS:
+                below = found.get(key, NOT_KNOWN) if isinstance(found, Mapping) else NOT_KNOWN
+                yield from _compare((*keys, key), inner, below)
+        return
+    yield Compared("/".join(keys), _numbers(expected), found, _agrees(_numbers(expected), found))
+
+
+def _is_figure(value: Mapping[str, Any]) -> bool:
+    return "value" in value or not any(isinstance(inner, Mapping) for inner in value.values())
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: inner for key, inner in value.items() if key not in _WORDS}
+    return value
+
+
+def _agrees(expected: Any, found: Any) -> bool:
+    if not isinstance(expected, Mapping):
+        return _same(expected, found)
+    if not isinstance(found, Mapping):
+        return False
+    empty = _nothing_counted(expected) and _nothing_counted(found)
+    return all(
+        key in found
+        and (_agrees(inner, found[key]) or (empty and _undefined(inner) and _undefined(found[key])))
+        for key, inner in expected.items()
+    )
+
+
+def _nothing_counted(figure: Mapping[str, Any]) -> bool:
+    return any(figure.get(key) == 0 for key in ("den", "guessed", "selected", "items"))
+
+
+def _undefined(value: Any) -> bool:
+    return value is None or value == 0 or (isinstance(value, float) and isnan(value))
+
+
+def _same(expected: Any, found: Any) -> bool:
+    if isinstance(expected, bool) or isinstance(found, bool):
+        return expected is found
+    if isinstance(expected, int) and isinstance(found, int):
+        return expected == found
+    if isinstance(expected, int | float) and isinstance(found, int | float):
+        return abs(expected - found) <= _SLACK or (isnan(expected) and isnan(found))
+    if isinstance(expected, float) and isnan(expected):
+        return found is None
+    return bool(expected == found)

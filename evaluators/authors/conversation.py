@@ -1,0 +1,134 @@
+"""``conversation.csv``: what no other file of theirs holds.
+
+The teams as proposed and as reconsidered, in rejected attempts too; how others would read a speech;
+the leader's answers while reconsidering; the shot. Rows of the Moderator may be cut.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from engine.terms import Role, Seat
+from engine.thoughts import Reading
+from evaluators.authors.files import Cells, read_table
+from evaluators.authors.labels import role_of, seat_of
+
+__all__ = [
+    "ATTEMPT_OPENS",
+    "NEEDED",
+    "PROPOSED",
+    "ROUND_OPENS",
+    "Conversation",
+    "Names",
+    "Shot",
+    "read_conversation",
+]
+
+NEEDED: Final = ("agent_name", "visible_to", "content", "turn", "msg_type")
+
+PROPOSED: Final = "The proposed team is -"
+ROUND_OPENS: Final = "This is round"
+ATTEMPT_OPENS: Final = "Now the leader of this round is"
+"""What the Moderator says at the beginning of a round, and of its second attempt."""
+
+Attempt = tuple[int, int, Seat]
+"""Round, attempt in it (1 or 2), and a seat."""
+
+Names = tuple[str, ...]
+"""A team's names as written: order and blanks count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    target: Seat | None
+    """None: no seat can be made out of the answer."""
+    hit: bool | None
+    """What the Moderator announced; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    file: str
+    teams: Mapping[Attempt, Sequence[Names]]
+    """By leader: its proposals in their order, before and after the discussion."""
+    readings: Mapping[Attempt, tuple[Reading, ...]]
+    answers: Mapping[Attempt, str]
+    """By leader."""
+    shot: Shot | None
+
+
+def read_conversation(name: str, content: bytes, roles: Mapping[Seat, Role]) -> Conversation:
+    """Raises InvalidRun."""
+    teams: dict[Attempt, list[Names]] = defaultdict(list)
+    readings: dict[Attempt, tuple[Reading, ...]] = {}
+    answers: dict[Attempt, str] = {}
+    rows = read_table(name, content, NEEDED)
+    attempt = 1
+    for cells in rows:
+        text = cells.text("content")
+        seat = seat_of(cells.text("agent_name"))
+        if seat is None:
+            if text.startswith((ROUND_OPENS, ATTEMPT_OPENS)):
+                attempt = 1 if text.startswith(ROUND_OPENS) else 2
+            continue
+        kind = cells.text("msg_type").strip()
+        proposes = text.startswith(PROPOSED) and cells.text("visible_to").strip() == "all"
+        if proposes or kind in ("second_order", "answer"):
+            here = (cells.whole("turn"), attempt, seat)
+            if proposes:
+                teams[here].append(_names(text))
+            elif kind == "answer":
+                answers[here] = text
+            else:
+                readings[here] = _readings(text)
+    return Conversation(name, dict(teams), readings, answers, _shot(rows, roles))
+
+
+def _names(text: str) -> Names:
+    line = text.partition("\n")[0].removeprefix(PROPOSED).strip()
+    return tuple(line.removesuffix(".").split(","))
+
+
+def _readings(text: str) -> tuple[Reading, ...]:
+    """How each role would see the speech; a text that is no literal is kept whole, by ``everybody``."""
+    try:
+        told = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        return (Reading("everybody", text),)
+    return tuple(Reading(_reader(str(by)), str(seen)) for by, seen in told.items())
+
+
+def _reader(name: str) -> str:
+    role = role_of(name)
+    if role is not None:
+        return role.value
+    seat = seat_of(name)
+    return name if seat is None else f"seat {seat}"
+
+
+_ANNOUNCED: Final = ("Assassin succe", "Assassin failed")
+_LEADING_NAME: Final = re.compile(r"\s*(player\s*\d+)", re.IGNORECASE)
+
+
+def _shot(rows: Sequence[Cells], roles: Mapping[Seat, Role]) -> Shot | None:
+    """The last thing that the assassin says to all without a kind, and what the Moderator says of it."""
+    hit: bool | None = None
+    for cells in reversed(rows):
+        text = cells.text("content")
+        if cells.text("agent_name") == "Moderator":
+            if text.startswith(_ANNOUNCED):
+                hit = text.startswith(_ANNOUNCED[0])
+            continue
+        seat = seat_of(cells.text("agent_name"))
+        kind = cells.text("msg_type").strip()
+        if seat and roles.get(seat) is Role.ASSASSIN and kind in ("", "text", "assassin"):
+            named = _LEADING_NAME.match(text)
+            return Shot(seat_of(named[1]) if named else None, hit)
+        if kind == "discussion":
+            break
+    return None if hit is None else Shot(None, hit)

@@ -1,0 +1,196 @@
+"""From bytes to JSON values and table cells, with the place of everything that does not read."""
+
+import ast
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from evaluators.errors import InvalidRun
+
+__all__ = ["Cells", "Spot", "read_json", "read_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in a JSON file: the file and the keys that lead there."""
+
+    file: str
+    keys: tuple[str, ...] = ()
+
+    def at(self, *keys: object) -> "Spot":
+        return Spot(self.file, (*self.keys, *map(str, keys)))
+
+    def refuse(self, expected: str, found: object, then: str = "") -> NoReturn:
+        """Raises InvalidRun: where, what was expected, what stands there, what to do."""
+        where = f"{self.file}: {' / '.join(self.keys)}" if self.keys else self.file
+        raise InvalidRun(f"{where}: expected {expected}, found {_shown(found)}{then and '; '}{then}")
+
+    def mapping(self, value: object) -> Mapping[str, Any]:
+        if not isinstance(value, dict):
+            self.refuse("an object", value)
+        return value
+
+    def items(self, value: object) -> Sequence[Any]:
+        if not isinstance(value, list):
+            self.refuse("a list", value)
+        return value
+
+    def text(self, value: object) -> str:
+        if not isinstance(value, str):
+            self.refuse("a text", value)
+        return value
+
+    def texts(self, value: object) -> tuple[str, ...]:
+        """A list of texts; a list written as a text is read, as some of their answers hold one."""
+        if isinstance(value, str):
+            value = _listed(value)
+            if value is None:
+                self.refuse("a list of texts", value)
+        return tuple(self.at(place).text(one) for place, one in enumerate(self.items(value), 1))
+
+    def need(self, value: Mapping[str, Any], key: str) -> Any:
+        if key not in value:
+            self.refuse(f"the key {key!r}", sorted(value), "is the file whole?")
+        return value[key]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:120]}…"
+
+
+def _text(name: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        raise InvalidRun(
+            f"{name}: expected UTF-8, found byte {content[fault.start]:#04x} at {fault.start}; "
+            "save the file as UTF-8"
+        ) from None
+
+
+def read_json(name: str, content: bytes) -> Any:
+    """The JSON value of a file, with or without a byte order mark. Raises InvalidRun."""
+    try:
+        return json.loads(_text(name, content))
+    except (json.JSONDecodeError, RecursionError) as fault:
+        raise InvalidRun(f"{name}: expected JSON, found {fault}") from None
+
+
+class Cells:
+    """One row of a CSV file by its column names. ``row`` counts lines of the table, its header is 1."""
+
+    __slots__ = ("_values", "file", "row")
+
+    def __init__(self, file: str, row: int, values: Mapping[str, str]) -> None:
+        self.file = file
+        self.row = row
+        self._values = values
+
+    def refuse(self, column: str, expected: str, then: str = "") -> NoReturn:
+        raise InvalidRun(
+            f"{self.file}: row {self.row}, column {column}: expected {expected}, "
+            f"found {_shown(self._values.get(column, ''))}{then and '; '}{then}"
+        )
+
+    def text(self, column: str) -> str:
+        """As written; empty where the column or the cell is missing."""
+        return self._values.get(column, "")
+
+    def blank(self, column: str) -> bool:
+        return self.text(column).strip().lower() in _BLANK
+
+    def whole(self, column: str) -> int:
+        """A whole number; spreadsheets write 3 as 3.0."""
+        found = _WHOLE.fullmatch(self.text(column).strip())
+        if found is None:
+            self.refuse(column, "a whole number")
+        return int(found[1])
+
+    def truth(self, column: str) -> bool:
+        word = self.text(column).strip().lower()
+        if word not in _TRUTHS:
+            self.refuse(column, "True or False")
+        return _TRUTHS[word]
+
+    def labels(self, column: str) -> tuple[str, ...] | None:
+        """A list written as a Python or JSON literal; None where the cell is blank."""
+        if self.blank(column):
+            return None
+        listed = _listed(self.text(column))
+        if listed is None or not all(isinstance(one, str) for one in listed):
+            self.refuse(column, "a list of labels such as ['Support team proposal.']")
+        return tuple(listed)
+
+    def scores(self, column: str, low: int, high: int, wanted: int) -> tuple[int | None, ...]:
+        """Whole numbers separated by commas; empty where the cell is blank.
+
+        A full stop separates too, as in the released scripts: a spreadsheet makes 1.0 of ``1,0``.
+        With one score ``wanted``, 5.0 is 5. A blank place, as in ``4,,5``, is None where the cell has
+        as many places as are wanted; else it is left out.
+        """
+        if self.blank(column):
+            return ()
+        text = self.text(column).strip().strip("[]()")
+        if wanted == 1 and (one := _WHOLE.fullmatch(text)):
+            parts = [one[1]]
+        else:
+            parts = [part.strip() for part in text.split(",")]
+            if len(parts) != wanted:
+                parts = [part for part in _BETWEEN.split(text) if part]
+        if not all(not part or (part in _DIGITS and low <= int(part) <= high) for part in parts):
+            self.refuse(column, f"numbers {low} to {high} separated by commas")
+        return tuple(int(part) if part else None for part in parts)
+
+
+_BLANK: Final = frozenset({"", "nan", "none", "null"})
+_WHOLE: Final = re.compile(r"(\d{1,6})(?:\.0*)?")
+_DIGITS: Final = frozenset("0123456789")
+_BETWEEN: Final = re.compile(r"[,.;\s]+")
+_TRUTHS: Final = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+def _listed(text: str) -> list[Any] | None:
+    """The list that a Python or JSON literal denotes; None: it denotes none."""
+    straight = text.strip().replace("\u201c", '"').replace("\u201d", '"')
+    for candidate in (text.strip(), straight):
+        for read in (ast.literal_eval, json.loads):
+            try:
+                value = read(candidate)
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                continue
+            if isinstance(value, list | tuple):
+                return list(value)
+    return None
+
+
+def read_table(name: str, content: bytes, needed: Sequence[str]) -> tuple[Cells, ...]:
+    """The rows of a CSV file that hold anything. Raises InvalidRun where a needed column is missing.
+
+    Any line ends, with or without a byte order mark; the first column may be a running number.
+    """
+    reader = csv.reader(io.StringIO(_text(name, content), newline=""))
+    rows = []
+    header: list[str] | None = None
+    try:
+        for number, values in enumerate(reader, 1):
+            if header is None:
+                header = [column.strip() for column in values]
+                if missing := [column for column in needed if column not in header]:
+                    raise InvalidRun(
+                        f"{name}: expected the columns {', '.join(needed)}; missing: {', '.join(missing)}; "
+                        f"found {', '.join(header)}"
+                    )
+            elif any(value.strip() for value in values):
+                rows.append(Cells(name, number, dict(zip(header, values, strict=False))))
+    except csv.Error as fault:
+        raise InvalidRun(f"{name}: line {reader.line_num}: expected CSV, found {fault}") from None
+    if header is None:
+        raise InvalidRun(
+            f"{name}: expected a table with the columns {', '.join(needed)}, found an empty file"
+        )
+    return tuple(rows)

@@ -1,0 +1,71 @@
+"""Names and labels as the authors' files write them: seats, roles, intentions."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from engine.intentions import BY_ID, IntentionId, normalise
+from engine.terms import Role, Seat
+
+__all__ = [
+    "ROLE_NAMES",
+    "canonical_label",
+    "intention_of",
+    "plain",
+    "released_label",
+    "role_of",
+    "seat_name",
+    "seat_of",
+]
+
+ROLE_NAMES: Final[Mapping[Role, str]] = {role: role.value.capitalize() for role in Role}
+"""Their names of the roles; the five of their deck are spelt so."""
+
+# Where the program's menus do not use the published category name (prompts.py of the release).
+_OTHER_WORDING: Final[Mapping[IntentionId, str]] = {
+    "concern_failed_quest_member": "Express concerns about a player from a failed quest team and suggest "
+    "to not include them in current team",
+    "counter_not_on_team": "Counter the team proposal because you are good and not part of the team",
+    "counter_evil_on_team": "Counter the team proposal because you think a player on the team is evil",
+}
+
+_NOT_A_LETTER: Final = re.compile(r"[^a-zA-Z\s]")
+_SEAT: Final = re.compile(r"\s*player\s*_?(\d{1,2})\s*(?:\(.*\))?[\s.]*", re.IGNORECASE)
+
+
+def released_label(intention: IntentionId) -> str:
+    """The label as the program offers it: its own wording, a typographic apostrophe, a full stop."""
+    wording = _OTHER_WORDING.get(intention, BY_ID[intention].label)
+    return wording.replace("'", "\u2019") + "."
+
+
+def plain(label: str) -> str:
+    """Lower case and letters only, as their scripts compare labels; blanks stay as they are."""
+    return _NOT_A_LETTER.sub("", label).lower()
+
+
+def canonical_label(intention: IntentionId) -> str:
+    """What the released ``similar_intent_map`` makes of the label: the published name, made plain."""
+    return plain(BY_ID[intention].label)
+
+
+def intention_of(label: str) -> IntentionId | None:
+    """The intention that a label of theirs names, whatever its case and punctuation; else None."""
+    return normalise(label)
+
+
+def seat_name(seat: Seat) -> str:
+    return f"Player{seat}"
+
+
+def seat_of(name: str) -> Seat | None:
+    """The seat that ``Player3``, `` Player3`` or ``Player3(Merlin)`` names; None: no such name."""
+    found = _SEAT.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def role_of(name: str) -> Role | None:
+    """The role that a name of theirs means, whatever its case; None: no role of ours."""
+    word = name.strip().lower()
+    word = {"loyal servant": "servant", "loyal servant of arthur": "servant"}.get(word, word)
+    return next((role for role in Role if role.value == word), None)

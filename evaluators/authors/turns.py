@@ -1,0 +1,180 @@
+"""``results.json``: what every player was asked for and answered, by round.
+
+Round r of a rejected first proposal stands under the key r + 10, the second or only one under r.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.terms import Role, Seat
+from evaluators.authors.files import Spot
+from evaluators.authors.labels import role_of, seat_of
+
+__all__ = ["REJECTED", "Acted", "Guess", "Speech", "Turn", "read_results"]
+
+REJECTED: Final = 10
+"""What is added to the number of a round whose first proposal was rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    think: str
+    speech: str
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """One answer of the first-order step."""
+
+    about: Seat
+    role: str | None
+    intents: tuple[str, ...]
+    reasoning: str
+    confidence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """One answer for a quest; the program may ask a player twice, and the last one counts."""
+
+    result: str
+    think: str
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """All that one player did in one attempt of a round."""
+
+    spot: Spot
+    guesses: tuple[Guess, ...]
+    first: tuple[str, ...]
+    first_why: str
+    formulation: Speech
+    modified: tuple[str, ...] | None
+    """None: kept, as the program writes nothing then."""
+    modified_why: str
+    discussion: Speech
+    reconsidered: Speech | None
+    vote: str
+    vote_why: str
+    acted: tuple[Acted, ...]
+    summary: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    roles: Mapping[Seat, Role]
+    turns: Mapping[tuple[int, Seat], Turn]
+    """By key of the file and seat."""
+
+    @property
+    def keys(self) -> frozenset[int]:
+        return frozenset(key for key, _ in self.turns)
+
+
+def read_results(spot: Spot, value: Any) -> Results:
+    """Raises InvalidRun, naming player, key and step."""
+    roles: dict[Seat, Role] = {}
+    turns: dict[tuple[int, Seat], Turn] = {}
+    for name, of_player in spot.mapping(value).items():
+        seat = seat_of(name)
+        if seat is None:
+            spot.refuse("names such as Player3", name)
+        here = spot.at(name)
+        for key, steps in here.mapping(of_player).items():
+            if key == "role":
+                role = role_of(here.at(key).text(steps))
+                if role is None:
+                    here.at(key).refuse("a role", steps)
+                roles[seat] = role
+            elif key.isdigit():
+                turns[int(key), seat] = _turn(here.at(key), steps)
+            else:
+                here.refuse("'role' and numbers of rounds", key)
+        if seat not in roles:
+            here.refuse("the key 'role'", sorted(of_player))
+    return Results(roles, turns)
+
+
+def _turn(spot: Spot, value: Any) -> Turn:
+    steps = spot.mapping(value)
+    intent = _one(spot, steps, "intent")
+    modified = _last(spot, steps, "intent_modification")
+    labels = None if modified is None else _texts(spot.at("intent_modification"), modified, "new_intents")
+    reconsidered = _last(spot, steps, "reconsider_team")
+    vote = _one(spot, steps, "vote")
+    summary = _last(spot, steps, "summary")
+    return Turn(
+        spot=spot,
+        guesses=tuple(_guess(spot.at("first_order"), one) for one in steps.get("first_order", ())),
+        first=_texts(spot.at("intent"), intent, "intents"),
+        first_why=str(intent.get("think", "")),
+        formulation=_speech(spot.at("formulation_con"), _one(spot, steps, "formulation_con")),
+        modified=labels or None,
+        modified_why="" if modified is None else str(modified.get("think", "")),
+        discussion=_speech(spot.at("discussion"), _one(spot, steps, "discussion")),
+        reconsidered=None if reconsidered is None else _speech(spot.at("reconsider_team"), reconsidered),
+        vote=spot.at("vote").text(spot.at("vote").need(vote, "vote_result")),
+        vote_why=str(vote.get("think", "")),
+        acted=tuple(_acted(spot.at("action"), one) for one in steps.get("action", ())),
+        summary=None if summary is None else _summary(spot.at("summary"), summary),
+    )
+
+
+def _last(spot: Spot, steps: Mapping[str, Any], step: str) -> Mapping[str, Any] | None:
+    """A step's last answer: an answer that is asked for again replaces the earlier ones."""
+    entries = spot.at(step).items(steps.get(step, []))
+    return spot.at(step).mapping(entries[-1]) if entries else None
+
+
+def _one(spot: Spot, steps: Mapping[str, Any], step: str) -> Mapping[str, Any]:
+    found = _last(spot, steps, step)
+    if found is None:
+        spot.refuse(f"the step {step!r}", sorted(steps), "was the game broken off?")
+    return found
+
+
+def _texts(spot: Spot, value: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    return spot.at(key).texts(spot.need(value, key))
+
+
+def _speech(spot: Spot, value: Mapping[str, Any]) -> Speech:
+    return Speech(str(value.get("think", "")), spot.at("speech").text(spot.need(value, "speech")))
+
+
+def _guess(spot: Spot, value: Any) -> Guess:
+    told = spot.mapping(spot.need(spot.mapping(value), "first_order"))
+    about = seat_of(spot.at("playerName").text(spot.need(told, "playerName")))
+    if about is None:
+        spot.at("playerName").refuse("a name such as Player3", told["playerName"])
+    role = told.get("role")
+    intents = told.get("intent", told.get("intents", ()))
+    return Guess(
+        about,
+        role if isinstance(role, str) else None,
+        spot.at("intent").texts(intents) if intents else (),
+        str(told.get("reasoning", "")),
+        _confidence(told.get("confidence")),
+    )
+
+
+def _confidence(value: object) -> int | None:
+    """0 to 5, where the file holds one: the released program deletes it."""
+    return value if type(value) is int and 0 <= value <= 5 else None
+
+
+def _acted(spot: Spot, value: Any) -> Acted:
+    told = spot.mapping(value)
+    answers = told.get("context_answers", [])
+    return Acted(
+        spot.at("action_result").text(spot.need(told, "action_result")),
+        str(told.get("think", "")),
+        tuple(map(str, answers)) if isinstance(answers, list) else (str(answers),),
+    )
+
+
+def _summary(spot: Spot, value: Mapping[str, Any]) -> str:
+    told = spot.need(value, "summary")
+    return told if isinstance(told, str) else str(told)

@@ -1,0 +1,525 @@
+"""Our games and judgements in the authors' layout, so that their scripts run on them.
+
+What they write and our log does not hold stays out (prompts, times, the order and blanks of names in a
+team); what our log holds and their files have no place for is lost (snippets, comments of raters).
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.events import (
+    AssassinationMade,
+    BeliefsFormed,
+    CardPlayed,
+    ChoiceExplained,
+    Event,
+    IntentionsSelected,
+    ProposalOpened,
+    QuestResolved,
+    ReadingsImagined,
+    RoundSummarised,
+    SpeechDrafted,
+    TeamConfirmed,
+    TeamProposed,
+    UtteranceMade,
+    VotesRevealed,
+)
+from engine.intentions import IntentionId
+from engine.profile import INTERINTENT, RULES, Profile
+from engine.state import State, fold
+from engine.terms import Kind, Role, Seat
+from engine.thoughts import Belief, Choice, Reading
+from evaluators.authors.annotation import COLUMNS, STAGES
+from evaluators.authors.conversation import ATTEMPT_OPENS, PROPOSED, ROUND_OPENS
+from evaluators.authors.labels import ROLE_NAMES, released_label, seat_name
+from evaluators.authors.run import natural
+from evaluators.authors.taking import OWN_RATER, request_id
+from evaluators.authors.turns import REJECTED
+from evaluators.errors import InvalidRun
+from evaluators.judgements import Judgement
+
+__all__ = ["write_game"]
+
+_DECK: Final = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
+"""Their deck, in their order."""
+
+
+def write_game(name: str, log: Iterable[Event], judgements: Iterable[Judgement] = ()) -> dict[str, bytes]:
+    """The files of one finished game by their path within a run folder; ``name`` as ``game_…``.
+
+    A rater called ``annotation`` fills the game's own file; else the first rater does, and stands in
+    ``agreement`` too, as every other rater does. Raises InvalidRun for a game that their layout cannot
+    hold: other rules than profile ``interintent`` with five seats, or not finished.
+    """
+    state = fold(log)
+    told = _Told(state)
+    _fits(name, state)
+    files = {
+        "results.json": _json(_results(told)),
+        "game_play_data.json": _json(_play_data(told)),
+        "conversation.csv": _conversation(told),
+    }
+    written = {f"{name}/{file}": content for file, content in files.items()}
+    return written | _annotations(name, told, judgements)
+
+
+def _fits(name: str, state: State) -> None:
+    profile = state.table.profile
+    if not state.table.over or state.roles is None or state.table.winner is None:
+        raise InvalidRun(f"{name}: expected a finished game with its deal, found one that goes on")
+    differing = [rule for rule in RULES if getattr(profile, rule) != getattr(INTERINTENT, rule)]
+    if set(profile.roles) != set(_DECK) or len(profile.roles) != len(_DECK):
+        differing.insert(0, "roles")
+    if differing:
+        raise InvalidRun(
+            f"{name}: the authors' layout holds games of profile interintent with five seats; here "
+            f"{', '.join(f'{one} is {_setting(profile, one)}' for one in differing)}"
+        )
+
+
+def _setting(profile: Profile, name: str) -> object:
+    value = getattr(profile, name)
+    return list(map(str, value)) if isinstance(value, tuple) else value
+
+
+# --- the log, by attempt and seat -------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What one seat did in one attempt."""
+
+    beliefs: tuple[Belief, ...] = ()
+    first: tuple[Choice, ...] = ()
+    final: tuple[Choice, ...] | None = None
+    changed: bool = False
+    formulation: SpeechDrafted | None = None
+    refinement: SpeechDrafted | None = None
+    readings: tuple[Reading, ...] | None = None
+    text: str = ""
+    why: dict[Kind, list[str]] = field(default_factory=dict)
+    card: bool | None = None
+    summary: tuple[tuple[str, str], ...] | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether the step of modification was answered with a list."""
+        return self.changed or any(choice.reason for choice in self.final or ())
+
+
+@dataclass(slots=True)
+class _Attempt:
+    round: int
+    number: int
+    leader: Seat
+    turns: dict[Seat, _Turn]
+    proposed: tuple[Seat, ...] = ()
+    team: tuple[Seat, ...] = ()
+    reconsidered: str = ""
+    votes: VotesRevealed | None = None
+    quest: QuestResolved | None = None
+
+    @property
+    def order(self) -> tuple[Seat, ...]:
+        """Seats as they speak."""
+        players = len(self.turns)
+        return tuple((self.leader - 1 + step) % players + 1 for step in range(players))
+
+
+class _Told:
+    """A finished game's log, sorted by attempt and seat."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.attempts: list[_Attempt] = []
+        self.shot: AssassinationMade | None = None
+        for event in state.log:
+            self.take(event)
+        twice = {attempt.round for attempt in self.attempts if attempt.number == 2}
+        self.keys = {
+            (attempt.round, attempt.number): attempt.round + REJECTED * (attempt.number == 1)
+            if attempt.round in twice
+            else attempt.round
+            for attempt in self.attempts
+        }
+
+    def key(self, attempt: _Attempt) -> int:
+        return self.keys[attempt.round, attempt.number]
+
+    def role(self, seat: Seat) -> str:
+        assert self.state.roles is not None
+        return ROLE_NAMES[self.state.roles[seat - 1]]
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, ProposalOpened):
+            players = range(1, self.state.table.players + 1)
+            self.attempts.append(
+                _Attempt(event.round, event.attempt, event.leader, {seat: _Turn() for seat in players})
+            )
+            return
+        if not self.attempts:
+            return
+        now = self.attempts[-1]
+        match event:
+            case TeamProposed():
+                now.proposed = now.team = event.team
+            case TeamConfirmed():
+                now.team = event.team
+            case VotesRevealed():
+                now.votes = event
+            case QuestResolved():
+                now.quest = event
+            case AssassinationMade():
+                self.shot = event
+            case UtteranceMade(phase="reconsider"):
+                now.reconsidered = event.text
+            case UtteranceMade():
+                now.turns[event.seat].text = event.text
+            case BeliefsFormed():
+                now.turns[event.seat].beliefs = event.beliefs
+            case IntentionsSelected(stage="first"):
+                now.turns[event.seat].first = event.intentions
+            case IntentionsSelected():
+                now.turns[event.seat].final = event.intentions
+                now.turns[event.seat].changed = event.changed
+            case SpeechDrafted(stage="formulation"):
+                now.turns[event.seat].formulation = event
+            case SpeechDrafted():
+                now.turns[event.seat].refinement = event
+            case ReadingsImagined():
+                now.turns[event.seat].readings = event.readings
+            case ChoiceExplained():
+                now.turns[event.seat].why.setdefault(event.about, []).append(event.text)
+            case CardPlayed():
+                now.turns[event.seat].card = event.success
+            case RoundSummarised():
+                now.turns[event.seat].summary = event.answers
+
+
+def _labels(chosen: Iterable[Choice]) -> list[str]:
+    return [released_label(choice.id) for choice in chosen]
+
+
+def _reason(chosen: Iterable[Choice]) -> str:
+    """Their files have one reason for the whole selection."""
+    return next((choice.reason for choice in chosen if choice.reason), "")
+
+
+def _why(turn: _Turn, about: Kind) -> list[str]:
+    return turn.why.get(about, [])
+
+
+def _first(texts: Sequence[str]) -> str:
+    return texts[0] if texts else ""
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+# --- results.json -----------------------------------------------------------------------------------
+
+
+def _results(told: _Told) -> dict[str, Any]:
+    return {
+        seat_name(seat): {
+            "role": told.role(seat),
+            **{str(told.key(attempt)): _steps(told, attempt, seat) for attempt in told.attempts},
+        }
+        for seat in range(1, told.state.table.players + 1)
+    }
+
+
+def _steps(told: _Told, attempt: _Attempt, seat: Seat) -> dict[str, Any]:
+    turn = attempt.turns[seat]
+    steps: dict[str, Any] = {}
+    if turn.beliefs:
+        steps["first_order"] = [{"first_order": _belief(belief)} for belief in turn.beliefs]
+    steps["intent"] = [{"intents": _labels(turn.first), "think": _reason(turn.first)}]
+    draft = turn.formulation
+    steps["formulation_con"] = [
+        {"think": draft.think if draft else "", "speech": draft.speak if draft else ""}
+    ]
+    if turn.final is not None and turn.given:
+        steps["intent_modification"] = [{"new_intents": _labels(turn.final), "think": _reason(turn.final)}]
+    refined = turn.refinement
+    steps["discussion"] = [{"think": refined.think if refined else "", "speech": turn.text}]
+    if seat == attempt.leader:
+        thought = _first(_why(turn, Kind.RECONSIDER))
+        steps["reconsider_team"] = [{"think": thought, "speech": attempt.reconsidered}]
+    assert attempt.votes is not None
+    agree = "agree" if attempt.votes.votes[seat - 1] else "disagree"
+    steps["vote"] = [{"vote_result": agree, "think": _first(_why(turn, Kind.VOTE))}]
+    if turn.card is not None:
+        why = _why(turn, Kind.CARD)
+        result = "success" if turn.card else "failure"
+        steps["action"] = [{"action_result": result, "think": _first(why), "context_answers": why[1:]}]
+    if turn.summary:
+        steps["summary"] = [{"summary": _summary(turn.summary)}]
+    return steps
+
+
+def _belief(belief: Belief) -> dict[str, Any]:
+    told: dict[str, Any] = {"playerName": seat_name(belief.about)}
+    if belief.role is not None:
+        told["role"] = ROLE_NAMES[belief.role]
+    if belief.intentions:
+        told["intent"] = [released_label(one) for one in belief.intentions]
+    if belief.reasoning:
+        told["reasoning"] = belief.reasoning
+    if belief.confidence is not None:
+        told["confidence"] = belief.confidence
+    return told
+
+
+_OURS: Final = re.compile(r"(question|answer)_(\d+)")
+
+
+def _summary(answers: Sequence[tuple[str, str]]) -> str:
+    if [question for question, _ in answers] == ["summary"]:
+        return answers[0][1]
+    return json.dumps({"Answers": [_answer(question, text) for question, text in answers]})
+
+
+def _answer(question: str, text: str) -> str:
+    found = _OURS.fullmatch(question)
+    if found is None:
+        return f"{question} - {text}"
+    return f"Question {found[2]} - {text}" if found[1] == "question" else text
+
+
+# --- game_play_data.json ----------------------------------------------------------------------------
+
+
+def _play_data(told: _Told) -> dict[str, Any]:
+    assert told.state.roles is not None
+    seat_with = {role: seat for seat, role in enumerate(told.state.roles, 1)}
+    teams: dict[str, list[str]] = {str(round_): [] for round_ in range(1, 6)}
+    cards: dict[str, dict[str, str]] = {str(round_): {} for round_ in range(1, 6)}
+    results: dict[str, int | None] = {str(round_): None for round_ in range(1, 6)}
+    leaders = {}
+    for attempt in told.attempts:
+        leaders[str(told.key(attempt))] = seat_name(attempt.leader)
+        if attempt.quest is not None:
+            key = str(attempt.round)
+            teams[key] = [seat_name(seat) for seat in attempt.team]
+            results[key] = int(attempt.quest.succeeded)
+            cards[key] = {
+                seat_name(seat): "success" if attempt.turns[seat].card else "failure"
+                for seat in attempt.team
+                if attempt.turns[seat].card is not None
+            }
+    return {
+        "character_to_player": {ROLE_NAMES[role]: seat_name(seat_with[role]) for role in _DECK},
+        "round_team_members": teams,
+        "team_quest_result": cards,
+        "quest_results": results,
+        "round_leaders": leaders,
+    }
+
+
+# --- conversation.csv -------------------------------------------------------------------------------
+
+_COLUMNS: Final = ("agent_name", "visible_to", "content", "turn", "timestamp", "msg_type")
+_MODERATOR: Final = "Moderator"
+
+
+class _Pool:
+    """The rows of conversation.csv. The Moderator's lines are those that their scripts look for."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, ...]] = []
+        self.turn = 0
+
+    def add(self, by: str, to: str, content: str, kind: str = "") -> None:
+        self.rows.append((by, to, content, str(self.turn), "0", kind))
+
+
+def _conversation(told: _Told) -> bytes:
+    pool = _Pool()
+    for attempt in told.attempts:
+        pool.turn = attempt.round
+        _speeches(pool, told, attempt)
+        _decisions(pool, told, attempt)
+    if told.shot is not None:
+        pool.add(_MODERATOR, "all", "The game is over! The loyal team wins! We move to the assassin phase.")
+        shooter = told.shot.assassin
+        target = "nobody in particular" if told.shot.target is None else seat_name(told.shot.target)
+        pool.add(f"{seat_name(shooter)}({told.role(shooter)})", "all", target, "text")
+        ended = "succeed! The game is over. Evil" if told.shot.hit else "failed! The game is over. Loyal"
+        pool.add(_MODERATOR, "all", f"Assassin {ended} team wins!")
+    else:
+        pool.add(_MODERATOR, "all", "The game is over! Evil team wins!")
+    return _table(_COLUMNS, pool.rows)
+
+
+def _speeches(pool: _Pool, told: _Told, attempt: _Attempt) -> None:
+    leader = seat_name(attempt.leader)
+    if attempt.number == 1:
+        pool.add(
+            _MODERATOR,
+            "all",
+            f"{ROUND_OPENS} {attempt.round}. For this round, the leader is {leader}",
+        )
+    else:
+        pool.add(_MODERATOR, "all", f"{ATTEMPT_OPENS} {leader.lower()}")
+    if attempt.number == 2 or attempt.round == 1:
+        pool.add(_MODERATOR, "all", "Now the leader choose your teammates and explain why.")
+    for seat in attempt.order:
+        name = seat_name(seat)
+        if seat != attempt.leader:
+            pool.add(_MODERATOR, "all", f"{name}, respond with your views on the team proposal")
+        _mechanism(pool, told, attempt.turns[seat], seat)
+        text = attempt.turns[seat].text
+        said = f"{_proposal(attempt.proposed)}{text}" if seat == attempt.leader else text
+        pool.add(f"{name}({told.role(seat)})", "all", said, "discussion")
+
+
+def _proposal(team: Sequence[Seat]) -> str:
+    return f"{PROPOSED} {','.join(map(seat_name, team))}.\n"
+
+
+def _mechanism(pool: _Pool, told: _Told, turn: _Turn, seat: Seat) -> None:
+    name = seat_name(seat)
+    full = f"{name}({told.role(seat)})"
+    for belief in turn.beliefs:
+        pool.add(_MODERATOR, name, f"Analyze {seat_name(belief.about)}", "first_order")
+        pool.add(full, name, str(_belief(belief)), "first_order")
+    pool.add(_MODERATOR, name, "Choose your intents", "intent")
+    pool.add(name, name, str(_labels(turn.first)), "intent")
+    pool.add(full, name, _reason(turn.first), "intent")
+    if turn.formulation is not None:
+        pool.add(full, name, f"Think:{turn.formulation.think}", "formulation_con")
+        pool.add(full, name, f"Speech:{turn.formulation.speak}", "formulation_con")
+    if turn.readings is not None:
+        pool.add(full, name, _readings(turn.readings), "second_order")
+    pool.add(_MODERATOR, name, "Keep or change your intents", "intent_modification")
+    given = turn.final if turn.given else ()
+    pool.add(name, name, str(_labels(given or ())), "intent")
+    pool.add(full, name, _reason(given or ()), "intent")
+    if turn.refinement is not None:
+        pool.add(full, name, turn.refinement.think, "thinking")
+
+
+def _readings(readings: Sequence[Reading]) -> str:
+    if [reading.by for reading in readings] == ["everybody"]:
+        return readings[0].text
+    return str({_reader(reading.by): reading.text for reading in readings})
+
+
+def _reader(by: str) -> str:
+    if by.startswith("seat "):
+        return seat_name(int(by.removeprefix("seat ")))
+    return by.capitalize()
+
+
+def _decisions(pool: _Pool, told: _Told, attempt: _Attempt) -> None:
+    leader = seat_name(attempt.leader)
+    full = f"{leader}({told.role(attempt.leader)})"
+    why = _why(attempt.turns[attempt.leader], Kind.RECONSIDER)
+    pool.add(_MODERATOR, leader, "Now, do you want to change your team proposal?")
+    if why:
+        pool.add(full, leader, why[0], "thinking")
+    for answer in why[1:]:
+        pool.add(full, leader, answer, "answer")
+    pool.add(full, "all", f"{_proposal(attempt.team)}{attempt.reconsidered}", "discussion")
+    assert attempt.votes is not None
+    votes = {
+        seat_name(seat): "agree" if vote else "disagree" for seat, vote in enumerate(attempt.votes.votes, 1)
+    }
+    pool.add(_MODERATOR, "all", f"The vote result for this round is: {votes}")
+    for seat in attempt.team:
+        card = attempt.turns[seat].card
+        if attempt.quest is not None and card is not None:
+            by = f"{seat_name(seat)}({told.role(seat)})"
+            pool.add(by, seat_name(seat), "success" if card else "failure", "action")
+    if attempt.quest is not None:
+        fails = attempt.quest.fails
+        result = (
+            "Nice, the quest is successful!" if attempt.quest.succeeded else "The quest is failed, there are "
+        )
+        pool.add(_MODERATOR, "all", result if attempt.quest.succeeded else f"{result}{fails} fail choice")
+    for seat, turn in attempt.turns.items():
+        if turn.summary:
+            by = f"{seat_name(seat)}({told.role(seat)})"
+            pool.add(by, seat_name(seat), _summary(turn.summary), "summary")
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+# --- annotation files -------------------------------------------------------------------------------
+
+_ByStage = Mapping[tuple[str, str, IntentionId], Judgement]
+
+
+def _annotations(name: str, told: _Told, judgements: Iterable[Judgement]) -> dict[str, bytes]:
+    by_rater: dict[str, dict[tuple[str, str, IntentionId], Judgement]] = {}
+    for one in judgements:
+        by_rater.setdefault(one.rater, {})[one.request_id, one.stage, one.intention] = one
+    file = f"annotation-{name.rpartition('_')[2]}.csv"
+    raters = sorted(by_rater, key=natural)
+    if not raters:
+        return {f"{name}/{file}": _annotation(told, {})}
+    own = OWN_RATER if OWN_RATER in by_rater else raters[0]
+    written = {f"{name}/{file}": _annotation(told, by_rater[own])}
+    folders = _folders([rater for rater in raters if rater != OWN_RATER])
+    for rater, folder in folders.items():
+        written[f"agreement/{folder}/{file}"] = _annotation(told, by_rater[rater])
+    return written
+
+
+def _folders(raters: Sequence[str]) -> dict[str, str]:
+    """A folder's name for each rater: its own, as far as a path may hold it."""
+    folders: dict[str, str] = {}
+    for rater in raters:
+        safe = re.sub(r"[^A-Za-z0-9._-]+", "-", rater).strip(".-") or "rater"
+        wish, number = safe, 1
+        while wish in folders.values():
+            number += 1
+            wish = f"{safe}-{number}"
+        folders[rater] = wish
+    return folders
+
+
+def _annotation(told: _Told, given: _ByStage) -> bytes:
+    rows = []
+    for attempt in told.attempts:
+        for seat in attempt.order:
+            turn = attempt.turns[seat]
+            request = request_id(attempt.round, attempt.number, seat, attempt.leader)
+            final = turn.first if turn.final is None else turn.final
+            cells: dict[str, object] = {
+                "player": seat_name(seat),
+                "round": attempt.round,
+                "is_secondary_round": attempt.number == 2,
+            }
+            for stage, chosen in (("first", turn.first), ("final", final)):
+                columns = STAGES[stage]  # type: ignore[index]
+                found = [given.get((request, stage, choice.id)) for choice in chosen]
+                cells[columns.labels] = str(_labels(chosen))
+                cells[columns.selection] = _scores(
+                    [None if one is None or one.reasonable is None else int(one.reasonable) for one in found]
+                )
+                cells[columns.think] = _scores([None if one is None else one.think for one in found])
+                cells[columns.speech] = _scores([None if one is None else one.speak for one in found])
+            rows.append([cells.get(column, "") for column in COLUMNS])
+    return _table(COLUMNS, rows)
+
+
+def _scores(scores: Sequence[int | None]) -> str:
+    """A blank place for a score that is missing; places at the end are left out, as they do."""
+    told = list(scores)
+    while told and told[-1] is None:
+        told.pop()
+    return ",".join("" if score is None else str(score) for score in told)
