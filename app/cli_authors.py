@@ -228,7 +228,7 @@ def check(
     expected = _expected(folder)
     run = _read(folder)
     taken, broken = _taken(run)
-    compared = list(compare(expected, figures(run, taken)))
+    compared = list(compare(expected, figures(run, taken, _first_two(expected))))
     agree = sum(one.agrees for one in compared)
     differ = len(compared) - agree
     shown = [one for one in compared if not (differing and one.agrees)]
@@ -261,6 +261,13 @@ def _expected(folder: Path) -> Any:
     if not isinstance(expected, dict):
         _fail(f"{file}: expected an object of figures")
     return expected
+
+
+def _first_two(expected: dict[str, Any]) -> list[str]:
+    """The files that the expectation says its figures of two games are made of."""
+    kappa = expected.get("kappa")
+    named = kappa.get("first_two_files_are") if isinstance(kappa, dict) else None
+    return [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
 
 
 def _print_compared(compared: list[Compared]) -> None:

@@ -31,7 +31,7 @@ Marked = dict[tuple[str, str], dict[str, int]]
 """By request and intention: 0 or 1 by rater."""
 
 
-def kappa_figures(run: Run, games: Sequence[Taken]) -> dict[str, object]:
+def kappa_figures(run: Run, games: Sequence[Taken], first_two: Sequence[str] = ()) -> dict[str, object]:
     """The section ``kappa``; empty without two annotators. Files are those of taken games."""
     raters = sorted(run.annotators, key=natural)
     named = {run.annotation_file(game.name): game for game in games}
@@ -39,12 +39,13 @@ def kappa_figures(run: Run, games: Sequence[Taken]) -> dict[str, object]:
     if len(raters) < 2 or not files:
         return {}
     games_of = {file: named[file] for file in files}
+    two = [file for file in first_two if file in games_of] or files[:2]
     return {
         "files": files,
         "pooled": _section(raters, list(games_of.values())),
-        "first_two_files": _section(raters, list(games_of.values())[:2]),
+        "first_two_files": _section(raters, [games_of[file] for file in two]),
         "games": {file: _section(raters, [game]) for file, game in games_of.items()},
-        "first_two_files_are": files[:2],
+        "first_two_files_are": two,
     }
 
 

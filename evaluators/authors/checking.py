@@ -31,10 +31,13 @@ class Compared:
 def compare(expected: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Compared]:
     """Every figure that ``expected`` names, in its order; one that ``found`` lacks does not agree.
 
-    Counts, texts and lists must be equal, other numbers to six places. What is undefined for lack of
-    anything counted may be null, NaN or 0 on either side, where the counts beside it agree.
+    Counts and texts must be equal, lists must hold the same, other numbers agree to six places. What is
+    undefined for lack of anything counted may be null, NaN or 0 on either side, where the counts beside it
+    agree; a count by label or score that one side leaves out is 0.
     """
-    yield from _compare((), expected, found)
+    for key, inner in expected.items():
+        if key not in _WORDS:
+            yield from _compare((key,), inner, found.get(key, NOT_KNOWN))
 
 
 def _compare(keys: tuple[str, ...], expected: Any, found: Any) -> Iterator[Compared]:
@@ -62,6 +65,8 @@ def _agrees(expected: Any, found: Any) -> bool:
         return _same(expected, found)
     if not isinstance(found, Mapping):
         return False
+    if expected and all(key.isdigit() for key in expected):
+        return all(expected.get(key, 0) == found.get(key, 0) for key in expected.keys() | found.keys())
     empty = _nothing_counted(expected) and _nothing_counted(found)
     return all(
         key in found
@@ -87,4 +92,6 @@ def _same(expected: Any, found: Any) -> bool:
         return abs(expected - found) <= _SLACK or (isnan(expected) and isnan(found))
     if isinstance(expected, float) and isnan(expected):
         return found is None
+    if isinstance(expected, list) and isinstance(found, list):
+        return sorted(map(str, expected)) == sorted(map(str, found))
     return bool(expected == found)

@@ -4,7 +4,6 @@ The teams as proposed and as reconsidered, in rejected attempts too; how others 
 the leader's answers while reconsidering; the shot. Rows of the Moderator may be cut.
 """
 
-import ast
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Final
 
 from engine.terms import Role, Seat
 from engine.thoughts import Reading
-from evaluators.authors.files import Cells, read_table
+from evaluators.authors.files import Cells, literal, read_table
 from evaluators.authors.labels import role_of, seat_of
 
 __all__ = [
@@ -94,10 +93,7 @@ def _names(text: str) -> Names:
 
 def _readings(text: str) -> tuple[Reading, ...]:
     """How each role would see the speech; a text that is no literal is kept whole, by ``everybody``."""
-    try:
-        told = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        told = None
+    told = literal(text.strip())
     if not isinstance(told, dict):
         return (Reading("everybody", text),)
     return tuple(Reading(_reader(str(by)), str(seen)) for by, seen in told.items())

@@ -13,16 +13,17 @@ from evaluators.authors.taking import Taken
 __all__ = ["figures"]
 
 
-def figures(run: Run, games: Sequence[Taken]) -> dict[str, object]:
+def figures(run: Run, games: Sequence[Taken], first_two: Sequence[str] = ()) -> dict[str, object]:
     """Every figure of these games of the run, pooled and game by game.
 
-    Numbers are rounded to six places; None stands where nothing could be counted.
+    Numbers are rounded to six places; None stands where nothing could be counted. ``first_two`` names
+    the annotation files of the kappas over two games alone; left out, it is the first two.
     """
     answers = answer_figures(run, games)
     return {
         "pooled": _of(games) | {"f1": answers[None]},
         "games": {game.name: _of([game]) | {"f1": answers[game.name]} for game in games},
-        "kappa": kappa_figures(run, games),
+        "kappa": kappa_figures(run, games, first_two),
         "guess_items": guess_items(games),
     }
 

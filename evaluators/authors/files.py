@@ -5,13 +5,14 @@ import csv
 import io
 import json
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from evaluators.errors import InvalidRun
 
-__all__ = ["Cells", "Spot", "read_json", "read_table"]
+__all__ = ["Cells", "Spot", "literal", "read_json", "read_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,11 @@ def _text(name: str, content: bytes) -> str:
 def read_json(name: str, content: bytes) -> Any:
     """The JSON value of a file, with or without a byte order mark. Raises InvalidRun."""
     try:
-        return json.loads(_text(name, content))
-    except (json.JSONDecodeError, RecursionError) as fault:
+        value = json.loads(_text(name, content))
+        # Half of a surrogate pair is a text here and in no file or database after it.
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except (json.JSONDecodeError, RecursionError, UnicodeEncodeError) as fault:
         raise InvalidRun(f"{name}: expected JSON, found {fault}") from None
 
 
@@ -158,13 +162,23 @@ def _listed(text: str) -> list[Any] | None:
     """The list that a Python or JSON literal denotes; None: it denotes none."""
     straight = text.strip().replace("\u201c", '"').replace("\u201d", '"')
     for candidate in (text.strip(), straight):
-        for read in (ast.literal_eval, json.loads):
-            try:
-                value = read(candidate)
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                continue
-            if isinstance(value, list | tuple):
-                return list(value)
+        value = literal(candidate)
+        if isinstance(value, list | tuple):
+            return list(value)
+    return None
+
+
+def literal(text: str) -> object:
+    """The value of a Python or JSON literal; None: it is none."""
+    for read in (ast.literal_eval, json.loads):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of escapes that Python does not know
+                value = read(text)
+            str(value).encode()
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        return value
     return None
 
 

@@ -471,13 +471,11 @@ class _Judging:
     def stage(
         self, row: Row, request: str, stage: SelectionStage, scores: Scores, rater: str
     ) -> list[Judgement]:
-        """A judgement a label; none where all three cells are blank.
+        """A judgement a label that is scored at all.
 
         A cell with fewer scores than labels gives them to the first ones, as the released scripts do.
         """
         columns = (scores.selection, scores.think, scores.speech)
-        if not any(columns):
-            return []
         wanted = len(scores.labels)
         for name, values in zip(("selection", "think", "speech"), columns, strict=True):
             known = sum(value is not None for value in values)
@@ -495,14 +493,9 @@ class _Judging:
                 selection, think, speech = (
                     values[place] if place < len(values) else None for values in columns
                 )
-                found[intention] = Judgement(
-                    self.game_id,
-                    request,
-                    stage,
-                    intention,
-                    None if selection is None else bool(selection),
-                    think,
-                    speech,
-                    rater,
-                )
+                if (selection, think, speech) != (None, None, None):
+                    reasonable = None if selection is None else bool(selection)
+                    found[intention] = Judgement(
+                        self.game_id, request, stage, intention, reasonable, think, speech, rater
+                    )
         return list(found.values())

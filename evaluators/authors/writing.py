@@ -518,8 +518,12 @@ def _annotation(told: _Told, given: _ByStage) -> bytes:
 
 
 def _scores(scores: Sequence[int | None]) -> str:
-    """A blank place for a score that is missing; places at the end are left out, as they do."""
+    """Missing scores at the end are left out, as they do; before others they are blank places, and then
+    every place is written, so that each score keeps its own.
+    """
     told = list(scores)
     while told and told[-1] is None:
         told.pop()
+    if None in told:
+        told = list(scores)
     return ",".join("" if score is None else str(score) for score in told)

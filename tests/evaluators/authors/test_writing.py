@@ -1,0 +1,259 @@
+"""Our games in the authors' layout: read back they are the same, and their own walk over it works."""
+
+import ast
+import asyncio
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from agents.table import MemoryJournal, play
+from app.seating import seat_agents
+from engine.chance import secret
+from engine.events import Event
+from engine.profile import INTERINTENT, Profile, make_profile
+from engine.rules import create
+from evaluators.authors import Taken, content_id, figures, read_run, take, write_game
+from evaluators.errors import InvalidRun
+from evaluators.judgements import Judgement
+from evaluators.turns import read_game
+from tests.evaluators.authors.folders import needs_sample, sample_files, taken
+from tests.evaluators.authors.making import make_run
+
+
+def written(games: list[Taken]) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    for game in games:
+        files |= write_game(game.name, game.state.log, game.judgements)
+    return files
+
+
+def same(before: list[Taken], after: list[Taken]) -> None:
+    assert [game.name for game in before] == [game.name for game in after]
+    for one, other in zip(before, after, strict=True):
+        assert one.state.log == other.state.log
+        assert one.game_id == other.game_id
+        assert set(one.judgements) == set(other.judgements)
+        assert one.rater == other.rater
+
+
+@needs_sample
+def test_the_sample_written_and_read_back_is_the_sample() -> None:
+    games = taken(sample_files())[1]
+    same(games, taken(written(games))[1])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_made_run_written_and_read_back_is_the_run(seed: int) -> None:
+    games = taken(make_run(seed, 2, 2 + seed % 2, agreement=seed != 3))[1]
+    same(games, taken(written(games))[1])
+
+
+def test_written_twice_is_written_alike() -> None:
+    games = taken(make_run(5, 2))[1]
+    once = written(games)
+    assert written(taken(once)[1]) == once
+
+
+# --- games of our own -------------------------------------------------------------------------------
+
+
+def ours(seed: int, profile: Profile = INTERINTENT) -> list[Event]:
+    """The log of a game of scripted seats."""
+    agents = seat_agents([{"agent": "scripted", "options": {}}] * profile.players, str(seed))
+    return asyncio.run(play(create(profile, seed), agents, MemoryJournal())).log
+
+
+def judged(game_id: str, log: list[Event], rater: str) -> list[Judgement]:
+    """Something about every chosen intention, but for a few."""
+    found = []
+    for turn in read_game(game_id, log).turns:
+        for stage in (turn.first, turn.final):
+            assert stage is not None
+            for place, choice in enumerate(stage.chosen):
+                number = int(secret(1, rater, turn.request_id, stage.name, place), 16)
+                if number % 11:
+                    found.append(
+                        Judgement(
+                            game_id,
+                            turn.request_id,
+                            stage.name,
+                            choice.id,
+                            number % 4 > 0,
+                            number % 5 + 1 if number % 7 else None,
+                            number // 5 % 5 + 1,
+                            rater,
+                        )
+                    )
+    return found
+
+
+def test_a_game_of_ours_gives_the_same_figures_when_read_back() -> None:
+    for seed in (1, 2):
+        log = ours(seed)
+        name = "game_x"
+        judgements = [one for rater in ("kim", "ann2") for one in judged("g_1", log, rater)]
+        files = write_game(name, log, judgements)
+        run, (first,) = taken(files)
+        found = figures(run, [first])
+        again = write_game(name, first.state.log, first.judgements)
+        run_again, (second,) = taken(again)
+        assert figures(run_again, [second]) == found
+        same([first], [second])
+        assert set(map(_without_game, first.judgements)) == set(map(_without_game, judgements))
+        assert told(first.state.log) == told(log)
+
+
+def _without_game(judgement: Judgement) -> tuple[Any, ...]:
+    one = judgement
+    return (one.request_id, one.stage, one.intention, one.reasonable, one.think, one.speak, one.rater)
+
+
+def told(log: list[Event]) -> list[Any]:
+    """What every seat chose, believed and said."""
+    game = read_game("g", log)
+    return [
+        game.winner,
+        *(
+            (
+                turn.request_id,
+                turn.text,
+                turn.changed,
+                [stage and stage.intentions for stage in (turn.first, turn.final)],
+                [
+                    (belief.about, belief.role, belief.intentions, belief.confidence)
+                    for belief in turn.beliefs
+                ],
+            )
+            for turn in game.turns
+        ),
+    ]
+
+
+def test_a_game_without_judgements_has_an_annotation_file_to_fill() -> None:
+    files = write_game("game_x", ours(3))
+    rows = list(csv.DictReader(io.StringIO(files["game_x/annotation-x.csv"].decode(), newline="")))
+    assert rows
+    assert {row["intent_selection"] for row in rows} == {""}
+    assert all(ast.literal_eval(row["intent"]) for row in rows)
+    (game,) = taken(files)[1]
+    assert game.judgements == ()
+
+
+@pytest.mark.parametrize(
+    ("profile", "says"),
+    [
+        (make_profile("official", 5), "max_rejections is 5"),
+        (make_profile("interintent", 6), "roles is"),
+        (
+            make_profile("interintent", 5, rules={"discussion": "before_proposal"}),
+            "discussion is before_proposal",
+        ),
+    ],
+    ids=["official", "six seats", "other order"],
+)
+def test_a_game_that_their_layout_cannot_hold_is_refused(profile: Profile, says: str) -> None:
+    with pytest.raises(InvalidRun, match=says):
+        write_game("game_x", ours(1, profile))
+
+
+def test_a_game_that_goes_on_is_refused() -> None:
+    with pytest.raises(InvalidRun, match="a finished game"):
+        write_game("game_x", ours(1)[:-1])
+
+
+def test_a_rater_whose_name_is_no_name_of_a_folder_gets_one() -> None:
+    log = ours(1)
+    given = [one for rater in ("a/../b", "a-..-b", "??") for one in judged("g_1", log, rater)]
+    folders = {
+        path.split("/")[1] for path in write_game("game_x", log, given) if path.startswith("agreement/")
+    }
+    assert len(folders) == 3
+    assert all(folder and "/" not in folder and not folder.startswith(".") for folder in folders)
+
+
+# --- as their scripts walk over it ------------------------------------------------------------------
+
+STARTS = (
+    "respond with your views on the team proposal",
+    "Now the leader choose your teammates",
+    "This is round",
+)
+
+
+def walked(conversation: bytes) -> list[dict[str, Any]]:
+    """The annotation rows that their process_conversation_files.py finds in a conversation, by its rules:
+    speeches are what is said between the Moderator's openings and the rows of kind discussion, but for a
+    reconsideration; the lists are the second row of kind intent, and the first after the modification.
+    """
+    rows = list(csv.DictReader(io.StringIO(conversation.decode(), newline="")))
+    second = [i for i, row in enumerate(rows) if row["content"].startswith("Now the leader of this round is")]
+    rounds = [i for i, row in enumerate(rows) if row["content"].startswith("This is round")]
+    for i, row in enumerate(rows):
+        if "do you want to change your team proposal?" in row["content"]:
+            said = next(j for j in range(i, len(rows)) if rows[j]["msg_type"] == "discussion")
+            rows[said]["msg_type"] = "reconsider_team"
+    ends = [i for i, row in enumerate(rows) if row["msg_type"] == "discussion"]
+    starts = [i for i, row in enumerate(rows) if any(text in row["content"] for text in STARTS)][1:]
+    assert len(starts) == len(ends)
+    found = []
+    for start, end in zip(starts, ends, strict=True):
+        inside = range(start, end + 1)
+        first = [i for i in inside if rows[i]["msg_type"] == "intent"][1]
+        asked = next(i for i in inside if rows[i]["msg_type"] == "intent_modification")
+        final = next(i for i in range(asked, end) if rows[i]["msg_type"] == "intent")
+        labels = ast.literal_eval(rows[first]["content"])
+        opened = max(i for i in rounds if i <= first)
+        found.append(
+            {
+                "player": rows[first]["agent_name"].split("(")[0],
+                "round": rows[first]["turn"],
+                "is_secondary_round": str(any(opened < i <= first for i in second)),
+                "intent": str(labels),
+                "intent_mod": str(ast.literal_eval(rows[final]["content"]) or labels),
+            }
+        )
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_their_walk_over_the_conversation_finds_the_rows_of_the_annotation(seed: int) -> None:
+    files = write_game("game_x", ours(seed))
+    rows = list(csv.DictReader(io.StringIO(files["game_x/annotation-x.csv"].decode(), newline="")))
+    told = [
+        {key: row[key] for key in ("player", "round", "is_secondary_round", "intent", "intent_mod")}
+        for row in rows
+    ]
+    assert walked(files["game_x/conversation.csv"]) == told
+
+
+def test_the_keys_are_those_their_program_writes() -> None:
+    files = write_game("game_x", ours(2))
+    results = json.loads(files["game_x/results.json"])
+    steps = {step for told in results.values() for key, of in told.items() if key != "role" for step in of}
+    assert steps <= {
+        "first_order",
+        "intent",
+        "formulation_con",
+        "intent_modification",
+        "discussion",
+        "reconsider_team",
+        "vote",
+        "action",
+        "summary",
+    }
+    assert json.loads(files["game_x/game_play_data.json"]).keys() == {
+        "character_to_player",
+        "round_team_members",
+        "team_quest_result",
+        "quest_results",
+        "round_leaders",
+    }
+
+
+def test_the_id_of_a_written_game_is_that_of_what_was_kept() -> None:
+    run = read_run(write_game("game_x", ours(1)))
+    game = take(run, run.games[0])
+    assert game.game_id == content_id(game.state.log)
