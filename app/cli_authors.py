@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import re
 from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
@@ -25,6 +28,7 @@ from evaluators.authors import (
     write_game,
 )
 from evaluators.errors import InvalidRun
+from evaluators.judgements import Judgement
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -316,45 +320,68 @@ def export(
     and named. Annotation files without judgements have blank cells, for a rater to fill.
     Exit status: 0, 1 when a game was left out, 2 when none could be written.
     """
-    from app.authors import read_judgements, write_folder
-
-    written = files = 0
-    left_out = 0
     try:
-        given = () if judgements is None else read_judgements(judgements)
-        for game_id, log in _logs(what, database_url):
-            own = [one for one in given if one.game_id == game_id]
-            try:
-                contents = write_game(f"game_{game_id.removeprefix('g_')}", log, own)
-            except InvalidRun as fault:
-                left_out += 1
-                errors.print(escape(f"{game_id} is left out: {fault}"), soft_wrap=True)
-                continue
-            files += write_folder(out, contents)
-            written += 1
+        done = asyncio.run(_export(what, out, judgements, database_url))
     except FileNotFoundError as fault:
         _fail(f"no such file: {fault.filename or fault}")
     except OSError as fault:
         _fail(f"cannot write {fault.filename}: {fault.strerror}")
     except AvalonError as fault:
         _fail(str(fault))
-    if not written:
+    if not done.written:
         _fail("no game could be written")
-    typer.echo(f"{written} games in {out}, {files} files written")
-    if left_out:
+    typer.echo(f"{done.written} games in {out}, {done.files} files written")
+    if done.left_out:
         raise typer.Exit(1)
 
 
-def _logs(what: list[str], database_url: str | None) -> "list[tuple[str, list[Event]]]":
+@dataclass
+class _Exported:
+    written: int = 0
+    left_out: int = 0
+    files: int = 0
+
+
+async def _export(what: list[str], out: Path, judgements: Path | None, database_url: str | None) -> _Exported:
+    """Game by game: a batch of thousands takes the memory of one."""
+    from app.authors import read_judgements, write_folder
+
+    by_game: dict[str, list[Judgement]] = {}
+    for one in () if judgements is None else read_judgements(judgements):
+        by_game.setdefault(one.game_id, []).append(one)
+    done = _Exported()
+    names: set[str] = set()
+    async for game_id, log in _logs(what, database_url):
+        name = _folder_name(game_id, names)
+        names.add(name)
+        try:
+            contents = write_game(name, log, by_game.get(game_id, ()))
+        except InvalidRun as fault:
+            done.left_out += 1
+            errors.print(escape(f"{game_id} is left out: {fault}"), soft_wrap=True)
+            continue
+        done.files += write_folder(out, contents)
+        done.written += 1
+    return done
+
+
+def _folder_name(game_id: str, taken: set[str]) -> str:
+    """Their scripts name a game by what stands behind the last underscore."""
+    stem = re.sub(r"[^A-Za-z0-9-]+", "-", game_id.removeprefix("g_")).strip("-") or "game"
+    name, number = f"game_{stem}", 1
+    while name in taken:
+        number += 1
+        name = f"game_{stem}-{number}"
+    return name
+
+
+async def _logs(what: list[str], database_url: str | None) -> AsyncIterator[tuple[str, "list[Event]"]]:
     from app.authors import logs_in_files, logs_in_store
 
-    async def stored(one: str) -> "list[tuple[str, list[Event]]]":
-        return [found async for found in logs_in_store(_settings(database_url), one)]
-
-    found: list[tuple[str, list[Event]]] = []
     for one in what:
-        if one.startswith(("b_", "g_")) and not Path(one).exists():
-            found += asyncio.run(stored(one))
+        if one.startswith(("b_", "g_")) and not Path(one).exists():  # noqa: ASYNC240  # nobody waits beside it
+            async for found in logs_in_store(_settings(database_url), one):
+                yield found
         else:
-            found += logs_in_files([one])
-    return found
+            for found in logs_in_files([one]):
+                yield found

@@ -13,8 +13,8 @@ NOT_KNOWN: Final = "not known"
 # Words about figures, not figures.
 _WORDS: Final = frozenset({"about", "definition", "f1_definition"})
 
-_SLACK: Final = 6e-7
-"""Half a unit of the sixth place, and a little: expectations are rounded there."""
+_SLACK: Final = 1.05e-6
+"""One unit of the sixth place: both sides are rounded there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,9 +185,13 @@ def literal(text: str) -> object:
 def read_table(name: str, content: bytes, needed: Sequence[str]) -> tuple[Cells, ...]:
     """The rows of a CSV file that hold anything. Raises InvalidRun where a needed column is missing.
 
-    Any line ends, with or without a byte order mark; the first column may be a running number.
+    Any line ends, with or without a byte order mark; separated by commas, or by semicolons as some
+    spreadsheets write it. Columns beside the needed ones are kept.
     """
-    reader = csv.reader(io.StringIO(_text(name, content), newline=""))
+    text = _text(name, content)
+    line = text.partition("\n")[0]
+    delimiter = ";" if ";" in line and "," not in line else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     rows = []
     header: list[str] | None = None
     try:

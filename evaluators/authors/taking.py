@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NoReturn
 
 from engine.actions import (
     Action,
@@ -176,7 +176,7 @@ class _Telling:
             raise InvalidRun(f"{game.quests.spot.file}: {fault}") from None
         self.table = self.state.table
 
-    def refuse(self, expected: str, found: object) -> None:
+    def refuse(self, expected: str, found: object) -> NoReturn:
         table = self.table
         raise InvalidRun(
             f"{self.game.name}: round {table.round}, attempt {table.attempt}: expected {expected}, "
@@ -223,8 +223,8 @@ class _Telling:
     def attempt(self, round_: int, attempt: int, key: int) -> None:
         table = self.table
         leader = table.leader
-        if self.game.quests.leaders.get(key) != leader:
-            self.refuse(f"{seat_name(leader)} as leader", self.game.quests.leaders.get(key))
+        if (told := self.game.quests.leaders.get(key)) != leader:
+            self.refuse(f"{seat_name(leader)} as leader", "nobody" if told is None else seat_name(told))
         turns = {seat: self.turn(key, seat) for seat in range(1, table.players + 1)}
         before, after = self.teams(round_, attempt, leader)
         self.written[round_, attempt] = (before, after)

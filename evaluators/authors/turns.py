@@ -3,7 +3,7 @@
 Round r of a rejected first proposal stands under the key r + 10, the second or only one under r.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -108,7 +108,7 @@ def _turn(spot: Spot, value: Any) -> Turn:
     summary = _last(spot, steps, "summary")
     return Turn(
         spot=spot,
-        guesses=tuple(_guess(spot.at("first_order"), one) for one in steps.get("first_order", ())),
+        guesses=tuple(_guess(spot.at("first_order"), one) for one in _all(spot, steps, "first_order")),
         first=_texts(spot.at("intent"), intent, "intents"),
         first_why=str(intent.get("think", "")),
         formulation=_speech(spot.at("formulation_con"), _one(spot, steps, "formulation_con")),
@@ -118,14 +118,18 @@ def _turn(spot: Spot, value: Any) -> Turn:
         reconsidered=None if reconsidered is None else _speech(spot.at("reconsider_team"), reconsidered),
         vote=spot.at("vote").text(spot.at("vote").need(vote, "vote_result")),
         vote_why=str(vote.get("think", "")),
-        acted=tuple(_acted(spot.at("action"), one) for one in steps.get("action", ())),
+        acted=tuple(_acted(spot.at("action"), one) for one in _all(spot, steps, "action")),
         summary=None if summary is None else _summary(spot.at("summary"), summary),
     )
 
 
+def _all(spot: Spot, steps: Mapping[str, Any], step: str) -> Sequence[Any]:
+    return spot.at(step).items(steps.get(step, []))
+
+
 def _last(spot: Spot, steps: Mapping[str, Any], step: str) -> Mapping[str, Any] | None:
     """A step's last answer: an answer that is asked for again replaces the earlier ones."""
-    entries = spot.at(step).items(steps.get(step, []))
+    entries = _all(spot, steps, step)
     return spot.at(step).mapping(entries[-1]) if entries else None
 
 

@@ -45,6 +45,8 @@ from evaluators.judgements import Judgement
 
 __all__ = ["write_game"]
 
+_NAME: Final = re.compile(r"game_[A-Za-z0-9-][A-Za-z0-9.-]*")
+
 _DECK: Final = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
 """Their deck, in their order."""
 
@@ -56,9 +58,13 @@ def write_game(name: str, log: Iterable[Event], judgements: Iterable[Judgement] 
     ``agreement`` too, as every other rater does. Raises InvalidRun for a game that their layout cannot
     hold: other rules than profile ``interintent`` with five seats, or not finished.
     """
+    if not _NAME.fullmatch(name):
+        raise InvalidRun(
+            f"a game's folder is called game_ and letters, digits, points or hyphens, got {name!r}"
+        )
     state = fold(log)
-    told = _Told(state)
     _fits(name, state)
+    told = _Told(state)
     files = {
         "results.json": _json(_results(told)),
         "game_play_data.json": _json(_play_data(told)),
@@ -72,6 +78,8 @@ def _fits(name: str, state: State) -> None:
     profile = state.table.profile
     if not state.table.over or state.roles is None or state.table.winner is None:
         raise InvalidRun(f"{name}: expected a finished game with its deal, found one that goes on")
+    if any(None in tally.votes for tally in state.table.tallies):
+        raise InvalidRun(f"{name}: expected every ballot, found some that the game's record does not know")
     differing = [rule for rule in RULES if getattr(profile, rule) != getattr(INTERINTENT, rule)]
     if set(profile.roles) != set(_DECK) or len(profile.roles) != len(_DECK):
         differing.insert(0, "roles")

@@ -188,6 +188,20 @@ def test_a_batch_of_the_store_is_exported_and_other_games_are_named(folder: Path
     assert "the authors' layout holds games of profile interintent" in " ".join(refused.stderr.split())
 
 
+def test_ids_of_other_files_become_names_of_folders_of_their_own(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "games.ndjson"
+    assert command("import", folder, "--out", out).exit_code == 0
+    games = sorted(game for game, _ in logs_in_files([str(out)]))
+    text = out.read_text()
+    for game, other in zip(games, ("../x", "..#x"), strict=True):
+        text = text.replace(f'"{game}"', f'"{other}"')
+    out.write_text(text)
+    done = command("authors", "export", out, "--out", tmp_path / "deep" / "run")
+    assert done.exit_code == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "deep" / "run").iterdir()) == ["game_x", "game_x-2"]
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["run"]
+
+
 def test_judgements_that_do_not_read_name_their_line(tmp_path: Path) -> None:
     file = tmp_path / "judgements.ndjson"
     file.write_text('\n{"game_id": "g"}\n')

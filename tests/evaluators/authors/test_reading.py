@@ -1,12 +1,15 @@
 """What cannot be read is refused with its file, its place, what was expected, and what was found."""
 
+import csv
+import io
 import json
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 
-from evaluators.authors import read_run, take
+from evaluators.authors import figures, read_run, take
 from evaluators.authors.annotation import read_annotation
 from evaluators.authors.labels import intention_of, released_label, role_of, seat_of
 from evaluators.authors.run import natural, wanted
@@ -214,6 +217,14 @@ def test_lists_are_read_however_they_are_quoted(cell: str) -> None:
     ]
 
 
+def test_a_table_separated_by_semicolons_is_a_table() -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=";").writerows([HEADER, ROW])
+    assert read_annotation("a.csv", text.getvalue().encode()) == read_annotation(
+        "a.csv", table(HEADER, [ROW])
+    )
+
+
 def test_without_its_column_the_second_row_of_a_turn_is_the_second_attempt() -> None:
     header = [column for column in HEADER if column != "is_secondary_round"]
     row = [cell for cell, column in zip(ROW, HEADER, strict=True) if column != "is_secondary_round"]
@@ -260,3 +271,55 @@ def test_other_wordings_are_mapped_only_where_the_file_says_so() -> None:
     assert intention_of("Talk about something else entirely.") is None
     assert intention_of("Question leaders choice") is None
     assert "Question leaders choice" in PARAPHRASES
+
+
+# --- anything else --------------------------------------------------------------------------------
+
+STRANGE: list[Any] = [None, 0, -1, 7, 1.5, True, "", "x", "Player9", [], [[]], {}, {"a": 1}, ["x"], "\u0000"]
+
+
+def places(value: Any, keys: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [*([keys] if keys else []), *(place for key, one in inner for place in places(one, (*keys, key)))]
+
+
+def spoil_json(content: bytes, rng: Random) -> bytes:
+    """One value replaced by another, or taken out."""
+    value = json.loads(content)
+    *path, last_key = rng.choice(places(value))
+    at = value
+    for key in path:
+        at = at[key]
+    if rng.random() < 0.2:
+        del at[last_key]
+    else:
+        at[last_key] = rng.choice(STRANGE)
+    return json.dumps(value).encode()
+
+
+def spoil_table(content: bytes, rng: Random) -> bytes:
+    """One cell replaced, or one row taken out."""
+    rows = list(csv.reader(io.StringIO(content.decode(), newline="")))
+    row = rng.randrange(len(rows))
+    if rng.random() < 0.2:
+        del rows[row]
+    else:
+        rows[row][rng.randrange(len(rows[row]))] = str(rng.choice(STRANGE))
+    return table(rows[0], rows[1:]) if rows else b""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_stands_in_a_file_the_run_is_taken_or_refused_by_name(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(12):
+        path = rng.choice([path for path in sorted(FILES) if wanted(path)])
+        spoil = spoil_json if path.endswith(".json") else spoil_table
+        files = {**FILES, path: spoil(FILES[path], rng)}
+        try:
+            run = read_run(files)
+            games = [take(run, game) for game in run.games]
+        except InvalidRun:
+            continue
+        for game in games:
+            assert game.state.table.over
+        figures(run, games)

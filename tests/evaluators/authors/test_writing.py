@@ -159,6 +159,12 @@ def test_a_game_that_their_layout_cannot_hold_is_refused(profile: Profile, says:
         write_game("game_x", ours(1, profile))
 
 
+@pytest.mark.parametrize("name", ["x", "game_", "game_../x", "game_a/b", "game_a_b", "game_.x", "game_a\n"])
+def test_a_name_that_would_lead_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRun, match="folder is called game_"):
+        write_game(name, ours(1))
+
+
 def test_a_game_that_goes_on_is_refused() -> None:
     with pytest.raises(InvalidRun, match="a finished game"):
         write_game("game_x", ours(1)[:-1])
