@@ -12,10 +12,12 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFound
-from app.exporting import export_lines
+from app.evaluations.judged import judgements_from
+from app.exporting import export_lines, needs_database
 from app.replays import Fault, NotJson, documents, log_line, parse
 from app.services import Services
 from app.settings import Settings
+from app.store.evaluation_tables import judgements as judgement_table
 from app.store.games import NewGame, new_id
 from app.store.tables import games as game_table
 from engine.errors import CorruptLog
@@ -29,6 +31,7 @@ __all__ = [
     "FORMAT",
     "Stored",
     "judgement_lines",
+    "judgements_in_store",
     "log_lines",
     "logs_in_files",
     "logs_in_store",
@@ -149,13 +152,18 @@ class Stored:
     new: tuple[str, ...]
     known: tuple[str, ...]
     """Ids of games that were stored before; nothing was changed."""
+    judgements: int
+    """Rows of judgements that were written: of selection and of following each its own."""
+    judged_before: int
+    """Rows that were stored before, as they are."""
 
 
 async def store_games(settings: Settings, taken: Sequence[Taken]) -> Stored:
-    """Stores the games that are not stored yet as one batch of finished games.
+    """Stores the games that are not stored yet as one batch of finished games, and their judgements.
 
-    A game's id is a digest of its log, so the same files never make a second game. Raises NotFound
-    where the database cannot be reached.
+    A game's id is a digest of its log, so the same files never make a second game. Judgements are
+    stored under the caller ``import`` and their rater; one that a rater gives otherwise now than
+    before is stored as its next grade. Raises NotFound where the database cannot be reached.
     """
     services = Services(settings)
     try:
@@ -176,6 +184,8 @@ async def _store(services: Services, taken: Sequence[Taken]) -> Stored:
     writer = services.database.writer
     batch, at = new_id("b"), writer.stamp()
     new: list[Taken] = []
+    rows: list[dict[str, Any]] = []
+    given = [row for game in taken for one in game.judgements for row in _judgement_rows(one, at)]
 
     async def work(connection: AsyncConnection) -> None:
         ids = [game.game_id for game in taken]
@@ -187,12 +197,66 @@ async def _store(services: Services, taken: Sequence[Taken]) -> Stored:
         for first in range(0, len(new), CHUNK):
             laid = [_new_game(game, first + place) for place, game in enumerate(new[first : first + CHUNK])]
             await services.store.insert_games(connection, batch, laid, at)
+        rows[:] = await _not_held(connection, ids, given)
+        await services.evaluations.store.insert_judgements(connection, rows)
 
     await writer.run(work)
     stored = tuple(game.game_id for game in new)
     return Stored(
-        batch if new else None, stored, tuple(one.game_id for one in taken if one.game_id not in stored)
+        batch if new else None,
+        stored,
+        tuple(one.game_id for one in taken if one.game_id not in stored),
+        len(rows),
+        len(given) - len(rows),
     )
+
+
+CALLER: Final = "import"
+"""Whose judgements those of a run are, beside the rater's own name."""
+
+_KEY: Final = ("game_id", "request_id", "stage", "intention", "dimension", "rater")
+_SAID: Final = ("reasonable", "think", "speak")
+
+
+def _judgement_rows(one: Judgement, at: int) -> list[dict[str, Any]]:
+    """What is said of selection and of following, as far as it is said."""
+    row = {
+        "game_id": one.game_id,
+        "request_id": one.request_id,
+        "stage": one.stage,
+        "intention": one.intention,
+        "caller": CALLER,
+        "rater": one.rater[:80],
+        "grade": 1,
+        "at": at,
+        "kind": "human",
+        "reasonable": None,
+        "think": None,
+        "speak": None,
+    }
+    rows = []
+    if one.reasonable is not None:
+        rows.append(row | {"dimension": "selection", "reasonable": one.reasonable})
+    if one.think is not None or one.speak is not None:
+        rows.append(row | {"dimension": "following", "think": one.think, "speak": one.speak})
+    return rows
+
+
+async def _not_held(
+    connection: AsyncConnection, games: Sequence[str], given: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Those of the rows that are not stored as they are; with the grade that comes next."""
+    table = judgement_table
+    query = select(table).where(table.c.game_id.in_(games), table.c.caller == CALLER).order_by(table.c.grade)
+    held = {tuple(row[name] for name in _KEY): row for row in (await connection.execute(query)).mappings()}
+    fresh = []
+    for row in given:
+        before = held.get(tuple(row[name] for name in _KEY))
+        if before is None:
+            fresh.append(row)
+        elif any(before[name] != row[name] for name in _SAID):
+            fresh.append(row | {"grade": before["grade"] + 1})
+    return fresh
 
 
 def _batch_row(batch: str, at: int, count: int) -> dict[str, Any]:
@@ -223,6 +287,18 @@ def _new_game(game: Taken, position: int) -> NewGame:
         winner=table.winner.value,
         ending=table.ending.value,
     )
+
+
+async def judgements_in_store(settings: Settings, game_id: str) -> list[Judgement]:
+    """What raters say of a stored game. Raises NotFound where the database cannot be read."""
+    needs_database(settings)
+    services = Services(settings)
+    try:
+        return judgements_from(await services.evaluations.store.judgements_of([game_id]))
+    except DBAPIError as fault:
+        raise NotFound(f"the database cannot be read: {fault.orig}") from None
+    finally:
+        await services.database.stop()
 
 
 async def logs_in_store(settings: Settings, what: str) -> AsyncIterator[tuple[str, list[Event]]]:

@@ -105,7 +105,8 @@ def import_command(
         typer.Option(help="Write the games to this file as NDJSON instead of storing them."),
     ] = None,
     judgements: Annotated[
-        Path | None, typer.Option(help="Write what the raters say to this file, one judgement a line.")
+        Path | None,
+        typer.Option(help="Write what the raters say to this file too, one judgement a line."),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace the files of --out and --judgements.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was taken as JSON.")] = False,
@@ -135,11 +136,21 @@ def import_command(
         report["out"] = str(out)
     else:
         stored = _store(database_url, taken)
-        report |= {"batch": stored.batch, "new": list(stored.new), "known": list(stored.known)}
+        report |= {
+            "batch": stored.batch,
+            "new": list(stored.new),
+            "known": list(stored.known),
+            "judgements_stored": stored.judgements,
+            "judgements_known": stored.judged_before,
+        }
         if stored.batch is not None:
             said.append(f"{len(stored.new)} games stored as batch {stored.batch}")
         if stored.known:
             said.append(f"{len(stored.known)} games were stored before; nothing changed for them")
+        if stored.judgements:
+            said.append(f"{stored.judgements} judgements of selection and following stored")
+        if stored.judged_before:
+            said.append(f"{stored.judged_before} judgements were stored before; nothing changed for them")
     rated = judgements_of(taken)
     if judgements is not None:
         said.append(_write(judgements, judgement_lines(rated), overwrite, f"{len(rated)} judgements"))
@@ -310,7 +321,11 @@ def export(
     ],
     out: Annotated[Path, typer.Option(help="The run folder to write; made where it is not there.")],
     judgements: Annotated[
-        Path | None, typer.Option(help="Judgements to fill the annotation files with, one a line.")
+        Path | None,
+        typer.Option(
+            help="Judgements to fill the annotation files with, one a line. Left out: those that are stored "
+            "about games of the store."
+        ),
     ] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -344,18 +359,21 @@ class _Exported:
 
 async def _export(what: list[str], out: Path, judgements: Path | None, database_url: str | None) -> _Exported:
     """Game by game: a batch of thousands takes the memory of one."""
-    from app.authors import read_judgements, write_folder
+    from app.authors import judgements_in_store, read_judgements, write_folder
 
     by_game: dict[str, list[Judgement]] = {}
     for one in () if judgements is None else read_judgements(judgements):
         by_game.setdefault(one.game_id, []).append(one)
     done = _Exported()
     names: set[str] = set()
-    async for game_id, log in _logs(what, database_url):
+    async for game_id, log, stored in _logs(what, database_url):
         name = _folder_name(game_id, names)
         names.add(name)
+        given = by_game.get(game_id, [])
+        if stored and judgements is None:
+            given = await judgements_in_store(_settings(database_url), game_id)
         try:
-            contents = write_game(name, log, by_game.get(game_id, ()))
+            contents = write_game(name, log, given)
         except InvalidRun as fault:
             done.left_out += 1
             errors.print(escape(f"{game_id} is left out: {fault}"), soft_wrap=True)
@@ -375,13 +393,14 @@ def _folder_name(game_id: str, taken: set[str]) -> str:
     return name
 
 
-async def _logs(what: list[str], database_url: str | None) -> AsyncIterator[tuple[str, "list[Event]"]]:
+async def _logs(what: list[str], database_url: str | None) -> AsyncIterator[tuple[str, "list[Event]", bool]]:
+    """Game, log, and whether it comes from the store."""
     from app.authors import logs_in_files, logs_in_store
 
     for one in what:
         if one.startswith(("b_", "g_")) and not Path(one).exists():  # noqa: ASYNC240  # nobody waits beside it
-            async for found in logs_in_store(_settings(database_url), one):
-                yield found
+            async for game, log in logs_in_store(_settings(database_url), one):
+                yield game, log, True
         else:
-            for found in logs_in_files([one]):
-                yield found
+            for game, log in logs_in_files([one]):
+                yield game, log, False

@@ -4,6 +4,7 @@ import asyncio
 import json
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,19 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from app import cli
-from app.authors import logs_in_files, read_folder, read_judgements, store_games, write_folder
+from app.authors import (
+    judgements_in_store,
+    logs_in_files,
+    read_folder,
+    read_judgements,
+    store_games,
+    write_folder,
+)
+from app.settings import Settings
 from engine.events import type_name
 from evaluators.authors import Taken
 from evaluators.errors import InvalidRun
+from evaluators.judgements import Judgement
 from tests.app.calling import PROJECT, calling, written
 from tests.app.serving import local_settings
 from tests.evaluators.authors.folders import SAMPLE, needs_sample, taken
@@ -124,6 +134,8 @@ def test_a_second_import_changes_nothing_and_says_so(folder: Path, tmp_path: Pat
     assert again.exit_code == 0
     assert "2 games were stored before; nothing changed for them" in again.stdout
     assert "stored as batch" not in again.stdout
+    assert "judgements of selection and following stored" in first.stdout
+    assert "judgements of selection and following stored" not in again.stdout
     told = json.loads(command("import", folder, "--database-url", url, "--json").stdout)
     assert (told["batch"], told["new"], len(told["known"])) == (None, [], 2)
 
@@ -178,7 +190,10 @@ def test_a_batch_of_the_store_is_exported_and_other_games_are_named(folder: Path
     batch = json.loads(command("import", folder, "--database-url", url, "--json").stdout)["batch"]
     done = command("authors", "export", batch, "--out", tmp_path / "written", "--database-url", url)
     assert done.exit_code == 0, done.stderr
-    assert len(taken(read_folder(tmp_path / "written"))[1]) == 2
+    back = taken(read_folder(tmp_path / "written"))[1]
+    assert len(back) == 2
+    stored = {one for game in taken(FILES)[1] for one in game.judgements}
+    assert {one for game in back for one in game.judgements} == stored
     simulated = tmp_path / "official.ndjson"
     assert (
         command("simulate", "-n", 1, "--profile", "official", "--seed", 1, "--out", simulated).exit_code == 0
@@ -231,6 +246,28 @@ async def test_imported_games_are_finished_games_for_every_route(database_url: s
     assert (again.batch, again.new, again.known) == (None, (), stored.new)
     async with calling(database_url) as caller:
         assert await caller.rows() == before
+
+
+async def test_judgements_are_stored_with_the_games_and_a_changed_one_as_its_next_grade(
+    database_url: str,
+) -> None:
+    games = taken(FILES)[1]
+    settings = local_settings(database_url)
+    first = await store_games(settings, games)
+    assert first.judgements > 100
+    assert await said_in(settings, games) == {one for game in games for one in game.judgements}
+    one = next(one for one in games[0].judgements if one.think is not None)
+    other = replace(one, think=6 - one.think if one.think != 3 else 1)
+    changed = tuple(other if here == one else here for here in games[0].judgements)
+    again = await store_games(settings, [replace(games[0], judgements=changed), games[1]])
+    assert (again.judgements, again.judged_before) == (1, first.judgements - 1)
+    held = await said_in(settings, games)
+    assert other in held
+    assert one not in held
+
+
+async def said_in(settings: Settings, games: list[Taken]) -> set[Judgement]:
+    return {one for game in games for one in await judgements_in_store(settings, game.game_id)}
 
 
 async def test_two_imports_at_once_store_each_game_once(database_url: str) -> None:
