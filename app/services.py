@@ -9,6 +9,7 @@ from app.games.service import Games
 from app.models.endpoints import Endpoints
 from app.models.house import ModelHouse
 from app.play.feed import Feed
+from app.play.limits import Doorstep
 from app.play.pages import Pages
 from app.play.pulse import Bell, Pulse
 from app.play.seats import Seats
@@ -61,6 +62,7 @@ class Services:
             self.database, self.store, self.reader, self.feed, self.models, inboxes, self.runner
         )
         self.seats = Seats(self.store, self.reader, self.inbox, self.feed)
+        self.doorstep = Doorstep()
         self.draining = False
         self.ready = False
 

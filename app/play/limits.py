@@ -1,13 +1,25 @@
 """How much a client may ask of a socket."""
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["BURST", "RATE", "Allowance", "Strikes"]
+__all__ = ["BURST", "IDENTIFIES", "MAX_WAITING", "RATE", "Allowance", "Doorstep", "Strikes"]
 
 RATE: Final = 10.0
 BURST: Final = 20
 """Messages a second from one client, and at once."""
+
+MAX_WAITING: Final = 4_096
+"""Connections of one address that have not identified yet. Each is gone in seconds either way; a storm of
+honest reconnects, or a proxy that all come through, stays below it."""
+
+IDENTIFIES: Final = 30
+IDENTIFIES_S: Final = 60.0
+"""How often one seat token identifies in so many seconds: a bot that comes back at once, for ever."""
+
+_FORGET_AT: Final = 10_000
 
 
 class Allowance:
@@ -28,8 +40,13 @@ class Allowance:
         self._left -= 1
         return True
 
+    @property
+    def next_s(self) -> float:
+        """Seconds until there is one to take."""
+        return max(0.0, (1 - self._left) / self._rate)
+
     def is_full(self, now: float) -> bool:
-        """Whether nothing of it is missing: a new one would be the same."""
+        """Whether it is as if it had never been used."""
         return self._left + (now - self._seen) * self._rate >= self._burst
 
     @property
@@ -49,3 +66,35 @@ class Strikes:
         """Counts one more, and says whether it was the last one borne."""
         self._times.append(now)
         return len(self._times) == self._times.maxlen and now - self._times[0] <= self._window
+
+
+class Doorstep:
+    """Who stands before ``welcome``, in this process."""
+
+    def __init__(self) -> None:
+        self._waiting: Counter[str] = Counter()
+        self._allowances: dict[str, Allowance] = {}
+
+    def is_crowded(self, address: str) -> bool:
+        """Whether as many connections of the address as we bear have not identified yet."""
+        return self._waiting.get(address, 0) >= MAX_WAITING
+
+    @contextmanager
+    def waiting(self, address: str) -> Iterator[None]:
+        """Counts one connection that has not identified, while the block lasts."""
+        self._waiting[address] += 1
+        try:
+            yield
+        finally:
+            self._waiting[address] -= 1
+            if not self._waiting[address]:
+                del self._waiting[address]
+
+    def wait_s(self, name: str, now: float) -> float:
+        """Counts one identify of this credential: 0 when it may, else the seconds to wait."""
+        if len(self._allowances) >= _FORGET_AT:
+            self._allowances = {k: v for k, v in self._allowances.items() if not v.is_full(now)}
+        allowance = self._allowances.get(name)
+        if allowance is None:
+            allowance = self._allowances[name] = Allowance(IDENTIFIES / IDENTIFIES_S, IDENTIFIES, now)
+        return 0.0 if allowance.spend(now) else allowance.next_s

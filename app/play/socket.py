@@ -17,7 +17,7 @@ from starlette.websockets import WebSocketDisconnect
 from app.auth import Caller
 from app.deps import viewer_for
 from app.door import Door, check_url
-from app.errors import Draining, Forbidden, InvalidRequest, Unauthenticated
+from app.errors import Draining, Forbidden, InvalidRequest, NotReady, Unauthenticated
 from app.outside import random_name
 from app.play.feed import Watch, held_name
 from app.play.limits import BURST, RATE, Allowance, Strikes
@@ -123,6 +123,12 @@ def _check_handshake(websocket: WebSocket, services: Services) -> None:
     )
     door.check_caller(dict(websocket.headers))
     check_url(websocket.scope)
+    if services.doorstep.is_crowded(_address(websocket)):
+        raise NotReady("too many connections of your address have not identified yet")
+
+
+def _address(websocket: WebSocket) -> str:
+    return websocket.client.host if websocket.client is not None else ""
 
 
 class Connection:
@@ -161,7 +167,8 @@ class Connection:
             idle_ms=math.ceil(settings.idle_s * 1000),
         )
         await self._send(hello.model_dump_json())
-        identify = await self._identified(settings.identify_within_s)
+        with self._services.doorstep.waiting(_address(self._websocket)):
+            identify = await self._identified(settings.identify_within_s)
         caller = await self._caller(identify)
         spot = await self._start(identify, caller)
         # Watching from before the first read: a commit in between rings.
@@ -213,10 +220,16 @@ class Connection:
 
     async def _caller(self, identify: Identify) -> Caller:
         try:
-            return await self._services.keys.caller(identify.token)
+            caller = await self._services.keys.caller(identify.token)
         except Unauthenticated as refused:
             reason = str(refused) if identify.token is not None else "identify with a token"
             raise Closing(Code.UNAUTHENTICATED, reason) from None
+        # One seat has one bot; keys and watch tokens are many people's.
+        if caller.seat is not None:
+            wait_s = self._services.doorstep.wait_s(caller.name, time.monotonic())
+            if wait_s:
+                raise Closing(Code.RATE, f"retry_after_ms={math.ceil(wait_s * 1000)}")
+        return caller
 
     async def _start(self, identify: Identify, caller: Caller) -> Spot:
         """Finds out who has come, and gives the spot to send on from."""

@@ -200,6 +200,14 @@ class Wire:
             found[name.lower()] = value
         return found
 
+    def socket(self) -> Any:
+        """The connection's own socket."""
+        return self._writer.get_extra_info("socket")
+
+    def abort(self) -> None:
+        """Drops the connection as it is."""
+        self._writer.transport.abort()
+
     async def close(self) -> None:
         self._writer.close()
         with contextlib.suppress(OSError):
@@ -277,12 +285,16 @@ class SocketWire(Wire):
     seq = 0
     closed = False
 
-    async def begin(self, game: str, credential: str, **more: Any) -> None:
+    async def open(self) -> None:
+        """Up to and with the hello."""
         lines = ["GET /ws HTTP/1.1", "host: localhost", "upgrade: websocket", "connection: Upgrade"]
         lines += ["sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==", "sec-websocket-version: 13"]
         self.send(("\r\n".join([*lines, "sec-websocket-protocol: avalon.v1"]) + "\r\n\r\n").encode())
         await self.headers()
         await self.frame()
+
+    async def begin(self, game: str, credential: str, **more: Any) -> None:
+        await self.open()
         self.say({"t": "identify", "v": 1, "token": credential, "game": game, **more})
 
     def say(self, message: Any) -> None:

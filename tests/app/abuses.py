@@ -1,0 +1,342 @@
+"""What a client may do to the socket, and how each ends (F11, RELIABILITY 6).
+
+``python -m tests.app.abuses --times 1000`` does each so often against one service, and prints how the
+connections ended and whether anything was left over.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import socket
+import struct
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from app.auth import hash_of, new_key
+from app.games.schemas import NewGames
+from app.play.messages import MAX_IDENTIFY, MAX_MESSAGE
+from app.store.db import now_ms
+from app.store.games import new_id
+from app.store.keys import ApiKey, KeyStore
+from app.tokens import Grant, Secrets
+from tests.app.serving import Served, local_settings, running_server
+from tests.app.twins import SocketWire
+
+SETTLE_S = 30.0
+"""How long to wait for what a broken connection leaves behind to go."""
+
+
+@dataclass
+class Target:
+    """A service with keys, a manual game on it, and credentials for the game, good and bad."""
+
+    served: Served
+    game: str
+    other: str
+    revoked: str
+    """A key that was."""
+
+    def token(self, seat: int = 2, *, game: str | None = None, epoch: int = 1, for_s: int = 600) -> str:
+        grant = Grant.for_seat(game or self.game, seat, epoch, now_ms() // 1000 + for_s)
+        return self.served.services.keys.mint(grant)
+
+    def watch(self) -> str:
+        return self.served.services.keys.mint(Grant.to_watch(now_ms() // 1000 + 600, game=self.game))
+
+
+async def target(served: Served) -> Target:
+    """Makes the games and the keys."""
+    games = [await _manual(served) for _ in range(2)]
+    await served.services.keys.raise_epoch(games[0], 3)
+    revoked = new_key()
+    key = ApiKey(new_id("k"), "revoked", hash_of(revoked), ("games:read",), now_ms(), revoked_at=now_ms())
+    await KeyStore(served.services.database).add(key)
+    return Target(served, games[0], games[1], revoked)
+
+
+async def _manual(served: Served) -> str:
+    wish = NewGames.model_validate({"drive": "manual", "seats": [{"agent": "random"}]})
+    made = await served.services.games.create(wish)
+    return made.games[0].game_id
+
+
+async def _ending(wire: SocketWire) -> str:
+    """How the connection ends: the close code, or ``cut`` where it just breaks off."""
+    try:
+        async with asyncio.timeout(SETTLE_S):
+            while (frame := await wire.frame())["t"] != "close":
+                pass
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return "cut"
+    return str(frame["code"])
+
+
+async def _opened(target: Target) -> SocketWire:
+    wire = await SocketWire.to(target.served.url)
+    await wire.open()
+    return wire
+
+
+async def _welcomed(target: Target, token: str | None = None) -> SocketWire:
+    wire = await _opened(target)
+    wire.say({"t": "identify", "v": 1, "game": target.game, "token": token or target.watch()})
+    await wire.until(1)
+    return wire
+
+
+def frame(opcode: int, data: bytes = b"", *, fin: bool = True, rsv: int = 0, mask: bool = True) -> bytes:
+    """A frame as it stands on the wire, sound or not."""
+    head = bytes([(fin << 7) | (rsv << 4) | opcode])
+    bit = 0x80 if mask else 0
+    if len(data) < 126:
+        size = bytes([bit | len(data)])
+    elif len(data) < 1 << 16:
+        size = bytes([bit | 126]) + struct.pack(">H", len(data))
+    else:
+        size = bytes([bit | 127]) + struct.pack(">Q", len(data))
+    return head + size + (b"\0\0\0\0" if mask else b"") + data
+
+
+Abuse = Callable[[Target], Awaitable[str]]
+
+
+def _first(data: bytes) -> Abuse:
+    """Bytes in the place of identify."""
+
+    async def abuse(target: Target) -> str:
+        wire = await _opened(target)
+        wire.send(data)
+        ended = await _ending(wire)
+        await wire.close()
+        return ended
+
+    return abuse
+
+
+def _then(*data: bytes) -> Abuse:
+    """Bytes of one who was welcomed."""
+
+    async def abuse(target: Target) -> str:
+        wire = await _welcomed(target)
+        for one in data:
+            wire.send(one)
+        ended = await _ending(wire)
+        await wire.close()
+        return ended
+
+    return abuse
+
+
+def _identify(make: Callable[[Target], Mapping[str, Any]]) -> Abuse:
+    async def abuse(target: Target) -> str:
+        wire = await _opened(target)
+        sound = {"t": "identify", "v": 1, "game": target.game, "token": target.watch()}
+        wire.say({name: value for name, value in {**sound, **make(target)}.items() if value is not None})
+        ended = await _ending(wire)
+        await wire.close()
+        return ended
+
+    return abuse
+
+
+async def _too_often(target: Target) -> str:
+    """A bot that comes back at once, for ever."""
+    game = await _manual(target.served)
+    token = target.token(game=game)
+    ended = ""
+    for _ in range(40):
+        wire = await _opened(target)
+        wire.say({"t": "identify", "v": 1, "game": game, "token": token, "after": 10**6})
+        ended = await _ending(wire)
+        await wire.close()
+        if ended != "4416":
+            break
+    return ended
+
+
+def _abort(wire: SocketWire) -> None:
+    """Vanishes without a goodbye: RST."""
+    sock = wire.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wire.abort()
+
+
+async def _vanish(target: Target) -> str:
+    _abort(await _welcomed(target))
+    return "gone"
+
+
+async def _vanish_before_identify(target: Target) -> str:
+    _abort(await _opened(target))
+    return "gone"
+
+
+async def _vanish_in_the_handshake(target: Target) -> str:
+    wire = await SocketWire.to(target.served.url)
+    wire.send(b"GET /ws HTTP/1.1\r\nhost: localhost\r\nupgrade: webso")
+    _abort(wire)
+    return "gone"
+
+
+async def _vanish_in_a_frame(target: Target) -> str:
+    wire = await _welcomed(target)
+    wire.send(frame(1, b'{"t":"ping","id":"1"}')[:9])
+    _abort(wire)
+    return "gone"
+
+
+async def _vanish_during_a_commit(target: Target) -> str:
+    wires = [await _welcomed(target) for _ in range(3)]
+    stepping = asyncio.create_task(target.served.services.games.step(target.game, "action", -1, None))
+    await asyncio.sleep(0)
+    for wire in wires:
+        _abort(wire)
+    with contextlib.suppress(Exception):
+        await stepping  # the game may be over by now
+    return "gone"
+
+
+async def _wrong_act(target: Target) -> str:
+    wire = await _welcomed(target)
+    wire.say({"t": "act", "id": "a", "request_id": "1.1.vote.4", "action": {"approve": True}})
+    while (said := await wire.frame())["t"] not in ("error", "ack"):
+        pass
+    await wire.close()
+    return str(said["code"])
+
+
+async def _silent(target: Target) -> str:
+    wire = await _opened(target)
+    ended = await _ending(wire)
+    await wire.close()
+    return ended
+
+
+def _json(value: Any) -> bytes:
+    return frame(1, json.dumps(value).encode())
+
+
+_PING = _json({"t": "ping", "id": "1"})
+
+ABUSES: Mapping[str, tuple[Abuse, str]] = {
+    # frames that are none
+    "a frame without a mask": (_first(frame(1, b"{}", mask=False)), "1002"),
+    "a compressed frame": (_first(frame(1, b"{}", rsv=4)), "1002"),
+    "an unknown opcode": (_first(frame(3, b"{}")), "1002"),
+    "a continuation of nothing": (_first(frame(0, b"{}")), "1002"),
+    "a ping in fragments": (_then(frame(9, b"x", fin=False)), "1002"),
+    "a ping that is too long": (_then(frame(9, b"x" * 126)), "1002"),
+    "a close with a code that is none": (_then(frame(8, struct.pack(">H", 1005))), "1002"),
+    # messages that are none
+    "binary": (_first(frame(2, b"\0\1")), "1003"),
+    "broken UTF-8": (_first(frame(1, b"\xff\xfe")), "1007"),
+    "no JSON": (_first(frame(1, b"hello?")), "4400"),
+    "NaN": (_first(frame(1, b'{"t":"identify","v":1,"game":"g","after":NaN}')), "4400"),
+    "a key twice": (_first(frame(1, b'{"t":"identify","v":1,"v":1,"game":"g"}')), "4400"),
+    "too deep": (_first(frame(1, b'{"a":' * 400 + b"1" + b"}" * 400)), "4400"),
+    "a long identify": (_first(_json({"t": "identify", "client": "x" * MAX_IDENTIFY})), "1009"),
+    "a message too large": (_then(frame(1, b"x" * (MAX_MESSAGE + 1))), "1009"),
+    "the same in fragments": (
+        _then(*[frame(1 if not n else 0, b"x" * 9000, fin=False) for n in range(4)]),
+        "1009",
+    ),
+    "three that cannot be read": (_then(*[frame(1, b"{}")] * 3), "4400"),
+    "a flood": (_then(_PING * 60), "4429"),
+    # who, where, from when on
+    "never identifies": (_silent, "4408"),
+    "ping before identify": (_first(_PING), "4400"),
+    "identifies three times more": (_then(*[_json({"t": "identify", "v": 1, "game": "g_a"})] * 3), "4400"),
+    "no token": (_identify(lambda at: {"token": None}), "4401"),
+    "a wrong token": (_identify(lambda at: {"token": "ik_" + "x" * 43}), "4401"),
+    "a revoked key": (_identify(lambda at: {"token": at.revoked}), "4401"),
+    "an expired token": (_identify(lambda at: {"token": at.token(for_s=-1)}), "4401"),
+    "a replaced token": (_identify(lambda at: {"token": at.token(3)}), "4401"),
+    "a token of another service": (
+        _identify(lambda at: {"token": Secrets(["x" * 64]).mint(Grant.for_seat(at.game, 2, 1, 2**40))}),
+        "4401",
+    ),
+    "a token of another game": (_identify(lambda at: {"token": at.token(game=at.other)}), "4403"),
+    "a game that is none": (_identify(lambda at: {"game": "g_none"}), "4403"),
+    "another seat's eyes": (_identify(lambda at: {"viewer": "seat:1"}), "4403"),
+    "everybody's eyes": (_identify(lambda at: {"viewer": "full"}), "4403"),
+    "an after of the wrong kind": (_identify(lambda at: {"after": "7"}), "4400"),
+    "an after beyond the head": (_identify(lambda at: {"after": 10**6}), "4416"),
+    "another version": (_identify(lambda at: {"v": 2}), "4426"),
+    "an identify a moment, for ever": (_too_often, "4429"),
+    "an act of a watcher": (_wrong_act, "unknown-request"),
+    # peers that go
+    "gone in the handshake": (_vanish_in_the_handshake, "gone"),
+    "gone before identify": (_vanish_before_identify, "gone"),
+    "gone while watching": (_vanish, "gone"),
+    "gone in the middle of a frame": (_vanish_in_a_frame, "gone"),
+    "gone during a commit": (_vanish_during_a_commit, "gone"),
+}
+"""By what is done: how, and how it must end."""
+
+
+def _left_over(served: Served) -> list[str]:
+    names = {"socket in", "socket out", "page"}
+    tasks = [task.get_name() for task in asyncio.all_tasks() if task.get_name() in names]
+    return tasks + [f"watch of {name}" for name in served.services.feed._watches]
+
+
+async def settled(served: Served) -> list[str]:
+    """What connections have left behind when they had time to go: nothing."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SETTLE_S):
+            while _left_over(served):  # noqa: ASYNC110  # there is no event for it
+                await asyncio.sleep(0.05)
+    return _left_over(served)
+
+
+async def abused(times: int, only: Sequence[str] = ()) -> dict[str, Any]:
+    """Does every abuse so often. ``wrong`` names those that did not end as they must."""
+    endings: dict[str, Counter[str]] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        settings = local_settings(
+            f"sqlite:///{Path(directory) / 'games.sqlite'}", api_key="ik_" + "o" * 43, identify_within_s=2
+        )
+        async with running_server(settings) as served:
+            at = await target(served)
+            await _wrong_act(at)  # everything is loaded and warm
+            await settled(served)
+            before = psutil.Process().num_fds()
+            for name, (abuse, _) in ABUSES.items():
+                if not only or name in only:
+                    for start in range(0, times, 10):
+                        many = await asyncio.gather(*(abuse(at) for _ in range(min(10, times - start))))
+                        endings.setdefault(name, Counter()).update(many)
+            left = await settled(served)
+            well = await _wrong_act(at) == "unknown-request"
+            await settled(served)
+            # A few of the database's and the selector's own come and go.
+            more_files = psutil.Process().num_fds() - before
+    wrong = {name: dict(found) for name, found in endings.items() if set(found) != {ABUSES[name][1]}}
+    return {
+        "abuses": len(endings),
+        "times": times,
+        "wrong": wrong,
+        "left_over": left,
+        "still_serves": well,
+        "more_open_files": more_files,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.app.abuses", description=__doc__.splitlines()[0])
+    parser.add_argument("--times", type=int, default=10)
+    report = asyncio.run(abused(parser.parse_args(arguments).times))
+    sys.stdout.write(json.dumps(report, indent=2) + "\n")
+    return 1 if report["wrong"] or report["left_over"] or not report["still_serves"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
