@@ -362,7 +362,6 @@ class Side:
 
     def __init__(self, served: Served) -> None:
         self.served = served
-        self.http: HttpWire | None = None
 
     async def lay(self, game_id: str, batch_id: str, log: Sequence[Event]) -> TellingJournal:
         """A new game with this beginning, and the journal to go on with."""
@@ -507,22 +506,17 @@ class Twins:
             own = [own[0], *rng.sample(own[1:], 2)]
             listed = rng.sample(listed, 1)
         asks = [(one, credential) for one in own] + [(one, READER) for one in listed if viewer == PUBLIC]
-        for ask, bearer in asks:
-            answers = []
-            self._still.turn += 1
-            for side in self.sides:
-                side.http = side.http or await HttpWire.to(side.served.url)
-                answers.append(await side.http.ask(ask, bearer))
-            self.requests += 1
-            self.compared += len(answers[0])
-            _compare(f"{ask.method} {ask.path} at {seen}", *answers)
-            if answers[0].startswith(b"HTTP/1.1 5"):
-                raise Difference(f"{ask.method} {ask.path} at {seen} broke: {answers[0][-300:]!r}")
-
-    async def close(self) -> None:
-        for side in self.sides:
-            if side.http is not None:
-                await side.http.close()
+        async with contextlib.AsyncExitStack() as stack:
+            # Not kept from one time to the next: the server closes what is idle for five seconds.
+            wires = [await self._wire(stack, HttpWire, side) for side in self.sides]
+            for ask, bearer in asks:
+                self._still.turn += 1
+                answers = [await wire.ask(ask, bearer) for wire in wires]
+                self.requests += 1
+                self.compared += len(answers[0])
+                _compare(f"{ask.method} {ask.path} at {seen}", *answers)
+                if answers[0].startswith(b"HTTP/1.1 5"):
+                    raise Difference(f"{ask.method} {ask.path} at {seen} broke: {answers[0][-300:]!r}")
 
 
 def asks_of_a_game(game: str, viewer: Viewer, seen: int, after: int) -> list[Ask]:
@@ -594,11 +588,7 @@ async def twins() -> AsyncIterator[Twins]:
             for served in (one, other):
                 key = ApiKey("k_reader", "reader", hash_of(READER), ("games:create", "games:read"), NOW_MS)
                 await KeyStore(served.services.database).add(key)
-            found = Twins(one, other, still)
-            try:
-                yield found
-            finally:
-                await found.close()
+            yield Twins(one, other, still)
 
 
 async def faults_of(sets: Sequence[tuple[str, int]], thorough: float) -> tuple[Twins, list[str]]:
