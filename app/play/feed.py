@@ -36,7 +36,9 @@ class Watch:
         A hint that came since the last wait counts: read, then wait, and nothing is missed.
         """
         try:
-            await asyncio.wait_for(self._bell.wait(), timeout)
+            # Not wait_for: where the bell rings in the same moment, Python 3.11's swallows a cancellation.
+            async with asyncio.timeout(timeout):
+                await self._bell.wait()
         except TimeoutError:
             return False
         self._bell.clear()

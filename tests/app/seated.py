@@ -1,0 +1,287 @@
+"""Bots for tests: they play remote seats over raw sockets or plain HTTP, and remember every ack."""
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from tests.app.watcher import SUBPROTOCOL
+
+Frame = dict[str, Any]
+
+SHORT: Frame = {"summaries": False, "reconsideration": False, "discussion": "none"}
+"""Rules of a game that asks for little: teams, votes, cards, the shot."""
+
+COME_BACK = {1001, 1006, 1011, 1012, 1013, 4408, 4413}
+
+PLAY_WITHIN_S = 100.0
+
+
+def choose(request: Frame, chance: random.Random) -> Frame:
+    """A legal answer by the request alone."""
+    if request["legal"]:
+        action: Frame = chance.choice(request["legal"])
+        return action
+    if request["kind"] == "speak":
+        return {"text": f"I am undecided, {chance.randrange(1000)}."}
+    return {"answers": {"leader": "as always", "result": "we shall see"}}
+
+
+def thoughts_for(request: Frame) -> list[Frame]:
+    """What a careful bot adds to a speech."""
+    if request["menu"] is None:
+        return []
+    chosen = [{"id": intention} for intention in request["menu"][:2]]
+    return [{"type": "intentions_selected", "stage": "final", "intentions": chosen}]
+
+
+class Bot:
+    """One seat's program over the socket. Connects anew whenever it is cut off, until the game is over."""
+
+    def __init__(
+        self, url: Callable[[], str], game: str, token: str | None, seat: int, seed: int = 0
+    ) -> None:
+        self._url = url
+        self._identify = {"t": "identify", "v": 1, "game": game, "client": "test/1"}
+        if token is None:
+            self._identify |= {"viewer": f"seat:{seat}", "sit": True}
+        else:
+            self._identify["token"] = token
+        self.seat = seat
+        self._chance = random.Random(f"{seed}/{seat}")
+        self.items: list[Frame] = []
+        self.acked: dict[str, Frame] = {}
+        """Every acknowledged action by its request."""
+        self.duplicates = 0
+        self.connections = 0
+        self.errors: list[Frame] = []
+        self.late: set[str] = set()
+        self._unacked: Frame | None = None
+        self._answers: dict[str, Frame] = {}
+
+    async def play(self, within_s: float = PLAY_WITHIN_S) -> "Bot":
+        """Returns when the server has closed with 1000. What is closed for good raises."""
+        async with asyncio.timeout(within_s):
+            while True:
+                try:
+                    async with connect(
+                        self._url(),
+                        subprotocols=[SUBPROTOCOL],
+                        proxy=None,
+                        open_timeout=None,
+                        close_timeout=1,  # type: ignore[list-item]
+                    ) as socket:
+                        self.connections += 1
+                        await self._sit(socket)
+                except ConnectionClosed as closed:
+                    code = closed.rcvd.code if closed.rcvd else 1006
+                    if code == 1000:
+                        return self
+                    if code not in COME_BACK:
+                        raise
+                except (OSError, InvalidHandshake, EOFError):
+                    pass  # cut off, or the server is not there yet
+                await asyncio.sleep(self._chance.uniform(0, 0.05))
+
+    async def _sit(self, socket: ClientConnection) -> None:
+        last = self.items[-1]["seq"] if self.items else 0
+        await socket.send(json.dumps({**self._identify, "after": last}))
+        if self._unacked is not None:
+            await socket.send(json.dumps(self._unacked))
+        while True:
+            await self._heard(socket, json.loads(await socket.recv()))
+
+    async def _heard(self, socket: ClientConnection, frame: Frame) -> None:
+        if frame["t"] == "events":
+            for item in frame["items"]:
+                assert item["seq"] == len(self.items) + 1, "a gap or a repeat"
+                self.items.append(item)
+        elif frame["t"] == "request":
+            await self._answer(socket, frame)
+        elif frame["t"] == "ack":
+            request = frame["request_id"]
+            self.acked[request] = self._answers[request]
+            self.duplicates += frame["duplicate"]
+            if self._unacked is not None and self._unacked["request_id"] == request:
+                self._unacked = None
+        elif frame["t"] == "error":
+            self.errors.append(frame)
+            if frame["code"] == "too-late":
+                self.late.add(frame["re"])
+            self._unacked = None
+            if frame.get("request") is not None:
+                await self._answer(socket, frame["request"])
+
+    async def _answer(self, socket: ClientConnection, request: Frame) -> None:
+        # The same answer after every reconnect: it may have arrived.
+        action = self._answers.setdefault(request["request_id"], choose(request, self._chance))
+        self._unacked = {
+            "t": "act",
+            "id": request["request_id"],
+            "request_id": request["request_id"],
+            "action": action,
+            "thoughts": thoughts_for(request),
+        }
+        await socket.send(json.dumps(self._unacked))
+
+
+class HttpBot:
+    """One seat's program over HTTP alone."""
+
+    def __init__(self, client: httpx.AsyncClient, game: str, token: str, seat: int, seed: int = 0) -> None:
+        self._client = client
+        self._game = game
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self._chance = random.Random(f"{seed}/{seat}")
+        self.acked: dict[str, Frame] = {}
+
+    async def play(self) -> "HttpBot":
+        """Returns when the game is over."""
+        async with asyncio.timeout(PLAY_WITHIN_S):
+            while True:
+                answer = await self._client.get(
+                    f"/games/{self._game}/requests", params={"wait_s": 20}, headers=self._headers
+                )
+                assert answer.status_code == 200, answer.text
+                asked = answer.json()
+                if asked["status"] not in ("created", "running"):
+                    return self
+                for request in asked["requests"]:
+                    action = choose(request, self._chance)
+                    taken = await self._client.post(
+                        f"/games/{self._game}/requests/{request['request_id']}/action",
+                        json={"action": action, "thoughts": thoughts_for(request)},
+                        headers=self._headers,
+                    )
+                    assert taken.status_code == 200, taken.text
+                    self.acked[request["request_id"]] = action
+
+
+def in_log(items: Sequence[Frame], seat: int) -> dict[str, list[Frame]]:
+    """What a stream says this seat did, by request; the short rules only. Each list should hold one."""
+    found: dict[str, list[Frame]] = {}
+    round_ = attempt = 0
+    for item in items:
+        kind, action = None, {}
+        match item["type"]:
+            case "proposal_opened":
+                round_, attempt = item["round"], item["attempt"]
+            case "team_proposed" if item["leader"] == seat:
+                kind, action = "propose_team", {"team": item["team"]}
+            case "vote_cast" if item["seat"] == seat:
+                kind, action = "vote", {"approve": item["approve"]}
+            case "card_played" if item["seat"] == seat:
+                kind, action = "card", {"success": item["success"]}
+            case "assassination_made" if item["assassin"] == seat:
+                kind, action = "assassinate", {"target": item["target"]}
+        if kind is not None:
+            found.setdefault(f"{round_}.{attempt}.{kind}.{seat}", []).append(action)
+    return found
+
+
+class Balancer:
+    """A plain TCP balancer: each connection to the next backend, cut off at will after so many bytes."""
+
+    def __init__(self, backends: Sequence[str], cut_after: Callable[[], int | None] = lambda: None) -> None:
+        self.backends = list(backends)
+        """host:port; one that does not answer is passed over."""
+        self._cut_after = cut_after
+        self._next = 0
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.cuts = 0
+        self.url = ""
+
+    async def __aenter__(self) -> "Balancer":
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.url = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.cut_all()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def ws_url(self) -> str:
+        return f"ws://{self.url}/ws"
+
+    def cut_all(self) -> None:
+        """Ends every connection without a goodbye."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            # asyncio's streams complain of a handler that was cancelled.
+            with contextlib.suppress(asyncio.CancelledError, OSError):
+                await self._carry(reader, writer)
+        finally:
+            writer.transport.abort()
+            self._writers.discard(writer)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back = await self._backend()
+        if back is None:
+            return
+        from_back, to_back = back
+        self._writers |= {writer, to_back}
+        limit = self._cut_after()
+        left = [limit if limit is not None else 1 << 62]
+
+        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            while data := await source.read(65536):
+                part = data[: max(left[0], 0)]
+                left[0] -= len(data)
+                sink.write(part)
+                await sink.drain()
+                if left[0] <= 0:
+                    self.cuts += 1
+                    return
+
+        copies = {asyncio.create_task(copy(reader, to_back)), asyncio.create_task(copy(from_back, writer))}
+        try:
+            await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in copies:
+                one.cancel()
+            await asyncio.gather(*copies, return_exceptions=True)
+            to_back.transport.abort()
+            self._writers.discard(to_back)
+
+    async def _backend(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        for _ in self.backends:
+            host, port = self.backends[self._next % len(self.backends)].split(":")
+            self._next += 1
+            with contextlib.suppress(OSError):
+                return await asyncio.open_connection(host, int(port))
+        return None
+
+
+@contextlib.asynccontextmanager
+async def http_to(url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A plain client of a server at this address."""
+    async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
+        yield client
+
+
+async def remote_game(client: httpx.AsyncClient, **wish: Any) -> tuple[str, dict[int, str]]:
+    """A new game, and the tokens of its remote seats."""
+    answer = await client.post("/games", json={"seats": [{"agent": "remote"}], **wish})
+    assert answer.status_code == 201, answer.text
+    (game,) = answer.json()["games"]
+    return game["game_id"], {one["seat"]: one["token"] for one in game["seats"] if one["token"] is not None}
