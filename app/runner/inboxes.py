@@ -10,7 +10,7 @@ from app.errors import NotAnswered
 from app.outside import now_ms
 from app.play.actions import read_action
 from app.play.deadlines import allowances, deadline_ms
-from app.play.feed import Feed, Watch, request_name
+from app.play.feed import Feed, request_name
 from app.play.metrics import deadlines_missed, requests_open
 from app.store.db import Conflict
 from app.store.games import OPEN, GameStore
@@ -86,18 +86,21 @@ class GameInbox:
 
     async def _waited(self, request: Request, deadline: int) -> Outcome:
         with self._feed.watch(request_name(self._game_id, request.id), self._game_id) as watch:
-            while True:
-                outcome = await self._store.outcome(self._game_id, request.id)
-                if outcome is not None:
-                    return outcome
+            # Once more, now that a hint would be heard.
+            outcome = await self._store.outcome(self._game_id, request.id)
+            while outcome is None:
                 left_s = (deadline - now_ms()) / 1000
                 if left_s <= 0:
+                    # At once: an answer that came first is found by the same step.
                     return await self._missed(request)
-                await self._quiet(watch, left_s)
+                if await watch.wait(min(left_s, SILENCE_S)) or left_s > SILENCE_S:
+                    outcome = await self._store.outcome(self._game_id, request.id)
+                    if outcome is None:
+                        await self._check_open()
+        return outcome
 
-    async def _quiet(self, watch: Watch, left_s: float) -> None:
-        """Returns when there may be an outcome. Raises Conflict when the game is over."""
-        await watch.wait(min(left_s, SILENCE_S))
+    async def _check_open(self) -> None:
+        """Raises Conflict when the game is over."""
         row = await self._games.game(self._game_id)
         if row is None or row["status"] not in OPEN:
             raise Conflict("the game was ended while a seat was waited for")

@@ -71,7 +71,8 @@ class Database:
             self.write_engine = create_async_engine(
                 self.url, pool_size=4, max_overflow=4, pool_pre_ping=True, hide_parameters=True
             )
-            self.read_engine = self.write_engine
+            # A read is one statement as a rule: without a transaction it takes half the round trips.
+            self.read_engine = self.write_engine.execution_options(isolation_level="AUTOCOMMIT")
         self.writer = Writer(self.write_engine)
 
     async def start(self) -> None:
