@@ -176,7 +176,6 @@ async def test_a_missed_deadline_plays_the_default_and_says_so(database_url: str
         seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
         deadlines = {"propose_team": 0.4, "vote": 0.3, "card": 0.3, "assassinate": 0.3}
         batch, (game,) = await caller.create(seats=seats, rules=SHORT, deadlines_s=deadlines)
-        first = (await caller.get(f"/games/{game}/requests", params={"viewer": "seat:1"})).json()["requests"]
         await caller.over(batch)
         log = await caller.lines(f"/games/{game}/events")
         defaulted = [event for event in log if event["type"] == "action_defaulted"]
@@ -196,7 +195,6 @@ async def test_a_missed_deadline_plays_the_default_and_says_so(database_url: str
                 assert _ms(event["at"]) >= opened + allowed
             elif event["type"] in ("proposal_opened", "team_proposed", "votes_revealed", "quest_resolved"):
                 opened = _ms(event["at"])
-        assert first[0]["ttl_ms"] <= 400
         late = await caller.post(
             f"/games/{game}/requests/{TEAM}/action",
             params={"viewer": "seat:1"},

@@ -26,12 +26,12 @@ async def new_game(served: Served, **wish: Any) -> tuple[str, dict[int, str]]:
 
 async def test_five_bots_play_a_whole_game_though_their_connections_are_cut(served: Served) -> None:
     chance = random.Random(7)
-    game, tokens = await new_game(served, labels={"test": "whole"})
+    game, tokens = await new_game(served, rules={"summaries": False})
     backend = served.url.removeprefix("http://")
     async with Balancer([backend], lambda: chance.randrange(1_500, 15_000)) as balancer:
         bots = [Bot(lambda: balancer.ws_url, game, tokens[seat], seat) for seat in range(1, 6)]
         await asyncio.gather(*(bot.play() for bot in bots))
-        assert balancer.cuts >= 8
+        assert balancer.cuts >= 5
     row = await served.services.store.game(game)
     assert row is not None
     assert row["status"] == "finished"
