@@ -87,6 +87,11 @@ class SeatView:
                 self._place = lines[-1].seq
 
     @property
+    def place(self) -> int:
+        """Where the last event that it has read stands in the full log."""
+        return self._place
+
+    @property
     def request(self) -> Request | None:
         """What the log says the seat is asked for; whether it has answered is the inbox's word."""
         return asked(self._state.table, self._state.hand(self.seat))

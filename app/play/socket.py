@@ -308,19 +308,20 @@ class Connection:
                 await asyncio.sleep(0)
                 continue
             caught_up = time.monotonic()
-            asked = await self._ask(asked)
+            asked = await self._ask(asked, spot)
             await self._quiet(watch, spot.seq, caller)
 
     async def _check_holding(self, spot: Spot) -> None:
         if self._sits and not await self._services.seats.holds(spot.game_id, spot.viewer, self._id):
             raise Closing(Code.REPLACED, "a newer connection holds this seat")
 
-    async def _ask(self, asked: str | None) -> str | None:
+    async def _ask(self, asked: str | None, spot: Spot) -> str | None:
         """Sends what the seat is asked for, unless it was sent last, and gives its id."""
         if self._view is None:
             return None
         request = await self._services.seats.open(self._view)
-        if request is None:
+        # One that the log has opened since the page was read waits for its events: their hint is on its way.
+        if request is None or self._view.place > spot.place:
             return asked
         if request.request_id != asked:
             await self._send(request.model_dump_json())

@@ -284,6 +284,8 @@ class SocketWire(Wire):
 
     seq = 0
     closed = False
+    asked: str | None = None
+    """The request that was sent last."""
 
     async def open(self) -> None:
         """Up to and with the hello."""
@@ -317,10 +319,13 @@ class SocketWire(Wire):
         frame: dict[str, Any] = json.loads(data)
         if frame["t"] == "events":
             self.seq += len(frame["items"])
+        elif frame["t"] == "request":
+            self.asked = frame["request_id"]
         return frame
 
-    async def until(self, seq: int) -> None:
-        while self.seq < seq and not self.closed:
+    async def until(self, seq: int, asked: str | None = None) -> None:
+        """Reads until so many events have come, and this request if there is one."""
+        while (self.seq < seq or asked not in (None, self.asked)) and not self.closed:
             await self.frame()
 
     async def answered(self) -> None:
@@ -347,7 +352,13 @@ def _compare(what: str, one: bytes, other: bytes) -> None:
         raise Difference(f"{what}: {one[start : place + 100]!r} against {other[start : place + 100]!r}")
 
 
+OPEN = "0.0.open.0"
+"""Stands for the request that the seat was asked last."""
+
 SAID: tuple[dict[str, Any], ...] = (
+    {"t": "act", "id": "e", "request_id": OPEN, "action": {"team": [1, 1]}},
+    {"t": "act", "id": "f", "request_id": OPEN, "action": {"text": 7}},
+    {"t": "act", "id": "g", "request_id": OPEN, "action": {"target": 99}},
     {"t": "ping", "id": "p"},
     {"t": "act", "id": "a", "request_id": "1.1.vote.1", "action": {"approve": True}},
     {"t": "act", "id": "b", "request_id": "1.1.propose_team.1", "action": {"team": [1, 2], "text": ""}},
@@ -366,8 +377,9 @@ class Side:
     async def lay(self, game_id: str, batch_id: str, log: Sequence[Event]) -> TellingJournal:
         """A new game with this beginning, and the journal to go on with."""
         services = self.served.services
-        seats = [{"agent": "scripted", "options": {}}] * PLAYERS
-        game = NewGame(game_id, 0, "manual", "0", seats, log)
+        # Played from outside, so that requests are sent; and driven by nobody but the comparison.
+        seats = [{"agent": "remote", "options": {}}] * PLAYERS
+        game = NewGame(game_id, 0, "auto", "0", seats, log)
         batch = {
             "batch_id": batch_id,
             "created_at": NOW_MS,
@@ -438,12 +450,18 @@ class Twins:
                 await socket.begin(game, credential)
                 await follow.begin(Ask(f"/games/{game}/events?follow=true"), credential)
             left_to_say = list(SAID)
+            game_so_far = state.fold(pair.first[0])
             for step in range(len(pair.steps) + 1):
                 seen = len(project(logs[0], viewer))
-                for wire in (*sockets, *follows):
-                    await wire.until(seen)
+                asked = next((r.id for r in rules.pending(game_so_far) if r.seat == viewer), None)
+                for socket in sockets:
+                    await socket.until(seen, asked)
+                for follow in follows:
+                    await follow.until(seen)
                 if left_to_say and rng.random() < 0.3:
                     message = left_to_say.pop(rng.randrange(len(left_to_say)))
+                    if message.get("request_id") == OPEN:
+                        message = {**message, "request_id": asked or OPEN}
                     for socket in sockets:
                         socket.say(message)
                         await socket.answered()
@@ -456,6 +474,7 @@ class Twins:
                     for journal, log, events in zip(journals, logs, pair.steps[step], strict=True):
                         await journal.append(events)
                         log += events
+                    state.apply(game_so_far, pair.steps[step][0])
             if pair.ends:
                 for wire in (*sockets, *follows):
                     await wire.to_the_end()
