@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from app.errors import AlreadyAnswered, InvalidRequest, RateLimited, TooLate, UnknownRequest
 from app.play.socket import Code
-from engine.terms import FULL
+from app.problems import PROBLEMS
+from engine.errors import IllegalAction, InvalidAction
+from engine.terms import FULL, Kind
+from tests.app.seated import http_to, remote_game
 from tests.app.serving import Served, local_settings, running_server
 from tests.app.test_socket import new_game, post
 from tests.app.watcher import projection
@@ -95,6 +99,43 @@ async def test_the_line_for_a_shell_shows_a_game(served: Served) -> None:
         await process.wait()
     assert b'"t":"welcome"' in shown
     assert b'"type":"game_ended"' in shown
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the lines call curl, which is not installed")
+async def test_the_lines_for_a_seat_ask_and_answer(served: Served) -> None:
+    async with http_to(served.url) as client:
+        game, tokens = await remote_game(client)
+    lines = re.findall(r"^```sh\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)[1]
+    lines = lines.replace("localhost:8000", served.url.removeprefix("http://")).replace(
+        "?wait_s=30", "?wait_s=5"
+    )
+    given = {"GAME": game, "TOKEN": tokens[1], "REQUEST": "1.1.propose_team.1"}
+    process = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-c", lines, stdout=subprocess.PIPE, env={**environment(), **given}
+    )
+    printed, _ = await asyncio.wait_for(process.communicate(), 30)
+    asked, _, acked = printed.decode().partition("}]}")
+    assert '"request_id":"1.1.propose_team.1"' in asked
+    assert '"status":"accepted","duplicate":false' in acked
+
+
+def test_every_answer_to_an_act_is_explained() -> None:
+    table = TEXT.partition("| `code` | meaning")[2].partition("**Thoughts**")[0]
+    explained = set(re.findall(r"`([a-z]+-[a-z]+|unparsable)`", table))
+    of_acts = (
+        IllegalAction,
+        InvalidAction,
+        AlreadyAnswered,
+        TooLate,
+        UnknownRequest,
+        InvalidRequest,
+        RateLimited,
+    )
+    assert explained >= {PROBLEMS[kind].code for kind in of_acts}
+    kinds = set(
+        re.findall(r"`([a-z_]+)`", TEXT.partition("| `kind` | `action` |")[2].partition("| `code`")[0])
+    )
+    assert kinds >= {kind.value for kind in Kind}
 
 
 def test_every_code_we_close_with_is_explained() -> None:
