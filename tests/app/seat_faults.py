@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import random
 import sys
 import tempfile
@@ -32,7 +33,12 @@ from tests.postgres import PostgresServer, fresh_database
 
 SEATS: list[Frame] = [{"agent": "remote"}, {"agent": "random"}, {"agent": "remote"}, {"agent": "random"}, {}]
 
+WAVE_S = 1200.0
+"""No wave of games takes longer, kills included, on whatever machine."""
+
 RACED_S = 1.5
+"""The deadline that answers race."""
+
 
 WITHIN_MS = 250
 """How far from its deadline a default may be committed."""
@@ -109,7 +115,7 @@ async def phoenix(url: str, directory: Path) -> AsyncIterator[Phoenix]:
 
 
 async def kills(
-    url: str, directory: Path, *, games: int, kills: int, seed: int, pause_s: float = 1.0, together: int = 10
+    url: str, directory: Path, *, games: int, kills: int, seed: int, pause_s: float = 1.5, together: int = 8
 ) -> Kills:
     """Bots play ``games`` games and more, until the service has been killed so often; then each ack is
     looked for in the logs.
@@ -119,10 +125,12 @@ async def kills(
     async with phoenix(url, directory) as service:
         while found.games < games or found.kills < kills:
             wave = await _wave(service, chance, min(together, max(games - found.games, 1)))
-            playing = [asyncio.create_task(bot.play(600)) for _, bot in wave]
+            # Spread over the games: a service that is only ever killed plays nothing.
+            share = min(kills, found.kills + math.ceil(kills * together / games))
+            playing = [asyncio.create_task(bot.play(WAVE_S)) for _, bot in wave]
             while not all(task.done() for task in playing):
                 await asyncio.wait(playing, timeout=chance.uniform(0.1, pause_s))
-                if found.kills < kills and not all(task.done() for task in playing):
+                if found.kills < share and not all(task.done() for task in playing):
                     await service.kill()
                     found.kills += 1
                     await service.rise()
@@ -289,7 +297,7 @@ async def cuts(served: Served, *, clients: int, cuts: int, seed: int) -> Cuts:
                 for game, tokens in tables
                 for seat, token in tokens.items()
             ]
-            await asyncio.gather(*(bot.play(600) for _, bot in bots))
+            await asyncio.gather(*(bot.play(WAVE_S) for _, bot in bots))
             for game, bot in bots:
                 found.clients += 1
                 found.events += len(bot.items)
