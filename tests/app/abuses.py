@@ -14,13 +14,14 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from app.auth import hash_of, new_key
+from app.errors import AlreadyOver
 from app.games.schemas import NewGames
 from app.play.messages import MAX_IDENTIFY, MAX_MESSAGE
 from app.store.db import now_ms
@@ -43,6 +44,14 @@ class Target:
     other: str
     revoked: str
     """A key that was."""
+    seated: list[str] = field(default_factory=list)
+    """Games that wait for a seat; they are ended when the abuse is over."""
+
+    async def end_games(self) -> None:
+        for game in self.seated:
+            with contextlib.suppress(AlreadyOver):
+                await self.served.services.games.cancel(game)
+        self.seated.clear()
 
     def token(self, seat: int = 2, *, game: str | None = None, epoch: int = 1, for_s: int = 600) -> str:
         grant = Grant.for_seat(game or self.game, seat, epoch, now_ms() // 1000 + for_s)
@@ -220,6 +229,88 @@ async def _silent(target: Target) -> str:
     return ended
 
 
+async def _seated(target: Target, **wish: Any) -> tuple[SocketWire, str]:
+    """A connection that holds seat 2 of a new game and was asked for a speech, and the game."""
+    kinds = [{"agent": "remote" if seat == 2 else "random"} for seat in range(1, 6)]
+    made = await target.served.services.games.create(NewGames.model_validate({"seats": kinds, **wish}))
+    game = made.games[0].game_id
+    target.seated.append(game)
+    return await _sit(target, game), game
+
+
+async def _sit(target: Target, game: str, **more: Any) -> SocketWire:
+    wire = await _opened(target)
+    wire.say({"t": "identify", "v": 1, "game": game, "token": target.token(game=game), **more})
+    async with asyncio.timeout(SETTLE_S):
+        await wire.until(1, asked="1.1.speak.2")
+    return wire
+
+
+async def _answered(wire: SocketWire, request: str, action: Any, name: str = "a") -> dict[str, Any]:
+    wire.say({"t": "act", "id": name, "request_id": request, "action": action})
+    async with asyncio.timeout(SETTLE_S):
+        while (said := await wire.frame()).get("re") != name:
+            pass
+    return said
+
+
+def _acts(request: str, *actions: Any, **wish: Any) -> Abuse:
+    """Answers one after the other; told is what came of the last."""
+
+    async def abuse(target: Target) -> str:
+        wire, _ = await _seated(target, **wish)
+        said: dict[str, Any] = {}
+        for number, action in enumerate(actions):
+            said = await _answered(wire, request, action, f"a{number}")
+        await wire.close()
+        left = said.get("attempts_left")
+        return str(said.get("code") or f"duplicate {said['duplicate']}") + (
+            "" if left is None else f" {left}"
+        )
+
+    return abuse
+
+
+async def _two_copies(target: Target) -> str:
+    first, game = await _seated(target)
+    second = await _sit(target, game)
+    ended = await _ending(first)
+    await first.close()
+    assert (await _answered(second, "1.1.speak.2", {"text": "so"}))["t"] == "ack"
+    await second.close()
+    return ended
+
+
+async def _late(target: Target) -> str:
+    wire, _ = await _seated(target, deadlines_s={"speak": 1})
+    await wire.until(wire.seq + 1)  # the default was played
+    said = await _answered(wire, "1.1.speak.2", {"text": "so"})
+    await wire.close()
+    return str(said["code"])
+
+
+async def _reader_that_acts(target: Target) -> str:
+    wire, game = await _seated(target)
+    reader = await _sit(target, game, sit=False)
+    said = await _answered(reader, "1.1.speak.2", {"text": "so"})
+    for one in (wire, reader):
+        await one.close()
+    return str(said["code"])
+
+
+async def _gone_with_an_act_under_way(target: Target) -> str:
+    """The answer was sent and nobody heard whether it was taken: sent again, it is one answer."""
+    wire, game = await _seated(target)
+    wire.say({"t": "act", "id": "a", "request_id": "1.1.speak.2", "action": {"text": "so"}})
+    _abort(wire)
+    again = await _opened(target)
+    again.say({"t": "identify", "v": 1, "game": game, "token": target.token(game=game)})
+    await again.until(1)
+    said = await _answered(again, "1.1.speak.2", {"text": "so"}, "b")
+    await again.close()
+    return str(said["t"])
+
+
 def _json(value: Any) -> bytes:
     return frame(1, json.dumps(value).encode())
 
@@ -272,6 +363,17 @@ ABUSES: Mapping[str, tuple[Abuse, str]] = {
     "another version": (_identify(lambda at: {"v": 2}), "4426"),
     "an identify a moment, for ever": (_too_often, "4429"),
     "an act of a watcher": (_wrong_act, "unknown-request"),
+    # seats
+    "an act out of turn": (_acts("1.1.vote.2", {"approve": True}), "unknown-request"),
+    "an act for another seat": (_acts("1.1.speak.3", {"text": "so"}), "unknown-request"),
+    "three that cannot be read as an action": (_acts("1.1.speak.2", *[{"text": 7}] * 3), "invalid-action 0"),
+    "an action of another kind": (_acts("1.1.speak.2", {"approve": True}), "invalid-action 2"),
+    "the same act again": (_acts("1.1.speak.2", *[{"text": "so"}] * 2), "duplicate True"),
+    "another act afterwards": (_acts("1.1.speak.2", {"text": "so"}, {"text": "no"}), "already-answered"),
+    "a late act": (_late, "too-late"),
+    "an act of one who only reads": (_reader_that_acts, "unknown-request"),
+    "two copies of one bot": (_two_copies, "4409"),
+    "gone with an act under way": (_gone_with_an_act_under_way, "ack"),
     # peers that go
     "gone in the handshake": (_vanish_in_the_handshake, "gone"),
     "gone before identify": (_vanish_before_identify, "gone"),
@@ -314,6 +416,7 @@ async def abused(times: int, only: Sequence[str] = ()) -> dict[str, Any]:
                     for start in range(0, times, 10):
                         many = await asyncio.gather(*(abuse(at) for _ in range(min(10, times - start))))
                         endings.setdefault(name, Counter()).update(many)
+                        await at.end_games()
             left = await settled(served)
             well = await _wrong_act(at) == "unknown-request"
             await settled(served)
