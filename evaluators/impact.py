@@ -120,6 +120,13 @@ class ImpactCounts:
             counts[0] += weight * (results[round_] is side)
             counts[1] += weight
 
+    def merge(self, other: "ImpactCounts") -> None:
+        """Adds the counts of ``other``, of other games by the same rule, to these."""
+        for key, (won, selected) in other._won.items():
+            counts = self._won[key]
+            counts[0] += won
+            counts[1] += selected
+
     def _stages(self, turn: Turn) -> tuple[SelectionStage, ...]:
         if self.rule.stages == _STAGES and turn.first is not None and not turn.changed:
             return ("first",)

@@ -15,8 +15,10 @@ Everything is fixed by the counts and the seed, whatever the order of the games.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import compress, product
 from math import isnan, nan
+from operator import itemgetter
 from random import Random
 from statistics import NormalDist
 from typing import Final, Literal
@@ -113,7 +115,7 @@ def bootstrap(
     if len(counting) < 2 or isnan(value):
         return estimate
     clusters = _clusters(counting)
-    draws = sorted(_draws(clusters, statistic, Random(f"{seed}/bootstrap"), resamples))
+    draws = sorted(_draws(clusters, statistic, f"{seed}/bootstrap", resamples))
     if not draws or draws[0] == draws[-1]:
         return estimate
     interval = _bca(draws, value, _jackknife(clusters, statistic), confidence)
@@ -270,16 +272,21 @@ def _clusters(games: Mapping[str, Counts]) -> list[Counts]:
     return [_sums(games[game] for game in dealt[block::BLOCKS]) for block in range(BLOCKS)]
 
 
-def _draws(clusters: Sequence[Counts], statistic: Statistic, rng: Random, resamples: int) -> Iterable[float]:
-    size = len(clusters)
-    columns = [list(column).__getitem__ for column in zip(*clusters, strict=True)]
-    # Of Random, only random() is promised to stay the same in every version of Python.
-    unit = rng.random
-    for _ in range(resamples):
-        picks = [int(unit() * size) for _ in range(size)]
-        value = statistic([sum(map(column, picks)) for column in columns])
+def _draws(clusters: Sequence[Counts], statistic: Statistic, rng: str, resamples: int) -> Iterable[float]:
+    columns = [tuple(column) for column in zip(*clusters, strict=True)]
+    for pick in _picks(rng, len(clusters), resamples):
+        value = statistic([sum(pick(column)) for column in columns])
         if not isnan(value):
             yield value
+
+
+# A report has hundreds of figures over the same games: they share their draws.
+@lru_cache(8)
+def _picks(seed: str, size: int, resamples: int) -> tuple[Callable[[tuple[float, ...]], Iterable[float]], ...]:
+    """For each resample what draws it, with replacement, from so many clusters; two at least."""
+    # Of Random, only random() is promised to stay the same in every version of Python.
+    unit = Random(seed).random
+    return tuple(itemgetter(*(int(unit() * size) for _ in range(size))) for _ in range(resamples))
 
 
 def _jackknife(clusters: Sequence[Counts], statistic: Statistic) -> list[float]:

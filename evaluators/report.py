@@ -1,0 +1,573 @@
+"""Reports: games taken one by one, counted, and told as the paper's tables beside its figures.
+
+    builder = ReportBuilder()
+    for game in games:
+        builder.add(Given(game, judgements=…, answers=…, agents=…))
+    report = builder.report()
+
+Every count comes from the evaluators; nothing is measured here a second time. Memory does not grow with
+the games but by a few words each for the contests of agents, and by what several raters judged in common.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from engine.intentions import BY_ID
+from engine.terms import Role, Side, side_of
+from evaluators.agreement import ratings_of
+from evaluators.answers import Guess, Unmapped
+from evaluators.calibration import RoleScores
+from evaluators.correcting import ASPECTS, CorrectionScores
+from evaluators.figures import Key, Tally
+from evaluators.following import PARTS, FollowingScores
+from evaluators.guessing import BeliefScores
+from evaluators.hallucination import Hallucinations
+from evaluators.impact import PAPER, RELEASED, ImpactCounts, Link, link_rules
+from evaluators.items import DIMENSIONS, Dimension, Followed, Item, Variant, items
+from evaluators.judgements import SCORES, Judgement, follow_scores
+from evaluators.play import PlayMetrics, Rate
+from evaluators.ratings import Played
+from evaluators.report_tables import Report
+from evaluators.scoring import Scores
+from evaluators.selection import SelectionScores, judged_turns
+from evaluators.turns import Game
+
+__all__ = ["Answered", "Given", "ModelUse", "ReportBuilder"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One rater's answers about the items of one game, made in one way."""
+
+    dimension: Dimension
+    rater: str
+    guesses: Sequence[Guess]
+    """One an item: samples are joined by majority before."""
+    variant: Variant = field(default_factory=lambda: Variant(reader="all"))
+    """How the items were made. Whoever may be a reader is one."""
+    unmapped: Unmapped = "count"
+
+    @property
+    def name(self) -> str:
+        """The rater, with what of its variant is not the default: other variants cannot be compared."""
+        plain = Variant()
+        said = [
+            str(getattr(self.variant, name))
+            for name in ("options", "history", "context")
+            if getattr(self.variant, name) != getattr(plain, name)
+        ]
+        if self.unmapped != "count":
+            said.append(f"unmapped {self.unmapped}ed")
+        return f"{self.rater} ({', '.join(said)})" if said else self.rater
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One finished game and what is known of it."""
+
+    game: Game
+    judgements: Sequence[Judgement] = ()
+    answers: Sequence[Answered] = ()
+    agents: tuple[str, ...] | None = None
+    """Who sat where, seat 1 first; None: unknown."""
+    group: str | None = None
+    """For the comparison of groups side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """What the calls of one model came to."""
+
+    endpoint: str
+    model: str
+    calls: int
+    failed: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost: float
+
+
+RULES: Final = tuple(rule for per in ("teammates", "intentions") for rule in link_rules(per))
+"""The links that are reported: the paper's r, and the released code's."""
+
+FOLLOWED: Final = "followed"
+UNFILTERED: Final = "no filter"
+
+
+class ReportBuilder:
+    """Counts games one by one; ``report`` tells what they come to."""
+
+    def __init__(self, title: str = "Report", *, variant: Variant | None = None) -> None:
+        """``variant``: how the items that are counted, and told of in ``made_of``, are made."""
+        self.title = title
+        self._variant = variant or Variant()
+        self.tally = Tally()
+        self.groups: dict[str, Tally] = {}
+        self.items: Counter[Dimension] = Counter()
+        self.turns = 0
+        self.beliefs = 0
+        self.judged_games = 0
+        self.judgements: Counter[str] = Counter()
+        self.answers: Counter[tuple[Dimension, str]] = Counter()
+        self.variants: dict[str, dict[str, Any]] = {}
+        self.excluded: dict[str, Counter[str]] = {}
+        self.paper_impact = ImpactCounts(PAPER)
+        self.released_impact = ImpactCounts(RELEASED)
+        self.shared: dict[str, dict[str, dict[str, int]]] = {"reasonable": {}, "think": {}, "speak": {}}
+        """By part, rater and item: what two raters or more judged."""
+        self.played: list[Played] = []
+        self.unseated = 0
+        """Games of which nobody said who sat where."""
+        self.uses: list[ModelUse] = []
+        self.profiles: Counter[str] = Counter()
+
+    @property
+    def games(self) -> int:
+        return self.tally.games
+
+    def pass_over(self, reason: str, games: int = 1) -> None:
+        """Counts games that cannot be reported on, and why."""
+        self._excluded("games")[reason] += games
+
+    def use(self, uses: Iterable[ModelUse]) -> None:
+        """What models were paid for the games."""
+        self.uses += uses
+
+    def _excluded(self, about: str) -> Counter[str]:
+        return self.excluded.setdefault(about, Counter())
+
+    # --- one game ---------------------------------------------------------------------------------
+
+    def add(self, given: Given) -> None:
+        """Counts one game. A game is added once."""
+        tallies = [self.tally]
+        if given.group is not None:
+            tallies.append(self.groups.setdefault(given.group, Tally()))
+        game = given.game
+        for one in tallies:
+            one.begin(game.id)
+
+        def count(key: Key, counts: Sequence[float], n: int = 0) -> None:
+            for one in tallies:
+                one.count(key, tuple(counts), items=n)
+
+        self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        self._of_play(game, count)
+        self._of_speeches(game, count)
+        self._of_items(game)
+        self._of_beliefs(game, count)
+        ours = [one for one in given.judgements if one.game_id == game.id]
+        if ours:
+            self._of_judgements(game, ours, count)
+        self._of_corrections(game, ours, count)
+        self._of_impact(game, ours, count)
+        for answered in given.answers:
+            self._of_answers(game, answered, ours, count)
+        if given.agents is None:
+            self.unseated += 1
+        else:
+            self.played.append(Played(game.id, given.agents, game.roles, game.winner))
+
+    def _of_play(self, game: Game, count: "Count") -> None:
+        metrics = PlayMetrics()
+        metrics.add(game.log)
+        for row in metrics.table_rows():
+            for side, value in (("loyal", row.loyal), ("evil", row.evil)):
+                if isinstance(value, Rate):
+                    count(Key("play", "", row.label, side, "share"), value, 1)
+        for side in Side:
+            # By role, so that the mean over roles can be taken after the games are summed.
+            held = {role: rate for role, rate in metrics.engagement().items() if side_of(role) is side}
+            if held:
+                counts = [n for role in _ROLES[side] for n in held.get(role, Rate(0, 0))]
+                count(Key("play", "", "quest engagement", side.value, "share"), counts, 1)
+        for role, rate in metrics.engagement().items():
+            count(Key("roles", "", "role", role.value, "on quests"), rate, 1)
+        for role in set(game.roles):
+            won = Rate(int(side_of(role) is game.winner), 1)
+            count(Key("roles", "", "role", role.value, "games won"), won, 1)
+        for round_ in metrics.by_round():
+            for name in _OF_ROUND:
+                rate = getattr(round_, name)
+                count(Key("rounds", "", "round", str(round_.round), name), rate, 1)
+
+    def _of_speeches(self, game: Game, count: "Count") -> None:
+        found = Hallucinations()
+        found.add(game.log, game.roles)
+        for group, label, whose in (
+            ("all", "all", None),
+            *(("side", side.value, side) for side in Side),
+            *(("role", role.value, role) for role in found.roles),
+        ):
+            speeches = found.speeches(whose)
+            statements = found.statements(whose)
+            key = Key("hallucination", "", group, label, "")
+            for column, counts in (
+                ("speeches with one", speeches),
+                ("statements refuted", statements),
+                ("refuted a speech", (statements.num, speeches.den)),
+                ("undecided", (found.unparsed(whose),)),
+            ):
+                count(key._replace(column=column), counts, speeches.den)
+
+    def _of_items(self, game: Game) -> None:
+        self.turns += len(game.turns)
+        for dimension in DIMENSIONS:
+            excluded: Counter[Any] = Counter()
+            found = items(game, dimension, self._variant, with_gold=True, excluded=excluded)
+            self.items[dimension] += sum(1 for _ in found)
+            if excluded:
+                self._excluded(dimension).update(excluded)
+
+    def _of_beliefs(self, game: Game, count: "Count") -> None:
+        scores = BeliefScores()
+        scores.add(game)
+        self.beliefs += scores.beliefs
+        if scores.beliefs > scores.scored:
+            self._excluded("beliefs")["about a speech that gives no item"] += scores.beliefs - scores.scored
+        if scores.scored:
+            _count_scores("beliefs", "beliefs", scores.intentions, {}, count)
+            _count_roles("beliefs", scores.roles, count)
+
+    def _of_judgements(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+        self.judged_games += 1
+        for one in judgements:
+            self.judgements[one.rater] += 1
+        selection, following = SelectionScores(), FollowingScores()
+        selection.add(game, judgements)
+        following.add(game, judgements)
+        for about, left_out in (("selection", selection.left_out), ("following", following.left_out)):
+            if left_out:
+                self._excluded(f"judgements of {about}").update({str(k): n for k, n in left_out.items()})
+        behind = _judged_items(game, judgements)
+        for group, table in (
+            ("all", {"all": selection.total}),
+            ("stage", selection.by_stage),
+            ("side", selection.by_side),
+            ("role", selection.by_role),
+            ("round", selection.by_round),
+            ("category", selection.by_category),
+            ("intention", selection.by_intention),
+        ):
+            name = "selection_intentions" if group == "intention" else "selection"
+            for label, rate in table.items():  # type: ignore[attr-defined]
+                n = behind["reasonable", group, str(label)]
+                count(Key(name, "", group, str(label), "accuracy"), rate, n)
+        for part in PARTS:
+            for stage in (None, "first", "final"):
+                for group, label, by in (
+                    ("all", "all", {}),
+                    *(("side", side.value, {"side": side}) for side in Side),
+                    *(("role", role.value, {"role": role}) for role in sorted(set(game.roles))),
+                ):
+                    held = following.histogram(part, stage, **by)  # type: ignore[arg-type]
+                    if not held.scored:
+                        continue
+                    n = behind[part, f"{stage or 'both'} {group}", label]
+                    of = f"{part}, {stage or 'both stages'}"
+                    for score in SCORES:
+                        count(Key("following", of, group, label, str(score)), held.share(score), n)
+                    count(Key("following", of, group, label, "good"), held.good, n)
+                    mean = sum(score * held[at] for at, score in enumerate(SCORES))
+                    count(Key("following", of, group, label, "mean"), (mean, held.scored), n)
+        every = following.histogram()
+        n = behind["think", "both all", "all"] + behind["speak", "both all", "all"]
+        count(Key("responses", "", "all", "all", "good"), every.good, n)
+        self._of_raters(game, judgements, count)
+        self._of_links(game, judgements, count)
+
+    def _of_raters(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+        for what, held in self.shared.items():
+            ratings = ratings_of(judgements, what)  # type: ignore[arg-type]
+            times = Counter(item for rated in ratings.values() for item in rated)
+            for rater, rated in ratings.items():
+                for item, value in rated.items():
+                    if times[item] > 1:
+                        held.setdefault(rater, {})[item] = value
+
+    def _of_links(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+        for rule in RULES:
+            link = Link(rule)
+            link.add(game, judgements)
+            measure = rule.measure if rule.measure == "selection" else f"following {rule.threshold}+"
+            for unit in ("quest", "game"):
+                of = f"{measure}, per {rule.per}"
+                for side in Side:
+                    for relation, rate in link.shares(unit, side).items():  # type: ignore[arg-type]
+                        label = f"{unit}s won by {side.value}"
+                        count(Key("link", of, unit, label, relation), rate, rate.den)
+                if link.left_out(unit):  # type: ignore[arg-type]
+                    self._excluded(f"link to winning ({of})")[f"{unit}s in which a side has no r"] += (
+                        link.left_out(unit)  # type: ignore[arg-type]
+                    )
+
+    def _of_corrections(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+        scores = CorrectionScores()
+        scores.add(game, judgements)
+        if not scores.changed.den:
+            return
+        for group, table in (
+            ("all", {"all": scores.changed}),
+            ("side", scores.by_side),
+            ("role", scores.by_role),
+            ("round", scores.by_round),
+        ):
+            for label, rate in table.items():  # type: ignore[attr-defined]
+                count(Key("correction", "", group, str(label), "changed"), rate, rate.den)
+        first = scores.kept + scores.dropped
+        n = scores.changed.den
+        count(Key("correction_sets", "", "intentions", "dropped", "share"), (scores.dropped, first), n)
+        final = scores.kept + scores.added
+        count(Key("correction_sets", "", "intentions", "added", "share"), (scores.added, final), n)
+        for aspect in ASPECTS:
+            for label, changed in (("all", None), ("changed", True), ("unchanged", False)):
+                shift = scores.shift(aspect, changed)
+                key = Key("correction_worth", "", aspect, label, "")
+                turns = shift.turns
+                for column, counts in (
+                    ("better", (shift.better, turns)),
+                    ("worse", (shift.worse, turns)),
+                    ("mean first", (shift.first, turns)),
+                    ("mean final", (shift.final, turns)),
+                    ("mean change", (shift.final - shift.first, turns)),
+                ):
+                    if turns:
+                        # A change of nothing is a change counted: its turns must not go with it.
+                        count(key._replace(column=column), counts, turns)
+
+    def _of_impact(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+        for name, rule, total in (
+            ("paper's rule", PAPER, self.paper_impact),
+            ("released rule", RELEASED, self.released_impact),
+        ):
+            if rule.followed is not None and not judgements:
+                continue
+            one = ImpactCounts(rule)
+            one.add(game, judgements)
+            for impact in one.table():
+                key = Key("impact", "", impact.side.value, impact.intention, name)
+                count(key, impact.won, impact.won.den)
+            total.merge(one)
+
+    def _of_answers(
+        self, game: Game, answered: Answered, judgements: list[Judgement], count: "Count"
+    ) -> None:
+        name = answered.name
+        self.answers[answered.dimension, name] += len(answered.guesses)
+        self.variants[f"{answered.dimension} {name}"] = {
+            **replace(answered.variant, followed=None).as_json(),
+            "unmapped": answered.unmapped,
+        }
+        guesses = {guess.item_id: guess for guess in answered.guesses}
+        scores = follow_scores(judgements)
+        ways: list[tuple[str, Variant]] = [(UNFILTERED, replace(answered.variant, followed=None))]
+        if scores:
+            ways.append((FOLLOWED, replace(answered.variant, followed=Followed(scores))))
+        for way, variant in ways:
+            totals, roles = Scores(answered.unmapped), RoleScores()
+            behind: Counter[tuple[str, str]] = Counter()
+            counted = 0
+            for item in items(game, answered.dimension, variant, with_gold=True):
+                guess = guesses.get(item.id)
+                if guess is None:
+                    continue  # not among what was asked
+                totals.add(item, guess)
+                roles.add(item, guess)
+                counted += 1
+                _behind(behind, item, guess, answered.unmapped)
+            if counted:
+                table = answered.dimension if way == UNFILTERED else f"{answered.dimension}_followed"
+                _count_scores(table, name, totals, behind, count)
+                if way == UNFILTERED:
+                    _count_roles(name, roles, count)
+            if way == UNFILTERED and len(guesses) > counted:
+                self._excluded(f"answers ({answered.dimension})")["about no item that counts"] += (
+                    len(guesses) - counted
+                )
+
+    # --- many games -------------------------------------------------------------------------------
+
+    def merge(self, other: "ReportBuilder") -> None:
+        """Adds what ``other`` counted of other games."""
+        self.tally.merge(other.tally)
+        for group, tally in other.groups.items():
+            self.groups.setdefault(group, Tally()).merge(tally)
+        for mine, theirs in (
+            (self.items, other.items),
+            (self.judgements, other.judgements),
+            (self.answers, other.answers),
+            (self.profiles, other.profiles),
+        ):
+            mine.update(theirs)  # type: ignore[arg-type]
+        self.turns += other.turns
+        self.beliefs += other.beliefs
+        self.judged_games += other.judged_games
+        self.unseated += other.unseated
+        self.variants.update(other.variants)
+        for about, reasons in other.excluded.items():
+            self._excluded(about).update(reasons)
+        self.paper_impact.merge(other.paper_impact)
+        self.released_impact.merge(other.released_impact)
+        for what, held in other.shared.items():
+            for rater, rated in held.items():
+                self.shared[what].setdefault(rater, {}).update(rated)
+        self.played += other.played
+        self.uses += other.uses
+
+    def report(self) -> Report:
+        """What the games so far come to."""
+        from evaluators.report_sections import all_tables
+
+        return Report(
+            title=self.title,
+            made_of=self._made_of(),
+            excluded={about: dict(sorted(n.items())) for about, n in sorted(self.excluded.items())},
+            tables=tuple(all_tables(self)),
+            notes=tuple(self._notes()),
+        )
+
+    def _made_of(self) -> dict[str, Any]:
+        return {
+            "games": self.games,
+            "profiles": dict(sorted(self.profiles.items())),
+            "speaking_turns": self.turns,
+            "items": {dimension: self.items[dimension] for dimension in DIMENSIONS},
+            "variant": self._variant.as_json(),
+            "answers": [
+                {
+                    "dimension": dimension,
+                    "rater": name,
+                    "answers": n,
+                    "variant": self.variants[f"{dimension} {name}"],
+                }
+                for (dimension, name), n in sorted(self.answers.items())
+            ],
+            "judgements": dict(sorted(self.judgements.items())),
+            "judged_games": self.judged_games,
+            "beliefs": self.beliefs,
+            "groups": {group: tally.games for group, tally in sorted(self.groups.items())},
+            "seated_games": len(self.played),
+            "filters": {
+                UNFILTERED: "every item with gold",
+                FOLLOWED: "only what was followed with 3 or more, by the mean of the judgements given",
+            },
+            "confidence": 0.95,
+            "intervals": "bootstrap over games (BCa, 1,000 resamples); Wilson's where games do not differ",
+            "version": _version(),
+        }
+
+    def _notes(self) -> Iterable[str]:
+        if not self.games:
+            yield "There is no finished game to report on."
+        elif not self.turns or not any(self.items.values()):
+            yield "No items: these games hold no thoughts, as imported games and plain bots have none."
+        if 0 < self.games < 15:
+            yield "With fewer than 15 games the intervals are too narrow."
+
+
+def _version() -> str:
+    try:
+        return version("interintent-server")
+    except PackageNotFoundError:  # read from a folder that was never installed
+        return "unknown"
+
+
+Count = Callable[..., None]
+"""Key, counts, and how many items are behind them."""
+
+_OF_ROUND: Final = ("played", "succeeded", "evil_on_team", "forced", "first_approved", "changed")
+_ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
+
+
+def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[str, str, str]]:
+    """How many items (stages of turns) the judgements of each part and group are about."""
+    about: dict[tuple[str, str, str], set[tuple[str, str]]] = {}
+    for one, turn, stage in judged_turns(game, judgements, Counter()):
+        item = turn.request_id, stage.name
+        role, side = game.role(turn.seat).value, game.side(turn.seat).value
+        if one.reasonable is not None:
+            groups = [
+                ("all", "all"),
+                ("stage", one.stage),
+                ("side", side),
+                ("role", role),
+                ("round", str(turn.round)),
+                ("intention", one.intention),
+            ]
+            if one.intention in BY_ID:
+                groups.append(("category", BY_ID[one.intention].category))
+            for group, label in groups:
+                about.setdefault(("reasonable", group, label), set()).add(item)
+        for part in PARTS:
+            if getattr(one, part) is not None:
+                for of in ("both", stage.name):
+                    for group, label in (("all", "all"), ("side", side), ("role", role)):
+                        about.setdefault((part, f"{of} {group}", label), set()).add(item)
+    return Counter({key: len(held) for key, held in about.items()})
+
+
+def _behind(behind: Counter[tuple[str, str]], item: Item, guess: Guess, unmapped: Unmapped) -> None:
+    assert item.speaker_role is not None
+    assert item.gold is not None
+    named = item.gold | guess.named(unmapped)
+    behind.update(
+        {
+            ("all", "all"),
+            ("round", str(item.round)),
+            ("role", item.speaker_role.value),
+            ("side", side_of(item.speaker_role).value),
+            ("stage", item.stage),
+            *(("category", BY_ID[id_].category) for id_ in named if id_ in BY_ID),
+            *(("intention", id_) for id_ in named if id_ in BY_ID),
+        }
+    )
+
+
+def _count_scores(
+    table: str,
+    of: str,
+    scores: Scores,
+    behind: Mapping[tuple[str, str], int],
+    count: Count,
+) -> None:
+    """The counts of F1, whole and by group; ``behind`` says how many items a group has, where that is known."""
+    for group, held in (
+        ("all", {"all": scores.total}),
+        ("side", scores.by_side),
+        ("role", scores.by_role),
+        ("round", scores.by_round),
+        ("stage", scores.by_stage),
+        ("category", scores.by_category),
+        ("intention", scores.by_intention),
+    ):
+        name = f"{table}_intentions" if group == "intention" else table
+        for label, counts in held.items():  # type: ignore[attr-defined]
+            n = scores.items if group == "all" else behind.get((group, str(label)), 0)
+            count(Key(name, of, group, str(label), "f1"), counts, n)
+    predicted_and_gold = scores.total.predicted + scores.total.gold
+    if scores.chance is not None:
+        counts = (scores.chance * predicted_and_gold, predicted_and_gold)
+        count(Key(table, of, "all", "all", "chance"), counts, scores.items)
+
+
+def _count_roles(of: str, roles: RoleScores, count: Count) -> None:
+    """The counts of role guesses: accuracy, Brier score and the reliability curve."""
+    if not roles.right.den:
+        return
+    n = roles.right.den
+    count(Key("role_guesses", of, "all", "all", "accuracy"), roles.right, n)
+    for role, rate in roles.by_role.items():
+        count(Key("role_guesses", of, "role", role.value, "accuracy"), rate, rate.den)
+    if roles.brier is not None:
+        # A Brier score of 0 is a score: the pair is counted by its denominator.
+        count(Key("role_guesses", of, "all", "all", "brier"), (roles.brier * roles.stated, roles.stated), n)
+    for one in roles.curve:
+        if one.stated is not None:
+            key = Key("reliability", of, "confidence", str(one.confidence), "right")
+            count(key, one.right, one.right.den)
+            stated = (one.stated * one.right.den, one.right.den)
+            count(key._replace(column="stated"), stated, one.right.den)

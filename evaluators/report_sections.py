@@ -1,0 +1,678 @@
+"""The tables of a report, in the order of the page: what the paper shows first, then what we add."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from engine.intentions import CATALOGUE
+from engine.terms import Role, Side
+from evaluators.calibration import STEPS
+from evaluators.correcting import ASPECTS, sign_test
+from evaluators.figures import Figure, Key, Kind, Tally, nothing
+from evaluators.following import PARTS
+from evaluators.impact import ImpactCounts
+from evaluators.judgements import SCORES
+from evaluators.play import MODELS, PUBLISHED, Rate
+from evaluators.ratings import Rating, head_to_head
+from evaluators.report_agreement import agreement
+from evaluators.report_tables import Column, Row, Table, Told, Unit
+
+if TYPE_CHECKING:
+    from evaluators.report import ReportBuilder
+
+__all__ = ["all_tables"]
+
+PAPER: Final = "The paper's tables"
+DIMENSIONS: Final = "The four dimensions"
+OURS: Final = "What we add"
+WHO: Final = "Who played"
+
+
+def all_tables(builder: "ReportBuilder") -> Iterator[Table]:
+    """Every table, empty ones with the reason why they are."""
+    tally = builder.tally
+    yield _dimensions(builder)
+    yield from _play(tally)
+    yield _rounds(tally)
+    yield _roles(tally)
+    yield from _selection(tally)
+    yield _following(tally)
+    for dimension in ("summarisation", "guessing"):
+        yield from _scores(builder, dimension)
+    yield from _beliefs(tally)
+    yield from _role_guesses(tally)
+    yield _link(tally)
+    yield _impact(builder)
+    yield from _correction(tally)
+    yield _hallucination(tally)
+    yield agreement(builder.shared)
+    yield from _who(builder)
+    yield _use(builder)
+    yield _groups(builder)
+
+
+# --- rows out of what was counted -----------------------------------------------------------------
+
+
+class _Of(NamedTuple):
+    """One column: its name, its unit, how it is made, and the column its counts stand under."""
+
+    name: str
+    kind: Kind = "share"
+    unit: Unit = "share"
+    counts: str = ""
+
+
+_ORDER: Final[dict[str, int]] = {
+    word: place
+    for place, word in enumerate(
+        (
+            "all",
+            "both",
+            *(f"{part}, {stage}" for part in PARTS for stage in ("both stages", "first", "final")),
+            *ASPECTS,
+            "part",
+            "stage",
+            "first",
+            "final",
+            "side",
+            *(side.value for side in (Side.LOYAL, Side.EVIL)),
+            "role",
+            *(role.value for role in Role),
+            "round",
+            "category",
+            "changed",
+            "unchanged",
+            *(one.id for one in CATALOGUE),
+        )
+    )
+}
+
+
+def _place(word: str) -> tuple[int, int, str]:
+    if word.isdigit():
+        return 1, int(word), ""
+    return (0, _ORDER[word], "") if word in _ORDER else (2, 0, word)
+
+
+def _rows(
+    tally: Tally, table: str, heads: Mapping[str, str], columns: Sequence[_Of], empty: str
+) -> tuple[Row, ...]:
+    found = {(key.of, key.group, key.label) for key in tally.keys(table)}
+    ordered = sorted(found, key=lambda row: tuple(map(_place, row)))
+    return tuple(
+        Row(
+            tuple(
+                value
+                for head, value in zip(("of", "group", "label"), (of, group, label), strict=True)
+                if head in heads
+            ),
+            {
+                column.name: tally.figure(
+                    Key(table, of, group, label, column.counts or column.name), column.kind, empty
+                )
+                for column in columns
+            },
+        )
+        for of, group, label in ordered
+    )
+
+
+def _made(
+    tally: Tally,
+    name: str,
+    section: str,
+    title: str,
+    caption: str,
+    heads: Mapping[str, str],
+    columns: Sequence[_Of],
+    *,
+    empty: str,
+    told: Told = "items",
+) -> Table:
+    rows = _rows(tally, name, heads, columns, "nothing counted")
+    return Table(
+        name,
+        section,
+        title,
+        caption,
+        tuple(heads.values()),
+        tuple(Column(one.name, one.unit) for one in columns),
+        rows,
+        "" if rows else empty,
+        told,
+    )
+
+
+_BY: Final = {"group": "by", "label": "group"}
+_NO_JUDGEMENTS: Final = "no judgements were given"
+_NO_THOUGHTS: Final = "no items: imported games and plain bots hold no thoughts"
+
+
+# --- the paper's tables ---------------------------------------------------------------------------
+
+
+def _published(percent: float | None, note: str = "published") -> Figure:
+    if percent is None:
+        return nothing("not published")
+    return Figure(round(percent / 100, 6), method="published", note=note)
+
+
+# InterIntent (EMNLP 2024), the tables of the four dimensions, in percent; F1 likewise.
+_OF_PAPER: Final[tuple[tuple[str, dict[str, tuple[float, str]]], ...]] = (
+    ("selection accuracy", {"GPT-3.5": (87.5, ""), "GPT-4": (88.8, "")}),
+    ("responses rated good", {"GPT-3.5": (47.5, ""), "GPT-4": (64.8, "")}),
+    (
+        "summarisation F1",
+        {
+            "GPT-3.5": (69.49, ""),
+            "GPT-4": (83.76, ""),
+            "human on GPT-3.5's": (75.21, "± 0.97"),
+            "human on GPT-4's": (83.34, "± 2.72"),
+        },
+    ),
+    (
+        "guessing F1 on GPT-3.5's games",
+        {"GPT-3.5": (31.73, ""), "GPT-4": (45.66, ""), "human on GPT-3.5's": (61.34, "± 2.75")},
+    ),
+    (
+        "guessing F1 on GPT-4's games",
+        {"GPT-3.5": (24.85, ""), "GPT-4": (46.87, ""), "human on GPT-4's": (65.23, "± 5.03")},
+    ),
+)
+
+
+def _dimensions(builder: "ReportBuilder") -> Table:
+    tally = builder.tally
+    columns = ("ours", *MODELS, "human on GPT-3.5's", "human on GPT-4's")
+    ours: dict[str, Figure] = {
+        "selection accuracy": tally.figure(
+            Key("selection", "", "all", "all", "accuracy"), "share", _NO_JUDGEMENTS
+        ),
+        "responses rated good": tally.figure(
+            Key("responses", "", "all", "all", "good"), "share", _NO_JUDGEMENTS
+        ),
+    }
+    rows = []
+    for label, published in _OF_PAPER:
+        figures = {
+            name: _published(value, f"published {spread}".strip())
+            for name, (value, spread) in published.items()
+        }
+        rows.append(Row((label,), {"ours": ours.get(label, nothing("by rater below")), **figures}))
+    for dimension in ("summarisation", "guessing"):
+        for table, filter_ in ((dimension, ""), (f"{dimension}_followed", ", only what was followed")):
+            raters = sorted({key.of for key in tally.keys(table)})
+            rows += [
+                Row(
+                    (f"{dimension} F1, {rater}{filter_}",),
+                    {"ours": tally.figure(Key(table, rater, "all", "all", "f1"), "f1", "no answers")},
+                )
+                for rater in raters
+            ]
+    return Table(
+        "dimensions",
+        PAPER,
+        "The four dimensions",
+        "Ours beside the published figures. Selection: reasonable of all judged selections, first ones and "
+        "changed final ones. Responses rated good: following scores of 4 or 5, thinking and speaking "
+        "pooled. F1 is micro-averaged over items; the paper's counts only what was followed.",
+        ("measure",),
+        tuple(Column(name) for name in columns),
+        tuple(rows),
+    )
+
+
+_PUBLIC: Final = ("win rate", "quest win rate", "Merlin assassination rate")
+_MEASURES: Final = (*PUBLISHED, "proposal approval rate", "approve ballot rate")
+_EVIL_ONLY: Final = ("failure vote rate", "Merlin assassination rate")
+
+
+def _play(tally: Tally) -> Iterator[Table]:
+    caption = (
+        "Definitions of InterIntent, section 3. Engagement is the unweighted mean over the side's roles, whose "
+        "counts stand in the table of roles. A leader's figures count for the leader's side."
+    )
+    for name, title, measures in (
+        ("results", "Results of games", [one for one in _MEASURES if one in _PUBLIC]),
+        ("play", "How the sides play", [one for one in _MEASURES if one not in _PUBLIC]),
+    ):
+        rows = []
+        for measure in measures:
+            for side in ("loyal", "evil"):
+                if side == "loyal" and measure in _EVIL_ONLY:
+                    continue
+                kind: Kind = "mean_of_shares" if measure == "quest engagement" else "share"
+                key = Key("play", "", measure, side, "share")
+                published = PUBLISHED.get(measure, {})
+                rows.append(
+                    Row(
+                        (measure, side),
+                        {
+                            "ours": tally.figure(key, kind, "nothing to count in these games"),
+                            **{
+                                model: _published(getattr(published[model], side))
+                                for model in MODELS
+                                if model in published
+                            },
+                        },
+                    )
+                )
+        yield Table(
+            name,
+            PAPER,
+            title,
+            caption,
+            ("metric", "side"),
+            tuple(Column(one) for one in ("ours", *MODELS)),
+            tuple(rows) if tally.games else (),
+            "" if tally.games else "no finished games",
+            "public" if name == "results" else "items",
+        )
+
+
+def _rounds(tally: Tally) -> Table:
+    return _made(
+        tally,
+        "rounds",
+        PAPER,
+        "Results by round",
+        "Played: games that came to the quest, of all. Succeeded: of the quests played. Evil on team, forced: of the "
+        "teams that went. First approved: first proposals that the ballots approved. Changed: teams voted on "
+        "that differ from the attempt's first.",
+        {"label": "round"},
+        [
+            _Of("played"),
+            _Of("succeeded"),
+            _Of("evil on team", counts="evil_on_team"),
+            _Of("forced"),
+            _Of("first approved", counts="first_approved"),
+            _Of("changed"),
+        ],
+        empty="no finished games",
+    )
+
+
+def _roles(tally: Tally) -> Table:
+    return _made(
+        tally,
+        "roles",
+        PAPER,
+        "Roles on quests and in won games",
+        "On quests: (quest, holder) pairs in which the holder of the role was on the team. Games won: by the "
+        "role's side, of the games that dealt it.",
+        {"label": "role"},
+        [_Of("on quests"), _Of("games won")],
+        empty="no finished games",
+    )
+
+
+# --- the four dimensions --------------------------------------------------------------------------
+
+
+def _selection(tally: Tally) -> Iterator[Table]:
+    for name, title, told in (
+        ("selection", "Selection: are the chosen intentions reasonable?", "items"),
+        ("selection_intentions", "Selection by intention", "full"),
+    ):
+        yield _made(
+            tally,
+            name,
+            DIMENSIONS,
+            title,
+            "Reasonable, of all judged selections: first ones, and final ones that modification changed. "
+            "Several raters pool.",
+            _BY,
+            [_Of("accuracy")],
+            empty=_NO_JUDGEMENTS,
+            told=told,  # type: ignore[arg-type]
+        )
+
+
+def _following(tally: Tally) -> Table:
+    return _made(
+        tally,
+        "following",
+        DIMENSIONS,
+        "Following: are they acted on?",
+        "Share of each score 1 to 5, in thinking and in speaking; 4 and 5 are good. One score is one rater's, of "
+        "one intention of one stage.",
+        {"of": "part and stage", **_BY},
+        [*(_Of(str(score)) for score in SCORES), _Of("good"), _Of("mean", "mean", "number")],
+        empty=_NO_JUDGEMENTS,
+    )
+
+
+_F1: Final = [
+    _Of("precision", "precision", counts="f1"),
+    _Of("recall", "recall", counts="f1"),
+    _Of("f1", "f1", counts="f1"),
+]
+_CHANCE: Final = _Of("chance", "mean")
+
+
+def _scores(builder: "ReportBuilder", dimension: str) -> Iterator[Table]:
+    question = {
+        "summarisation": "Summarisation: does a seat know its own intentions?",
+        "guessing": "Guessing: are the others' intentions read?",
+    }[dimension]
+    ways = (
+        (dimension, question, "Every answered item with gold.", "no answers were given"),
+        (
+            f"{dimension}_followed",
+            f"{question} Only what was followed",
+            "Items whose intentions were all followed with 3 or more, by the mean of the judgements given.",
+            "no answers were given" if builder.judgements else _NO_JUDGEMENTS,
+        ),
+    )
+    for name, title, items, empty in ways:
+        for suffix, told in (("", "items"), ("_intentions", "full")):
+            yield _made(
+                builder.tally,
+                f"{name}{suffix}",
+                DIMENSIONS,
+                f"{title} By intention" if suffix else title,
+                f"{items} F1 is 2 matched / (predicted + gold), pooled over items; chance is what as many names drawn "
+                "from the options would score.",
+                {"of": "rater", **_BY},
+                [_F1[-1]] if suffix else [*_F1, _CHANCE],
+                empty=empty,
+                told=told,  # type: ignore[arg-type]
+            )
+
+
+def _beliefs(tally: Tally) -> Iterator[Table]:
+    for name, title, told in (
+        ("beliefs", "Beliefs recorded while playing", "items"),
+        ("beliefs_intentions", "Beliefs recorded while playing, by intention", "full"),
+    ):
+        yield _made(
+            tally,
+            name,
+            DIMENSIONS,
+            title,
+            "What a seat took another to intend, scored as a guess about that seat's latest speech; options are the "
+            "lists of every role. By the speaker's side and role.",
+            _BY,
+            [_F1[-1]] if told == "full" else [*_F1, _CHANCE],
+            empty="no beliefs were recorded",
+            told=told,  # type: ignore[arg-type]
+        )
+
+
+def _role_guesses(tally: Tally) -> Iterator[Table]:
+    heads = {"of": "rater", **_BY}
+    yield _made(
+        tally,
+        "role_guesses",
+        DIMENSIONS,
+        "Role guesses",
+        "Right, of all guesses that name a role, by the true role; Brier score of confidence / 5 (0 is best).",
+        heads,
+        [_Of("accuracy"), _Of("brier", "mean", "number")],
+        empty="nobody named a role",
+    )
+    yield _made(
+        tally,
+        "reliability",
+        DIMENSIONS,
+        "Reliability of stated confidence",
+        "Of the role guesses stated with each confidence 0 to 5: how many were right, beside what was stated "
+        f"(confidence / {STEPS[-1]}).",
+        {"of": "rater", "label": "confidence"},
+        [_Of("right"), _Of("stated", "mean")],
+        empty="nobody stated a confidence",
+    )
+
+
+# --- what we add ----------------------------------------------------------------------------------
+
+
+def _link(tally: Tally) -> Table:
+    return _made(
+        tally,
+        "link",
+        PAPER,
+        "Understanding and winning",
+        "In how many of the quests and games that went to each side evil's r is above, below or equal to loyal's. r: "
+        "sum of binary scores over the side's teammates (the paper's), or over its intentions (the released "
+        "code's). Selection counts reasonable intentions followed above 2; following counts scores of 3, 4 "
+        "or 5 and more of reasonable ones; speaking, final stage.",
+        {"of": "r", "label": "won"},
+        [_Of("above"), _Of("below"), _Of("equal")],
+        empty=_NO_JUDGEMENTS,
+    )
+
+
+def _impact(builder: "ReportBuilder") -> Table:
+    tally = builder.tally
+    columns = [_Of("paper's rule"), _Of("released rule")]
+    rows = []
+    flags = {
+        "paper's rule": _impactful(builder.paper_impact),
+        "released rule": _impactful(builder.released_impact),
+    }
+    for row in _rows(tally, "impact", {"group": "", "label": ""}, columns, "not selected, or not followed"):
+        side, intention = row.labels
+        marks = [name for name, found in flags.items() if (side, intention) in found]
+        rows.append(Row((side, intention, "; ".join(marks) or "no"), row.figures))
+    return Table(
+        "impact",
+        OURS,
+        "Impactful intentions",
+        "Rounds that went to the side, of those in which it selected the intention. Impactful: above 0.7 or "
+        "below 0.3, selected twice at least. The paper's rule counts rounds, first and final selections; the "
+        "released script counts final selections that were followed with 3 or more.",
+        ("side", "intention", "impactful by"),
+        (Column("paper's rule"), Column("released rule")),
+        tuple(rows),
+        "" if rows else _NO_THOUGHTS,
+        "full",
+    )
+
+
+def _impactful(counts: ImpactCounts) -> set[tuple[str, str]]:
+    return {(one.side.value, one.intention) for one in counts.table() if one.impactful}
+
+
+def _correction(tally: Tally) -> Iterator[Table]:
+    yield _made(
+        tally,
+        "correction",
+        OURS,
+        "Self-correction: how often modification changes the choice",
+        "Turns whose final selection is another set than the first, of all that recorded both.",
+        _BY,
+        [_Of("changed")],
+        empty=_NO_THOUGHTS,
+    )
+    yield _made(
+        tally,
+        "correction_sets",
+        OURS,
+        "Self-correction: what is changed",
+        "Dropped: intentions of first selections that the final one lacks. Added: intentions of final selections "
+        "that the first one lacked.",
+        {"label": "intentions"},
+        [_Of("share")],
+        empty=_NO_THOUGHTS,
+    )
+    columns = [
+        _Of("better"),
+        _Of("worse"),
+        *(_Of(name, "mean", "number") for name in ("mean first", "mean final", "mean change")),
+    ]
+    heads = {"group": "aspect", "label": "turns"}
+    rows = _rows(tally, "correction_worth", heads, columns, "nothing counted")
+    yield Table(
+        "correction_worth",
+        OURS,
+        "Self-correction: does it make things better?",
+        "A turn's final stage against its first, in turns judged in both. Reasonable: the mean share, in turns "
+        "that changed; think, speak: the mean score. Sign test: two-sided p of better against worse, over turns; "
+        "turns of one game hang together, so with few games it is a little too small.",
+        tuple(heads.values()),
+        (*(Column(one.name, one.unit) for one in columns), Column("sign test p", "number")),
+        tuple(Row(row.labels, {**row.figures, "sign test p": _sign_test(row.figures)}) for row in rows),
+        "" if rows else _NO_JUDGEMENTS,
+    )
+
+
+def _sign_test(figures: Mapping[str, Figure]) -> Figure:
+    better, worse = figures["better"], figures["worse"]
+    moved = int(better.num or 0), int(worse.num or 0)
+    p = sign_test(*moved)
+    if p is None:
+        return nothing("no turn moved")
+    return Figure(
+        p, den=sum(moved), games=better.games, items=better.items, note="a p value, not an estimate"
+    )
+
+
+def _hallucination(tally: Tally) -> Table:
+    return _made(
+        tally,
+        "hallucination",
+        OURS,
+        "Statements that the record refutes",
+        "Read by rule from English: who led, was on a team, voted how, which quest failed. A lower bound. "
+        "Undecided: statements that the rules could not judge.",
+        _BY,
+        [
+            _Of("speeches with one"),
+            _Of("statements refuted"),
+            _Of("refuted a speech", "mean", "number"),
+            _Of("undecided", "sum", "count"),
+        ],
+        empty="nobody spoke",
+    )
+
+
+# --- who played -----------------------------------------------------------------------------------
+
+
+def _rate(rate: Rate) -> Figure:
+    interval = rate.interval
+    if interval is None:
+        return nothing("never played so")
+    return Figure(rate.rate, *interval, rate.num, rate.den, games=rate.den, method="wilson")
+
+
+def _rating(one: Rating) -> Figure:
+    note = "only differences between ratings mean anything"
+    return Figure(one.mu, one.low, one.high, games=one.games, method="rating", note=note)
+
+
+def _who(builder: "ReportBuilder") -> Iterator[Table]:
+    table = head_to_head(builder.played)
+    empty = "nobody said who sat where" if not builder.played else "one agent held every seat of every game"
+    standings = {one.agent: one for one in table.standings}
+    yield Table(
+        "standings",
+        WHO,
+        "Agents: win rates and ratings",
+        f"{table.games} games whose seats different agents held; {table.mirrors} that one agent held alone are "
+        "left out. Ratings: openskill's Plackett-Luce, 25 before any game, with the deal's own worth learned "
+        "beside them.",
+        ("agent",),
+        (Column("as loyal"), Column("as evil"), Column("rating", "number")),
+        tuple(
+            Row(
+                (one.agent,),
+                {
+                    "as loyal": _rate(standings[one.agent].as_loyal),
+                    "as evil": _rate(standings[one.agent].as_evil),
+                    "rating": _rating(one),
+                },
+            )
+            for one in table.ratings
+        ),
+        "" if table.ratings else empty,
+        "full",
+    )
+    yield Table(
+        "duels",
+        WHO,
+        "Head to head",
+        "Games that the agent's side won, by its role and by an agent on the other side. A game counts once, "
+        "however many seats either holds.",
+        ("agent", "role", "against"),
+        (Column("won"),),
+        tuple(Row((one.agent, one.role.value, one.opponent), {"won": _rate(one.won)}) for one in table.duels),
+        "" if table.duels else empty,
+        "full",
+    )
+
+
+_USE: Final = ("calls", "failed", "prompt_tokens", "cached_tokens", "completion_tokens", "cost")
+
+
+def _use(builder: "ReportBuilder") -> Table:
+    summed: dict[tuple[str, str], list[float]] = {}
+    for one in builder.uses:
+        held = summed.setdefault((one.endpoint, one.model), [0] * len(_USE))
+        for place, name in enumerate(_USE):
+            held[place] += getattr(one, name)
+    note = "a sum over these games, not a sample: no interval"
+    return Table(
+        "models",
+        WHO,
+        "What models were asked",
+        "Calls, tokens and cost, summed over the games. Cost is what the endpoint's configured prices say.",
+        ("endpoint", "model"),
+        tuple(Column(name.replace("_", " "), "number" if name == "cost" else "count") for name in _USE),
+        tuple(
+            Row(
+                key,
+                {
+                    name.replace("_", " "): Figure(value, num=value, games=builder.games, note=note)
+                    for name, value in zip(_USE, values, strict=True)
+                },
+            )
+            for key, values in sorted(summed.items())
+        ),
+        "" if summed else "no model was asked, or nothing was kept of it",
+        "full",
+    )
+
+
+# Headlines: name, key, how it is made.
+_HEADLINES: Final[tuple[tuple[str, Key, Kind], ...]] = (
+    ("loyal wins", Key("play", "", "win rate", "loyal", "share"), "share"),
+    ("quests succeed", Key("play", "", "quest win rate", "loyal", "share"), "share"),
+    ("selection accuracy", Key("selection", "", "all", "all", "accuracy"), "share"),
+    ("responses rated good", Key("responses", "", "all", "all", "good"), "share"),
+    ("beliefs: intentions F1", Key("beliefs", "beliefs", "all", "all", "f1"), "f1"),
+    ("beliefs: roles right", Key("role_guesses", "beliefs", "all", "all", "accuracy"), "share"),
+    ("modification changes the choice", Key("correction", "", "all", "all", "changed"), "share"),
+    ("speeches that the record refutes", Key("hallucination", "", "all", "all", "speeches with one"), "share"),
+)
+
+
+def _groups(builder: "ReportBuilder") -> Table:
+    groups = sorted(builder.groups)
+    lines = list(_HEADLINES)
+    for table in ("summarisation", "guessing"):
+        raters = sorted({key.of for key in builder.tally.keys(table)})
+        lines += [
+            (f"{table} F1, {rater}", Key(table, rater, "all", "all", "f1"), "f1") for rater in raters
+        ]
+    return Table(
+        "groups",
+        WHO,
+        "Groups side by side",
+        "The same figures for each group of games: "
+        + ", ".join(f"{group}: {builder.groups[group].games} games" for group in groups),
+        ("measure",),
+        tuple(Column(group) for group in groups),
+        tuple(
+            Row(
+                (name,),
+                {group: builder.groups[group].figure(key, kind, "nothing counted") for group in groups},
+            )
+            for name, key, kind in lines
+        )
+        if groups
+        else (),
+        "" if groups else "the games were not grouped",
+        "full",
+    )
