@@ -450,11 +450,13 @@ class Twins:
                 await socket.begin(game, credential)
                 await follow.begin(Ask(f"/games/{game}/events?follow=true"), credential)
             left_to_say = list(SAID)
-            game_so_far = state.fold(pair.first[0])
+            games = [state.fold(log) for log in pair.first]
             for step in range(len(pair.steps) + 1):
                 seen = len(project(logs[0], viewer))
-                asked = next((r.id for r in rules.pending(game_so_far) if r.seat == viewer), None)
-                for socket in sockets:
+                asked = None
+                for socket, one in zip(sockets, games, strict=True):
+                    # Each by its own log: that both are asked the same is for the comparison to find.
+                    asked = next((r.id for r in rules.pending(one) if r.seat == viewer), None)
                     await socket.until(seen, asked)
                 for follow in follows:
                     await follow.until(seen)
@@ -474,7 +476,8 @@ class Twins:
                     for journal, log, events in zip(journals, logs, pair.steps[step], strict=True):
                         await journal.append(events)
                         log += events
-                    state.apply(game_so_far, pair.steps[step][0])
+                    for one, events in zip(games, pair.steps[step], strict=True):
+                        state.apply(one, events)
             if pair.ends:
                 for wire in (*sockets, *follows):
                     await wire.to_the_end()
