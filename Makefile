@@ -44,8 +44,9 @@ replay: install ## show a log as a readable playthrough (GAME=file or id)
 	@test -n "$(GAME)" || { echo 'make replay GAME=...' >&2; exit 2; }
 	@$(IN_VENV) -m app.cli replay show "$(GAME)" $(ARGS)
 
-openapi: install ## write openapi/openapi.json anew
+openapi: install ## write openapi/openapi.json and openapi/asyncapi.json anew
 	$(IN_VENV) -m app.openapi openapi/openapi.json
+	$(IN_VENV) -m app.asyncapi openapi/asyncapi.json
 
 lock: ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	scripts/lock $(ARGS)

@@ -2,12 +2,14 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Path, Response
+from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from sqlalchemy import text
 
 from app import metrics
+from app.asyncapi import document, standalone
 from app.auth import Caller
 from app.deps import CallerDep, ServicesDep
 from app.errors import NotFound, NotReady
@@ -68,6 +70,36 @@ async def problem(code: str) -> Any:
         if one.code == code:
             return {"code": one.code, "title": one.title, "status": one.status}
     raise NotFound("no problem has this code")
+
+
+@router.get(
+    "/asyncapi.json",
+    summary="What passes over the socket",
+    response_model=dict[str, JsonValue],
+)
+async def the_socket() -> Response:
+    """The AsyncAPI 3.1 document of `/ws`: every frame both ways, close codes, examples."""
+    return Response(document(), media_type="application/json")
+
+
+class SchemaResponse(JSONResponse):
+    media_type = "application/schema+json"
+
+
+@router.get(
+    "/schemas/{name}",
+    summary="One schema of the socket",
+    response_class=SchemaResponse,
+    responses=documented(404),
+)
+async def schema(
+    name: Annotated[str, Path(max_length=64, description="A frame, action, thought or event: `VoteCast`.")],
+) -> Any:
+    """A frame, an action, a thought or an event as JSON Schema 2020-12, with all that it refers to."""
+    found = standalone(name)
+    if found is None:
+        raise NotFound("no schema has this name; they are those of /asyncapi.json")
+    return SchemaResponse(found)
 
 
 @router.get("/livez", summary="Is the process alive?", response_model=Health)
