@@ -1,0 +1,77 @@
+"""Plays one seat by chance, with nothing but `websockets`: python bot.py ws://localhost:8000/ws GAME TOKEN"""
+
+import asyncio
+import contextlib
+import json
+import random
+import re
+import sys
+import uuid
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+COME_BACK = {1001, 1005, 1006, 1011, 1012, 1013, 4408, 4413, 4429}
+
+
+def choose(request: dict, events: list) -> dict:
+    """What to answer: any legal action, or a sentence. `events` is all that this seat has seen."""
+    if request["legal"]:
+        return random.choice(request["legal"])
+    if request["kind"] == "speak":
+        return {"text": f"I have seen {len(events)} things happen, and I trust nobody yet."}
+    return request["default"]
+
+
+class Bot:
+    def __init__(self, game: str, token: str) -> None:
+        self.identify = {"t": "identify", "v": 1, "game": game, "token": token, "client": "example/1.0"}
+        self.events = []
+        self.given = {}  # our answers, by request
+        self.failures = 0
+
+    async def play(self, url: str) -> None:
+        while True:
+            code, wait = 1006, 0.0  # it broke, until we know better
+            try:
+                async with connect(url, subprotocols=["avalon.v1"]) as socket:
+                    with contextlib.suppress(ConnectionClosed):
+                        await self.talk(socket)
+                code, reason = socket.close_code or 1006, socket.close_reason or ""
+                wait = int("0" + "".join(re.findall(r"retry_after_ms=(\d+)", reason))) / 1000
+            except InvalidStatus as refused:
+                if refused.response.status_code < 500:
+                    raise
+            except (OSError, EOFError, TimeoutError):
+                pass
+            if code not in COME_BACK:  # 1000: the game is over
+                sys.exit(0 if code == 1000 else f"closed with {code}: {reason}")
+            await asyncio.sleep(wait + random.uniform(0, min(30, 0.5 * 2**self.failures)))
+            self.failures += 1
+
+    async def talk(self, socket) -> None:
+        await socket.send(json.dumps({**self.identify, "after": len(self.events)}))  # we go on from there
+        async for text in socket:
+            frame = json.loads(text)
+            if frame["t"] == "events":
+                self.events += frame["items"]
+                print(*(event["type"] for event in frame["items"]))
+                self.failures = 0
+            elif frame["t"] == "request":
+                await self.answer(socket, frame)
+            elif frame["t"] == "error":
+                print(frame["code"], frame["detail"], file=sys.stderr)
+                if again := frame.get("request"):  # refused, and still open
+                    self.given.pop(again["request_id"], None)
+                    await self.answer(socket, again)
+
+    async def answer(self, socket, request: dict) -> None:
+        name = request["request_id"]
+        if name not in self.given:  # asked again after a break, we say the same again
+            action = choose(request, self.events)
+            act = {"t": "act", "id": uuid.uuid4().hex, "request_id": name, "action": action}
+            self.given[name] = json.dumps(act)
+        await socket.send(self.given[name])
+
+
+asyncio.run(Bot(*sys.argv[2:4]).play(sys.argv[1]))

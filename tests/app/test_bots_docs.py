@@ -1,0 +1,157 @@
+"""docs/bots.md says what is so: its commands run, its frames fit the schemas, its tables are complete."""
+
+import asyncio
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+
+from app.asyncapi import schemas, standalone
+from app.play.actions import ACTION_MODELS, THOUGHT_MODELS
+from app.play.closes import CLOSES, ComeBack
+from engine.events import EVENT_TYPES
+from tests.app.serving import Served, local_settings, running_server
+from tests.app.watcher import watching
+from tests.programs import command_of, environment
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "bots.md").read_text("utf-8")
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
+        yield server
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^#+ {title}\n(.*?)(?=^#|\Z)", TEXT, re.DOTALL | re.MULTILINE)
+    assert found, title
+    return found[1]
+
+
+def first_cells(text: str) -> list[str]:
+    return [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")][2:]
+
+
+async def ran(command: str, directory: Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *("/bin/sh", "-ec", command),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(directory),
+        cwd=ROOT,
+    )
+    said, errors = await asyncio.wait_for(process.communicate(), 100)
+    assert process.returncode == 0, (command, errors.decode())
+    return said.decode()
+
+
+async def test_the_commands_play_a_seat_from_nothing_to_the_end(served: Served, tmp_path: Path) -> None:
+    create, examples, *calls = blocks("sh")
+    here = served.url.removeprefix("http://")
+
+    def placed(command: str, created: dict[str, Any]) -> str:
+        game = created.get("games", [{}])[0]
+        names = {"$GAME": game.get("game_id", ""), "$TOKEN": game.get("seats", [{}])[0].get("token", "")}
+        for name, value in {**names, "localhost:8000": here}.items():
+            command = command.replace(name, value)
+        return command
+
+    created = json.loads(await ran(placed(create, {}), tmp_path))
+    assert created.keys() >= {"batch_id", "status", "count", "games"}
+    asked, acted, seen = [await ran(placed(command, created), tmp_path) for command in calls]
+    request = json.loads(asked)["requests"][0]
+    assert request["request_id"] == "1.1.propose_team.1"
+    assert json.loads(acted)["status"] == "accepted"
+    assert json.loads(seen.splitlines()[0])["type"] == "game_created"
+    # And each of the examples, on the game that has begun and on new ones.
+    for line in examples.splitlines():
+        words = shlex.split(line.removeprefix("python ").removeprefix("node "))
+        command = shlex.join([*command_of(Path(words[0]).name), *words[1:]]).replace("'", "")
+        assert await ran(placed(command, created), tmp_path)
+        created = json.loads(await ran(placed(create, {}), tmp_path))
+
+
+def test_the_frames_fit_their_schemas() -> None:
+    names = {
+        "hello": "Hello",
+        "identify": "Identify",
+        "welcome": "Welcome",
+        "act": "Act",
+        "request": "Asked",
+        "error": "Refusal",
+    }
+    found = []
+    dialogue = re.search(r"^```\n(server .*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+    assert dialogue is not None
+    spoken = [line.partition("{")[2] for line in dialogue[1].splitlines()]
+    frames = ["{" + line for line in spoken if not re.search(r"…[\]}]", line)]
+    for text in [*frames, *blocks("json")]:
+        frame = json.loads(text)
+        if "t" not in frame or (frame["t"] == "error" and frame.pop("request", None) is None):
+            continue
+        name = "ActAck" if frame["t"] == "ack" else names[frame["t"]]
+        found.append(name)
+        assert not list(Draft202012Validator(standalone(name) or {}).iter_errors(frame)), frame
+    assert set(found) >= {"Hello", "Identify", "Welcome", "Act", "ActAck", "Asked", "Refusal"}
+
+
+def test_every_kind_has_its_row_and_an_action_that_can_be_read() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| `(\{.*\})` \|$", section("Requests"), re.MULTILINE)
+    assert [kind for kind, _ in rows] == [kind.value for kind in ACTION_MODELS]
+    for kind, action in rows:
+        model = next(model for one, model in ACTION_MODELS.items() if one.value == kind)
+        model.model_validate_json(action)
+
+
+def test_every_thought_and_every_event_has_its_row() -> None:
+    thoughts = [cell.strip("`") for cell in first_cells(section("Thoughts"))]
+    assert thoughts == [model.model_fields["type"].annotation.__args__[0] for model in THOUGHT_MODELS]  # type: ignore[union-attr]
+    named = set(re.findall(r"`(\w+)`", " ".join(first_cells(section("Events")))))
+    hidden = {name for name, kind in EVENT_TYPES.items() if kind.seen_by == "full"}
+    assert named | set(thoughts) == set(EVENT_TYPES) - hidden
+    assert {"Act", "VoteCast"} <= set(schemas())
+
+
+def test_every_close_code_has_its_row_and_the_same_word() -> None:
+    rows = [line.split("|") for line in section("How it ends").splitlines() if line.startswith("| ")]
+    told = {int(code): row[3].strip() for row in rows for code in re.findall(r"\d{4}", row[1])}
+    assert set(told) == {one.code for one in CLOSES} | {1005, 1006}
+    for one in CLOSES:
+        expected = {ComeBack.NO: "no", ComeBack.YES: "yes", ComeBack.NEW_TOKEN: "only with another token"}
+        assert told[one.code].startswith(expected.get(one.come_back, "after the `retry_after_ms`")), one
+
+
+async def test_what_is_refused_has_the_code_that_the_table_says(served: Served) -> None:
+    async with watching(served.ws_url) as one:
+        create = re.search(r"-d '(.*?)'", blocks("sh")[0], re.DOTALL)
+        assert create is not None
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await client.post(f"{served.url}/games", content=create[1])
+        game = answer.json()["games"][0]
+        await one.identify(game["game_id"], token=game["seats"][0]["token"])
+        while (frame := await one.next())["t"] != "request":
+            pass
+        codes = set()
+        name = frame["request_id"]
+        for request_id, action in ((name, {"team": [1, 1]}), (name, {"team": "us"}), ("9.9.vote.1", {})):
+            await one.send(t="act", id=f"a{len(codes)}", request_id=request_id, action=action)
+            while (frame := await one.next())["t"] != "error":
+                pass
+            codes.add(frame["code"])
+            if request_id == name:
+                assert frame["request"]["request_id"] == name
+        assert codes == {"illegal-action", "invalid-action", "unknown-request"}
+        assert codes <= set(re.findall(r"`([a-z-]+)`", " ".join(first_cells(section("Answers")))))

@@ -1,0 +1,70 @@
+"""Each example plays a whole game on a live service, its connection cut under it again and again."""
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from interintent_client import Server
+
+from tests.app.serving import Served, local_settings, running_server
+from tests.client.cutting import cutting
+from tests.programs import EXAMPLES, command_of, environment
+
+ROOT = Path(__file__).parents[2]
+
+KINDS = ("propose_team", "speak", "reconsider", "vote", "card", "summarise", "assassinate")
+
+BYTES = {"bot.py": 5_000, "bot.mjs": 5_000, "bot.sh": 600}
+"""A cut comes after at most so many bytes of one connection; the one over HTTP opens many."""
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+async def test_an_example_plays_a_whole_game_over_a_bad_line(
+    example: str, served: Served, tmp_path: Path
+) -> None:
+    async with cutting(served.url) as (proxy, url), Server(served.url) as server:
+        batch = await server.create_games(
+            seats=[{"agent": "remote"}, *[{"agent": "random"}] * 4], deadlines_s=dict.fromkeys(KINDS, 60)
+        )
+        game = batch.games[0]
+        proxy.cut_at_random(6, BYTES[example], seed=EXAMPLES.index(example))
+        where = url if example == "bot.sh" else f"{url.replace('http', 'ws', 1)}/ws"
+        process = await asyncio.create_subprocess_exec(
+            *command_of(example),
+            where,
+            game.id,
+            game.tokens[1] or "",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(tmp_path),
+        )
+        said, errors = await asyncio.wait_for(process.communicate(), 100)
+        assert process.returncode == 0, errors.decode()
+        assert proxy.cuts >= 4
+        assert (await batch.done())["games"]["finished"] == 1
+        events = [event async for event in game.events(viewer="seat:1")]
+        assert len([event for event in events if event.type == "vote_cast"]) >= 3
+        # Whatever was cut, the bot answered everything itself, and nothing that had to be refused.
+        assert not [event for event in events if event.type in ("action_defaulted", "action_refused")]
+        if example == "bot.sh":
+            assert json.loads(said)["winner"] == events[-1]["winner"]
+        else:
+            assert b"game_ended" in said
+
+
+def test_every_example_is_short_and_tested() -> None:
+    programs = {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".mjs", ".sh")}
+    assert programs == set(EXAMPLES)
+    for name in EXAMPLES:
+        assert len((ROOT / "examples" / name).read_text("utf-8").splitlines()) < 80, name
+    assert os.access(ROOT / "examples" / "bot.sh", os.X_OK)
