@@ -455,6 +455,7 @@ def export(
 
 def _register() -> None:
     from app.cli_authors import authors_app, import_command
+    from app.cli_bot_check import bot_check_command
     from app.cli_keys import keys_app
     from app.cli_models import answers_app
     from app.cli_replay import metrics_command, replay_app
@@ -466,6 +467,7 @@ def _register() -> None:
     app.add_typer(keys_app, name="keys")
     app.add_typer(replay_app, name="replay")
     app.command("metrics")(metrics_command)
+    app.command("bot-check")(bot_check_command)
     app.command("fake-model")(fake_model_command)
 
 

@@ -1,0 +1,279 @@
+"""The acted server over HTTP: the same game and, as far as they exist there, the same situations."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from app.bot_check.session import Session
+from app.door import read_json
+from app.errors import (
+    AlreadyAnswered,
+    Forbidden,
+    NotFound,
+    RateLimited,
+    TooLate,
+    Unauthenticated,
+    UnknownRequest,
+)
+from app.play.messages import ActAck, Answer
+from app.problems import problem_response
+from engine.actions import SeatAction
+from engine.errors import AvalonError, IllegalAction, InvalidAction
+
+__all__ = ["serve_call"]
+
+RETRY_S: Final = 1
+SLOW_S: Final = 2.5
+LONGEST_WAIT_S: Final = 5.0
+
+SITUATIONS: Final = (
+    "plain",
+    "unknown",
+    "refused",
+    "answer-lost",
+    "ack-lost",
+    "too-late",
+    "half-a-reply",
+    "rate",
+    "already-answered",
+    "slow",
+    "unavailable",
+    "quiet",
+)
+"""What is acted, in this order, a request each."""
+
+_WITH_CHOICE: Final = frozenset({"refused"})
+
+
+async def serve_call(session: Session, request: Request) -> Response:
+    """One call of the bot."""
+    session.heard()
+    session.came()
+    if (ending := _ending(session, request)) is not None:
+        return ending
+    path = request.url.path.removeprefix(f"/games/{session.game.id}")
+    parts = path.strip("/").split("/")
+    if request.method == "GET" and path == "/requests":
+        return await _requests(session, request)
+    if request.method == "POST" and len(parts) == 3 and (parts[0], parts[2]) == ("requests", "action"):
+        return await _action(session, request, parts[1])
+    if request.method == "GET" and path == "/events":
+        return _events(session, request)
+    if request.method == "GET" and path == "":
+        return JSONResponse(session.game.view())
+    session.findings.wrong(
+        "frames", f"called {request.method} {request.url.path}, which a bot has no use for"
+    )
+    return problem_response(NotFound("nothing here"))
+
+
+def _ending(session: Session, request: Request) -> Response | None:
+    if request.headers.get("authorization") != f"Bearer {session.token}":
+        session.findings.wrong("credential", "called without Authorization: Bearer and its token")
+        return problem_response(Unauthenticated("send the header Authorization: Bearer <token>"))
+    session.findings.ok("credential")
+    if session.ends_with is not None and session.answered_once:
+        name, error = (
+            ("unauthenticated", Unauthenticated("this token does not stand any more"))
+            if session.ends_with == 401
+            else ("not-found", NotFound("no such game for this caller"))
+        )
+        if session.owed is None:
+            session.away(name, stays=True)
+            session.forgiving = True
+        return problem_response(error)
+    return None
+
+
+def _shown(session: Session) -> dict[str, Any]:
+    shown = session.game.shown(session.refused)
+    if session.situation == "unknown":
+        shown |= {"colour": "teal", "mood": {"of": ["the", None, 7.5]}}
+    return shown
+
+
+def _situation(session: Session) -> str:
+    """The situation of the open request: chosen when it is first looked at."""
+    request = session.game.request
+    assert request is not None
+    if session.situation_of != request.id:
+        session.situation_of = request.id
+        session.step = 0
+        kinds = ("vote", "speak", "propose_team", "reconsider")
+        session.situation = next(
+            (
+                name
+                for name in SITUATIONS
+                if name not in session.tried and (name not in _WITH_CHOICE or request.kind in kinds)
+            ),
+            "plain",
+        )
+        if session.ends_with is not None:
+            session.situation = "plain"
+        session.tried.add(session.situation)
+        session.doing = "answers" if session.situation == "plain" else session.situation
+        if session.situation == "unknown":
+            session.game.invent()
+    return session.situation
+
+
+async def _requests(session: Session, request: Request) -> Response:
+    if session.game.over:
+        _is_over(session)
+        return JSONResponse({"status": "finished", "requests": []})
+    situation = _situation(session)
+    if session.asked_since is None:
+        session.asked_since = time.monotonic()
+    if situation == "quiet" and session.step < 2:
+        # Nobody is asked for a while, as when others think.
+        session.step += 1
+        wait = min(float(request.query_params.get("wait_s", 0) or 0), LONGEST_WAIT_S, 0.5)
+        await asyncio.sleep(wait)
+        return JSONResponse({"status": "created" if session.step == 1 else "running", "requests": []})
+    if situation == "unavailable" and session.step == 0:
+        session.step = 1
+        session.away("unavailable", not_before=RETRY_S)
+        session.promise("unavailable")
+        return _later(503)
+    # Its answer, and the question for the next request.
+    session.invite(2)
+    body = json.dumps({"status": "running", "requests": [_shown(session)]}, ensure_ascii=False).encode()
+    if situation == "half-a-reply" and session.step == 0:
+        session.step = 1
+        session.promise("half-a-reply")
+        session.cut_after(300, "half-a-reply")
+    return Response(body, media_type="application/json")
+
+
+def _later(status: int) -> Response:
+    body = {"status": status, "code": "not-ready", "detail": "in a moment", "title": "Later"}
+    return JSONResponse(body, status, {"Retry-After": str(RETRY_S)}, media_type="application/problem+json")
+
+
+async def _action(session: Session, request: Request, request_id: str) -> Response:
+    asked = session.game.request
+    try:
+        answer = Answer.model_validate(read_json(await request.body(), max_depth=16))
+    except (AvalonError, ValidationError) as fault:
+        said = str(fault).splitlines()[0] if isinstance(fault, AvalonError) else "unknown or missing fields"
+        session.findings.wrong("frames", f"{request_id}: {said}")
+        return problem_response(InvalidAction(said, ""))
+    session.findings.ok("frames")
+    known = session.accepted_same(request_id, answer.action)
+    if known is not None:
+        if known:
+            return _ack(request_id, duplicate=True)
+        return problem_response(AlreadyAnswered("another answer was accepted before"))
+    if asked is None or asked.id != request_id:
+        if request_id not in session.closed:
+            session.findings.wrong("what-is-asked", f"answered {request_id}, which is not open")
+        return problem_response(UnknownRequest("no such request is open for this seat"))
+    try:
+        action = session.game.read(answer.action, answer.thoughts)
+    except (InvalidAction, IllegalAction) as fault:
+        session.findings.wrong("legal", f"{request_id}: {fault.pointer or '/'}: {fault}")
+        return _refused(session, fault)
+    session.findings.ok("legal")
+    session.findings.ok("answers")
+    return await _legal(session, request_id, answer.action, action)
+
+
+async def _legal(session: Session, request_id: str, said: Any, action: SeatAction) -> Response:
+    """What becomes of a legal answer, by the situation."""
+    situation, first = _situation(session), session.step == 0
+    session.asked_since = None
+    session.kept()
+    session.step += 1
+    if situation == "refused" and first:
+        session.promise("refused")
+        seat = session.game.request.seat if session.game.request else 0
+        return _refused(session, IllegalAction(seat, "the check refuses this answer once; give another"))
+    if situation == "answer-lost" and first:
+        session.promise("answer-lost")
+        session.cut("answer-lost")
+        return Response(status_code=500)
+    if situation == "rate" and first:
+        session.promise("rate")
+        session.away("rate", not_before=RETRY_S)
+        return problem_response(RateLimited("at most 10 answers a second", float(RETRY_S)))
+    if situation in ("too-late", "already-answered"):
+        session.closed.add(request_id)
+        session.game.play_default()
+        session.promise(situation)
+        gone = (
+            TooLate("its deadline has passed")
+            if situation == "too-late"
+            else AlreadyAnswered("another stands")
+        )
+        return problem_response(gone)
+    if situation == "slow":
+        await asyncio.sleep(SLOW_S)
+    if situation in ("slow", "unknown", "quiet"):
+        session.promise(situation)
+    session.remember(request_id, said)
+    session.game.accept(action)
+    session.answered_once = True
+    if situation == "ack-lost":
+        session.promise("ack-lost")
+        session.cut("ack-lost")
+    if session.game.over:
+        session.kept()
+    return _ack(request_id, duplicate=False)
+
+
+def _ack(request_id: str, *, duplicate: bool) -> Response:
+    return JSONResponse(ActAck(re=None, request_id=request_id, duplicate=duplicate).model_dump())
+
+
+def _refused(session: Session, fault: InvalidAction | IllegalAction) -> Response:
+    session.refused += 1
+    if session.refused >= 3:
+        session.refused = 0
+        asked = session.game.request
+        if asked is not None:
+            session.closed.add(asked.id)
+        session.game.play_default()
+        return problem_response(fault, attempts_left=0, request=None)
+    return problem_response(fault, attempts_left=3 - session.refused, request=_shown(session))
+
+
+def _events(session: Session, request: Request) -> Response:
+    after = request.query_params.get("after", "0")
+    if not after.isdigit() or (int(after) > session.most and int(after) > len(session.game.items)):
+        session.findings.wrong(
+            "frames", f"asked for events after={after}, there are {len(session.game.items)}"
+        )
+        return problem_response(Forbidden("after is beyond the head"))
+    follow = request.query_params.get("follow", "") in ("true", "1")
+
+    async def lines() -> AsyncIterator[bytes]:
+        seq, last = int(after), time.monotonic()
+        while True:
+            for item in session.game.items[seq:]:
+                yield json.dumps(item, ensure_ascii=False).encode() + b"\n"
+                seq += 1
+            if not follow or session.game.over:
+                if session.game.over:
+                    _is_over(session)
+                return
+            if time.monotonic() - last > 1:
+                last = time.monotonic()
+                yield b"\n"
+            await asyncio.sleep(0.05)
+
+    return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+
+def _is_over(session: Session) -> None:
+    """The bot has been told that the game is over."""
+    session.promise("runs")
+    session.kept()
+    if session.owed is None:
+        session.away("over", stays=True)
+        session.forgiving = True

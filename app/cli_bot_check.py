@@ -1,0 +1,98 @@
+"""The command ``bot-check``. The main command line registers it."""
+
+import asyncio
+import json
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+
+from app.bot_check.findings import Finding
+from app.bot_check.run import Checked, check_bot
+from app.bot_check.session import Patience
+
+__all__ = ["bot_check_command"]
+
+errors = Console(stderr=True, highlight=False)
+
+NO_BOT: Final = 2
+"""Exit status where nothing came that could be judged."""
+
+
+def bot_check_command(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- COMMAND…]",
+            help="How your bot is started; {ws}, {url}, {game} and {token} are filled in. Without it, "
+            "start the bot yourself when told to: fewer endings are then tried.",
+            show_default=False,
+        ),
+    ] = None,
+    listen: Annotated[str, typer.Option(help="Where the bot connects; port 0 takes a free one.")] = (
+        "127.0.0.1:8765"
+    ),
+    patience: Annotated[float, typer.Option(help="Seconds the bot may take for an answer.")] = 60.0,
+    back: Annotated[float, typer.Option(help="Seconds it may take to come back.")] = 35.0,
+    quiet: Annotated[float, typer.Option(help="Seconds it must stay away to be believed.")] = 4.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+) -> None:
+    """Play a bot through everything that can happen on the wire, and say what it gets wrong.
+
+    Acts a server, over WebSocket and over HTTP: replays, duplicate delivery, refused and late answers,
+    cuts in the middle of a request, unknown fields and types, slowness, and every close code.
+
+        interintent bot-check -- python my_bot.py {ws} {game} {token}
+
+    Exit status: 0 when everything that was tried went well, 1 when something did not, 2 when no bot came.
+    """
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        errors.print(f"--listen takes an address and a port such as 127.0.0.1:8765, got {listen!r}")
+        raise typer.Exit(NO_BOT)
+    waits = Patience(answer=patience, back=back, quiet=quiet)
+    try:
+        checked = asyncio.run(
+            check_bot(
+                command or [],
+                host=host.strip("[]"),
+                port=int(port),
+                patience=waits,
+                say=lambda text: errors.print(text, markup=False),
+            )
+        )
+    except OSError as fault:
+        errors.print(str(fault), markup=False)
+        raise typer.Exit(NO_BOT) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    _report(checked, as_json=as_json)
+    if not checked.came:
+        raise typer.Exit(NO_BOT)
+    raise typer.Exit(1 if checked.findings.faults else 0)
+
+
+def _report(checked: Checked, *, as_json: bool) -> None:
+    found = checked.findings.all()
+    if as_json:
+        typer.echo(
+            json.dumps({**_counts(found), "way": checked.findings.way, "checks": list(map(_row, found))})
+        )
+        return
+    for one in found:
+        typer.echo(f"{one.outcome:<12}{one.name}: {one.expected}")
+        for why in one.why:
+            typer.echo(f"{'':<12}  {why}")
+    counts = _counts(found)
+    typer.echo(f"{counts['ok']} ok, {counts['wrong']} wrong, {counts['not_reached']} not reached")
+
+
+def _row(one: Finding) -> dict[str, Any]:
+    return {"name": one.name, "expected": one.expected, "outcome": one.outcome, "why": list(one.why)}
+
+
+def _counts(found: list[Finding]) -> dict[str, int]:
+    return {
+        outcome.replace(" ", "_"): sum(one.outcome == outcome for one in found)
+        for outcome in ("ok", "wrong", "not reached")
+    }

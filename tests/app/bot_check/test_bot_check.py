@@ -1,0 +1,169 @@
+"""bot-check passes the bots that are right, and finds what is wrong with those that are not."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import Result
+from typer import Typer
+from typer.testing import CliRunner
+
+from app.bot_check.findings import CHECKS, Findings
+from app.bot_check.run import STOPPING, check_bot
+from app.bot_check.session import Patience
+from app.cli_bot_check import bot_check_command
+from app.play.closes import CLOSES, ComeBack
+from tests.programs import EXAMPLES, command_of, environment
+
+ROOT = Path(__file__).parents[3]
+SOUND = (ROOT / "examples" / "bot.py").read_text("utf-8")
+
+
+async def checked(command: list[str], patience: Patience, endings: list[int] | None) -> Findings:
+    done = await check_bot(
+        command, host="127.0.0.1", port=0, patience=patience, say=lambda _: None, endings=endings
+    )
+    assert done.came
+    return done.findings
+
+
+@pytest.mark.timeout(240)
+async def test_the_examples_pass_every_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    patience = Patience(answer=60, back=60, quiet=2)
+    commands = [
+        [*command_of("bot.py"), "{ws}", "{game}", "{token}"],
+        [*command_of("bot.mjs"), "{ws}", "{game}", "{token}"],
+        [*command_of("bot.sh"), "{url}", "{game}", "{token}"],
+    ]
+    assert len(commands) == len(EXAMPLES)
+    every, some = list(STOPPING), [4401, 4409]
+    for findings in await asyncio.gather(
+        *(
+            checked(command, patience, endings)
+            for command, endings in zip(commands, (every, some, None), strict=True)
+        )
+    ):
+        found = {one.name: (one.outcome, one.why) for one in findings.all()}
+        left_out = {f"close-{code}" for code in every} if "close-1003" in found else set()
+        for name, (outcome, why) in found.items():
+            assert outcome == "ok" or (outcome == "not reached" and name in left_out), (name, outcome, why)
+
+
+class Fault(NamedTuple):
+    """What makes the sound bot wrong, and the check that must find it."""
+
+    check: str
+    changes: dict[str, str]
+
+
+AFTER = '"after": len(self.events)'
+SENDS = "await socket.send(self.given[name])"
+READS = 'self.events += frame["items"]'
+LOOP = "        async for text in socket:"
+ERROR = 'elif frame["t"] == "error":'
+LEGAL = 'random.choice(request["legal"])'
+PINGS = """        for _ in range(60):
+            await socket.send('{"t": "ping", "id": "p"}')
+"""
+
+FAULTS = {
+    "stays away from a stopping replica": Fault("close-1012", {"1011, 1012, ": "1011, "}),
+    "fights over its seat": Fault("close-4409", {"4408, 4413": "4408, 4409, 4413"}),
+    "hammers": Fault("backoff", {"random.uniform(0, min(30, 0.5 * 2**self.failures))": "0"}),
+    "does not wait as asked": Fault("rate", {"wait = int(": "wait = 0 * int("}),
+    "starts from nothing each time": Fault("resume", {AFTER: '"after": 0'}),
+    "counts itself ahead": Fault("resume", {AFTER: f"{AFTER} + 1"}),
+    "says something else when asked again": Fault(
+        "one-answer",
+        {
+            "COME_BACK = {": "turns = iter(range(10**6))\nCOME_BACK = {",
+            LEGAL: 'request["legal"][next(turns) % len(request["legal"])]',
+            SENDS: "await socket.send(self.given.pop(name))",
+        },
+    ),
+    "sends a field of its own": Fault("frames", {'act = {"t": "act"': 'act = {"mood": 1, "t": "act"'}),
+    "votes with a word": Fault("legal", {f"return {LEGAL}": 'return {"approve": "yes"}'}),
+    "falls over what it does not know": Fault(
+        "unknown",
+        {ERROR: f'elif frame["t"] == "weather":\n                raise KeyError\n            {ERROR}'},
+    ),
+    "gives up when refused": Fault("refused", {'if again := frame.get("request"):': "if again := None:"}),
+    "thinks it has answered": Fault("answer-lost", {SENDS: f"    {SENDS}"}),
+    "never stops": Fault("over", {"4408, 4413": "1000, 4408, 4413"}),
+    "says nothing at the door": Fault(
+        "identify",
+        {
+            LOOP: f"        await asyncio.sleep(0)\n{LOOP}",
+            "await socket.send(json.dumps({**self.identify": "str(({**self.identify",
+        },
+    ),
+    "sends bytes": Fault("frames", {SENDS: "await socket.send(self.given[name].encode())"}),
+    "chatters": Fault("flood", {LOOP: PINGS + LOOP}),
+    "answers what it pleases": Fault(
+        "what-is-asked", {'"request_id": name, "action"': '"request_id": "1.1.vote.1", "action"'}
+    ),
+    "crashes at the end": Fault("runs", {READS: f"{READS}; assert 'game_ended' not in text"}),
+}
+
+
+@pytest.mark.timeout(240)
+async def test_what_is_wrong_with_a_bot_is_found(tmp_path: Path) -> None:
+    patience = Patience(answer=12, back=12, quiet=2)
+    jobs = {}
+    for number, (name, fault) in enumerate(FAULTS.items()):
+        source = SOUND
+        for old, new in fault.changes.items():
+            assert old in source, f"the example does not hold {old!r} any more"
+            source = source.replace(old, new)
+        compile(source, name, "exec")
+        program = tmp_path / f"wrong{number}.py"
+        program.write_text(source)
+        jobs[name] = [sys.executable, str(program), "{ws}", "{game}", "{token}"]
+    limit = asyncio.Semaphore(9)
+
+    async def wrong_with(name: str, command: list[str]) -> set[str]:
+        async with limit:
+            findings = await checked(command, patience, [4409] if FAULTS[name].check == "close-4409" else [])
+        return {one.name for one in findings.all() if one.outcome == "wrong"}
+
+    found = dict(zip(jobs, await asyncio.gather(*(wrong_with(*job) for job in jobs.items())), strict=True))
+    missed = {name: found[name] for name, fault in FAULTS.items() if fault.check not in found[name]}
+    assert not missed
+
+
+def test_every_close_code_has_its_check() -> None:
+    for one in CLOSES:
+        if one.code in (1000, 4429):
+            continue  # `over` and `rate`
+        assert f"close-{one.code}" in CHECKS["socket"]
+    assert {one.code for one in CLOSES if one.come_back == ComeBack.LATER} == {4429}
+
+
+def run(*words: str) -> Result:
+    app = Typer()
+    app.command()(bot_check_command)
+    return CliRunner().invoke(app, ["--listen", "127.0.0.1:0", *words])
+
+
+def test_the_command_says_what_it_found_and_exits_so() -> None:
+    nobody = run("--patience", "5", "--json", "--", sys.executable, "-c", "raise SystemExit('no such seat')")
+    assert nobody.exit_code == 2
+    report = json.loads(nobody.stdout)
+    assert report["way"] is None
+    assert "no such seat" in str(report["checks"])
+    no_command = run("--", "/nowhere/bot")
+    assert no_command.exit_code == 2
+    assert "/nowhere/bot" in no_command.stderr
+    assert run("--listen", "here").exit_code == 2
+    # It comes, and leaves without a word.
+    rude = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1].split(':')[2]))); "
+    rude += "s.sendall(b'GET /games/x HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'); s.recv(100); sys.exit(3)"
+    gone = run("--patience", "2", "--quiet", "1", "--", sys.executable, "-c", rude, "{url}")
+    assert gone.exit_code == 1
+    assert "wrong       credential: sends its token" in gone.stdout
+    assert "the bot ended with status 3" in gone.stdout
