@@ -456,9 +456,11 @@ def export(
 def _register() -> None:
     from app.cli_authors import authors_app, import_command
     from app.cli_bot_check import bot_check_command
+    from app.cli_items import items_command
     from app.cli_keys import keys_app
     from app.cli_models import answers_app
     from app.cli_replay import metrics_command, replay_app
+    from app.cli_report import report_command
     from app.fake_model.command import fake_model_command
 
     app.add_typer(answers_app, name="answers")
@@ -468,6 +470,8 @@ def _register() -> None:
     app.add_typer(replay_app, name="replay")
     app.command("metrics")(metrics_command)
     app.command("bot-check")(bot_check_command)
+    app.command("items")(items_command)
+    app.command("report")(report_command)
     app.command("fake-model")(fake_model_command)
 
 

@@ -57,7 +57,7 @@ class Services:
             inboxes,
             settings.parallel_games,
         )
-        self.evaluations = Evaluations(self.database, self.store, self.reader)
+        self.evaluations = Evaluations(self.database, self.store, self.reader, self.models)
         self.games = Games(
             self.database, self.store, self.reader, self.feed, self.models, inboxes, self.runner
         )

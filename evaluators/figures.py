@@ -129,9 +129,7 @@ class Tally:
     def merge(self, other: "Tally") -> None:
         """Adds the counts of ``other``, of other games, to these."""
         self.games += other.games
-        if self._ids is not None and (
-            other._ids is None or len(self._ids) + len(other._ids) > BLOCKS
-        ):
+        if self._ids is not None and (other._ids is None or len(self._ids) + len(other._ids) > BLOCKS):
             self._collapse()
         if self._ids is not None and other._ids is not None:
             self._ids |= other._ids
@@ -160,13 +158,11 @@ class Tally:
         if cell is None:
             return Figure(0.0, num=0.0, note=_SUM) if kind == "sum" else nothing(empty)
         width = max(map(len, cell.clusters.values()))
-        clusters = {
-            name: (*counts, *(0,) * (width - len(counts))) for name, counts in cell.clusters.items()
-        }
+        clusters = {name: (*counts, *(0,) * (width - len(counts))) for name, counts in cell.clusters.items()}
         sums = [sum(column) for column in zip(*clusters.values(), strict=True)]
-        held = {"games": cell.games, "items": cell.items or None}
+        games, n = cell.games, cell.items or None
         if kind == "sum":
-            return Figure(sums[0], num=sums[0], note=_SUM, **held)
+            return Figure(sums[0], num=sums[0], games=games, items=n, note=_SUM)
         num, den = _made_of(kind, sums)
         if kind == "share":
             estimate = share(
@@ -175,7 +171,7 @@ class Tally:
         else:
             estimate = bootstrap(clusters, _STATISTICS[kind], resamples=RESAMPLES)
         if isnan(estimate.value):
-            return Figure(None, num=num, den=den, note=empty, **held)
+            return Figure(None, num=num, den=den, games=games, items=n, note=empty)
         interval = estimate.interval
         note = ""
         if interval is None:
@@ -186,9 +182,10 @@ class Tally:
             None if interval is None else interval.high,
             num,
             den,
-            method=estimate.method,
-            note=note,
-            **held,
+            games,
+            n,
+            estimate.method,
+            note,
         )
 
 

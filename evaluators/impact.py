@@ -8,7 +8,7 @@ scripts do otherwise their way is an option (``RELEASED``, ``per="intentions"``)
 Counts are kept, not games: their size does not grow with the number of games added.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -96,7 +96,7 @@ class ImpactCounts:
 
     def __init__(self, rule: ImpactRule = PAPER) -> None:
         self.rule = rule
-        self._won: dict[tuple[Side, IntentionId], list[int]] = defaultdict(lambda: [0, 0])
+        self._won: dict[tuple[Side, IntentionId], list[int]] = {}
 
     def add(self, game: Game, judgements: Iterable[Judgement] = ()) -> None:
         """Counts one game. ``judgements`` are needed where the rule asks for following; those of several
@@ -116,14 +116,14 @@ class ImpactCounts:
                         selected[game.side(turn.seat), intention, turn.round] += 1
         for (side, intention, round_), times in selected.items():
             weight = times if self.rule.per == "selection" else 1
-            counts = self._won[side, intention]
+            counts = self._won.setdefault((side, intention), [0, 0])
             counts[0] += weight * (results[round_] is side)
             counts[1] += weight
 
     def merge(self, other: "ImpactCounts") -> None:
         """Adds the counts of ``other``, of other games by the same rule, to these."""
         for key, (won, selected) in other._won.items():
-            counts = self._won[key]
+            counts = self._won.setdefault(key, [0, 0])
             counts[0] += won
             counts[1] += selected
 

@@ -254,7 +254,7 @@ class ReportBuilder:
             ("intention", selection.by_intention),
         ):
             name = "selection_intentions" if group == "intention" else "selection"
-            for label, rate in table.items():  # type: ignore[attr-defined]
+            for label, rate in table.items():
                 n = behind["reasonable", group, str(label)]
                 count(Key(name, "", group, str(label), "accuracy"), rate, n)
         for part in PARTS:
@@ -297,12 +297,12 @@ class ReportBuilder:
             for unit in ("quest", "game"):
                 of = f"{measure}, per {rule.per}"
                 for side in Side:
-                    for relation, rate in link.shares(unit, side).items():  # type: ignore[arg-type]
+                    for relation, rate in link.shares(unit, side).items():
                         label = f"{unit}s won by {side.value}"
                         count(Key("link", of, unit, label, relation), rate, rate.den)
-                if link.left_out(unit):  # type: ignore[arg-type]
+                if link.left_out(unit):
                     self._excluded(f"link to winning ({of})")[f"{unit}s in which a side has no r"] += (
-                        link.left_out(unit)  # type: ignore[arg-type]
+                        link.left_out(unit)
                     )
 
     def _of_corrections(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
@@ -316,7 +316,7 @@ class ReportBuilder:
             ("role", scores.by_role),
             ("round", scores.by_round),
         ):
-            for label, rate in table.items():  # type: ignore[attr-defined]
+            for label, rate in table.items():
                 count(Key("correction", "", group, str(label), "changed"), rate, rate.den)
         first = scores.kept + scores.dropped
         n = scores.changed.den
@@ -534,7 +534,7 @@ def _count_scores(
     behind: Mapping[tuple[str, str], int],
     count: Count,
 ) -> None:
-    """The counts of F1, whole and by group; ``behind`` says how many items a group has, where that is known."""
+    """The counts of F1, whole and by group; ``behind``: the items of each group, where known."""
     for group, held in (
         ("all", {"all": scores.total}),
         ("side", scores.by_side),
@@ -545,13 +545,13 @@ def _count_scores(
         ("intention", scores.by_intention),
     ):
         name = f"{table}_intentions" if group == "intention" else table
-        for label, counts in held.items():  # type: ignore[attr-defined]
+        for label, counts in held.items():
             n = scores.items if group == "all" else behind.get((group, str(label)), 0)
             count(Key(name, of, group, str(label), "f1"), counts, n)
     predicted_and_gold = scores.total.predicted + scores.total.gold
     if scores.chance is not None:
-        counts = (scores.chance * predicted_and_gold, predicted_and_gold)
-        count(Key(table, of, "all", "all", "chance"), counts, scores.items)
+        by_chance = (scores.chance * predicted_and_gold, predicted_and_gold)
+        count(Key(table, of, "all", "all", "chance"), by_chance, scores.items)
 
 
 def _count_roles(of: str, roles: RoleScores, count: Count) -> None:

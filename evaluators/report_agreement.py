@@ -26,8 +26,8 @@ def agreement(shared: Mapping[str, Ratings]) -> Table:
         "agreement",
         "What we add",
         "Agreement of raters",
-        "Over items (an intention of a stage) that several raters judged. All raters: Fleiss' kappa on the items "
-        "that every rater judged. Pairwise: mean over pairs of raters, each on the items both judged; its "
+        "Over items (an intention of a stage) that several raters judged. All raters: Fleiss' kappa on the "
+        "items that every rater judged. Pairwise: mean over pairs of raters, each on the items both judged; its "
         "interval draws games. Alpha: Krippendorff's, nominal or ordinal, on every shared item.",
         ("judged", "scores"),
         (
@@ -138,5 +138,3 @@ def _kappa(met: Sequence[float], size: int) -> float:
         column = sum(met[one::size])
         by_chance += ((row + column) / (2 * n)) ** 2
     return nan if by_chance >= 1 - 1e-12 else (agreed - by_chance) / (1 - by_chance)
-
-

@@ -83,5 +83,8 @@ def _told(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{key}: {_told(one)}" for key, one in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return ", ".join(_told(one) if not isinstance(one, dict) else f"({_told(one)})" for one in value) or "none"
+        return (
+            ", ".join(_told(one) if not isinstance(one, dict) else f"({_told(one)})" for one in value)
+            or "none"
+        )
     return "none" if value is None else str(value)

@@ -99,6 +99,12 @@ def _point(figure: Figure, **names: str) -> dict[str, Any]:
     }
 
 
+def _data(points: list[dict[str, Any]]) -> Any:
+    import altair as alt
+
+    return alt.InlineData(values=points)
+
+
 def _percent(axis: str, title: str, **kwargs: Any) -> "alt.X | alt.Y":
     import altair as alt
 
@@ -122,7 +128,7 @@ def _following(report: Report) -> Iterator[Drawn]:
     ]
     if points:
         chart = (
-            alt.Chart(alt.Data(values=points), width=420, height=alt.Step(28))
+            alt.Chart(_data(points), width=420, height=alt.Step(28))
             .mark_bar()
             .encode(
                 _percent("x", "share of scores", stack="zero"),
@@ -154,7 +160,7 @@ def _over_rounds(report: Report) -> Iterator[Drawn]:
         if labels[0] == "round"
     ]
     if points:
-        base = alt.Chart(alt.Data(values=points), width=420, height=260).encode(
+        base = alt.Chart(_data(points), width=420, height=260).encode(
             alt.X("round:O", title="round", axis=alt.Axis(labelAngle=0)),
             alt.Color("rater:N", title=None, scale=alt.Scale(range=_COLOURS)),
         )
@@ -177,7 +183,7 @@ def _link(report: Report) -> Iterator[Drawn]:
     ]
     if points:
         chart = (
-            alt.Chart(alt.Data(values=points), width=360, height=alt.Step(18))
+            alt.Chart(_data(points), width=360, height=alt.Step(18))
             .mark_bar()
             .encode(
                 _percent("x", "share of quests and games", stack="zero"),
@@ -202,12 +208,12 @@ def _reliability(report: Report) -> Iterator[Drawn]:
         if right.value is not None and stated.value is not None:
             points.append({**_point(right, rater=row.labels[0]), "stated": stated.value})
     if points:
-        base = alt.Chart(alt.Data(values=points), width=320, height=320).encode(
+        base = alt.Chart(_data(points), width=320, height=320).encode(
             alt.X("stated:Q", title="stated", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
             alt.Color("rater:N", title=None, scale=alt.Scale(range=_COLOURS)),
         )
         ideal = (
-            alt.Chart(alt.Data(values=[{"stated": 0, "value": 0}, {"stated": 1, "value": 1}]))
+            alt.Chart(_data([{"stated": 0, "value": 0}, {"stated": 1, "value": 1}]))
             .mark_line(strokeDash=[4, 4], color="#888888")
             .encode(alt.X("stated:Q"), alt.Y("value:Q"))
         )
@@ -223,16 +229,18 @@ def _with_intervals(points: list[dict[str, Any]], what: str, colour: str = "by")
     """Points with their intervals, a line each, beside published points without."""
     import altair as alt
 
-    base = alt.Chart(alt.Data(values=points), width=420, height=alt.Step(26)).encode(
+    base = alt.Chart(_data(points), width=420, height=alt.Step(34)).encode(
         alt.Y("label:N", title=None, sort=None),
+        alt.YOffset(f"{colour}:N", sort=None),
         alt.Color(f"{colour}:N", title=None, scale=alt.Scale(range=_COLOURS), sort=None),
     )
-    shape = alt.Shape(f"{colour}:N", title=None, sort=None)
-    return base.mark_rule(strokeWidth=2).encode(
+    shape = alt.Shape(f"{colour}:N", sort=None, legend=None)
+    layers: alt.LayerChart = base.mark_rule(strokeWidth=2).encode(
         alt.X("low:Q", title=what), alt.X2("high:Q")
     ) + base.mark_point(filled=True, size=70, opacity=1).encode(
         _percent("x", what, scale=alt.Scale(domain=[0, 1])), shape
     )
+    return layers
 
 
 def _beside_published(report: Report, name: str, title: str) -> Iterator[Drawn]:

@@ -1,6 +1,6 @@
 """The tables of a report, in the order of the page: what the paper shows first, then what we add."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.intentions import CATALOGUE
@@ -229,7 +229,8 @@ _EVIL_ONLY: Final = ("failure vote rate", "Merlin assassination rate")
 
 def _play(tally: Tally) -> Iterator[Table]:
     caption = (
-        "Definitions of InterIntent, section 3. Engagement is the unweighted mean over the side's roles, whose "
+        "Definitions of InterIntent, section 3. Engagement is the unweighted mean over the side's "
+        "roles, whose "
         "counts stand in the table of roles. A leader's figures count for the leader's side."
     )
     for name, title, measures in (
@@ -276,7 +277,8 @@ def _rounds(tally: Tally) -> Table:
         "rounds",
         PAPER,
         "Results by round",
-        "Played: games that came to the quest, of all. Succeeded: of the quests played. Evil on team, forced: of the "
+        "Played: games that came to the quest, of all. Succeeded: of the quests played. Evil on "
+        "team, forced: of the "
         "teams that went. First approved: first proposals that the ballots approved. Changed: teams voted on "
         "that differ from the attempt's first.",
         {"label": "round"},
@@ -334,7 +336,8 @@ def _following(tally: Tally) -> Table:
         "following",
         DIMENSIONS,
         "Following: are they acted on?",
-        "Share of each score 1 to 5, in thinking and in speaking; 4 and 5 are good. One score is one rater's, of "
+        "Share of each score 1 to 5, in thinking and in speaking; 4 and 5 are good. One score is one "
+        "rater's, of "
         "one intention of one stage.",
         {"of": "part and stage", **_BY},
         [*(_Of(str(score)) for score in SCORES), _Of("good"), _Of("mean", "mean", "number")],
@@ -371,7 +374,8 @@ def _scores(builder: "ReportBuilder", dimension: str) -> Iterator[Table]:
                 f"{name}{suffix}",
                 DIMENSIONS,
                 f"{title} By intention" if suffix else title,
-                f"{items} F1 is 2 matched / (predicted + gold), pooled over items; chance is what as many names drawn "
+                f"{items} F1 is 2 matched / (predicted + gold), pooled over items; chance is what as "
+                "many names drawn "
                 "from the options would score.",
                 {"of": "rater", **_BY},
                 [_F1[-1]] if suffix else [*_F1, _CHANCE],
@@ -390,7 +394,8 @@ def _beliefs(tally: Tally) -> Iterator[Table]:
             name,
             DIMENSIONS,
             title,
-            "What a seat took another to intend, scored as a guess about that seat's latest speech; options are the "
+            "What a seat took another to intend, scored as a guess about that seat's latest speech; "
+            "options are the "
             "lists of every role. By the speaker's side and role.",
             _BY,
             [_F1[-1]] if told == "full" else [*_F1, _CHANCE],
@@ -406,7 +411,8 @@ def _role_guesses(tally: Tally) -> Iterator[Table]:
         "role_guesses",
         DIMENSIONS,
         "Role guesses",
-        "Right, of all guesses that name a role, by the true role; Brier score of confidence / 5 (0 is best).",
+        "Right, of all guesses that name a role, by the true role; Brier score of confidence / 5 (0 "
+        "is best).",
         heads,
         [_Of("accuracy"), _Of("brier", "mean", "number")],
         empty="nobody named a role",
@@ -433,7 +439,8 @@ def _link(tally: Tally) -> Table:
         "link",
         PAPER,
         "Understanding and winning",
-        "In how many of the quests and games that went to each side evil's r is above, below or equal to loyal's. r: "
+        "In how many of the quests and games that went to each side evil's r is above, below or "
+        "equal to loyal's. r: "
         "sum of binary scores over the side's teammates (the paper's), or over its intentions (the released "
         "code's). Selection counts reasonable intentions followed above 2; following counts scores of 3, 4 "
         "or 5 and more of reasonable ones; speaking, final stage.",
@@ -490,7 +497,8 @@ def _correction(tally: Tally) -> Iterator[Table]:
         "correction_sets",
         OURS,
         "Self-correction: what is changed",
-        "Dropped: intentions of first selections that the final one lacks. Added: intentions of final selections "
+        "Dropped: intentions of first selections that the final one lacks. Added: intentions of "
+        "final selections "
         "that the first one lacked.",
         {"label": "intentions"},
         [_Of("share")],
@@ -507,8 +515,10 @@ def _correction(tally: Tally) -> Iterator[Table]:
         "correction_worth",
         OURS,
         "Self-correction: does it make things better?",
-        "A turn's final stage against its first, in turns judged in both. Reasonable: the mean share, in turns "
-        "that changed; think, speak: the mean score. Sign test: two-sided p of better against worse, over turns; "
+        "A turn's final stage against its first, in turns judged in both. Reasonable: the mean "
+        "share, in turns "
+        "that changed; think, speak: the mean score. Sign test: two-sided p of better against worse, "
+        "over turns; "
         "turns of one game hang together, so with few games it is a little too small.",
         tuple(heads.values()),
         (*(Column(one.name, one.unit) for one in columns), Column("sign test p", "number")),
@@ -570,7 +580,8 @@ def _who(builder: "ReportBuilder") -> Iterator[Table]:
         "standings",
         WHO,
         "Agents: win rates and ratings",
-        f"{table.games} games whose seats different agents held; {table.mirrors} that one agent held alone are "
+        f"{table.games} games whose seats different agents held; {table.mirrors} that one agent held "
+        "alone are "
         "left out. Ratings: openskill's Plackett-Luce, 25 before any game, with the deal's own worth learned "
         "beside them.",
         ("agent",),
@@ -644,7 +655,11 @@ _HEADLINES: Final[tuple[tuple[str, Key, Kind], ...]] = (
     ("beliefs: intentions F1", Key("beliefs", "beliefs", "all", "all", "f1"), "f1"),
     ("beliefs: roles right", Key("role_guesses", "beliefs", "all", "all", "accuracy"), "share"),
     ("modification changes the choice", Key("correction", "", "all", "all", "changed"), "share"),
-    ("speeches that the record refutes", Key("hallucination", "", "all", "all", "speeches with one"), "share"),
+    (
+        "speeches that the record refutes",
+        Key("hallucination", "", "all", "all", "speeches with one"),
+        "share",
+    ),
 )
 
 
@@ -653,9 +668,7 @@ def _groups(builder: "ReportBuilder") -> Table:
     lines = list(_HEADLINES)
     for table in ("summarisation", "guessing"):
         raters = sorted({key.of for key in builder.tally.keys(table)})
-        lines += [
-            (f"{table} F1, {rater}", Key(table, rater, "all", "all", "f1"), "f1") for rater in raters
-        ]
+        lines += [(f"{table} F1, {rater}", Key(table, rater, "all", "all", "f1"), "f1") for rater in raters]
     return Table(
         "groups",
         WHO,

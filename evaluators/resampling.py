@@ -13,7 +13,7 @@ Everything is fixed by the counts and the seed, whatever the order of the games.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress, product
@@ -274,19 +274,33 @@ def _clusters(games: Mapping[str, Counts]) -> list[Counts]:
 
 def _draws(clusters: Sequence[Counts], statistic: Statistic, rng: str, resamples: int) -> Iterable[float]:
     columns = [tuple(column) for column in zip(*clusters, strict=True)]
-    for pick in _picks(rng, len(clusters), resamples):
+    size = len(clusters)
+    picks = _kept_picks if size * resamples <= _KEPT else _picks
+    for pick in picks(rng, size, resamples):
         value = statistic([sum(pick(column)) for column in columns])
         if not isnan(value):
             yield value
 
 
-# A report has hundreds of figures over the same games: they share their draws.
-@lru_cache(8)
-def _picks(seed: str, size: int, resamples: int) -> tuple[Callable[[tuple[float, ...]], Iterable[float]], ...]:
-    """For each resample what draws it, with replacement, from so many clusters; two at least."""
+Pick = Callable[[tuple[float, ...]], Iterable[float]]
+"""Draws as many clusters as there are, with replacement: their counts in one column."""
+
+_KEPT: Final = 500_000
+"""Drawn places of one set of draws that may be kept: 4 MB."""
+
+
+def _picks(seed: str, size: int, resamples: int) -> Iterator[Pick]:
+    """A pick for each resample of so many clusters, two at least."""
     # Of Random, only random() is promised to stay the same in every version of Python.
     unit = Random(seed).random
-    return tuple(itemgetter(*(int(unit() * size) for _ in range(size))) for _ in range(resamples))
+    for _ in range(resamples):
+        yield itemgetter(*(int(unit() * size) for _ in range(size)))
+
+
+# A report has hundreds of figures over the same games: they share their draws.
+@lru_cache(48)
+def _kept_picks(seed: str, size: int, resamples: int) -> tuple[Pick, ...]:
+    return tuple(_picks(seed, size, resamples))
 
 
 def _jackknife(clusters: Sequence[Counts], statistic: Statistic) -> list[float]:

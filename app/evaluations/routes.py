@@ -13,6 +13,7 @@ from app.auth import Caller
 from app.deps import CallerDep, IdempotencyKey, ServicesDep, needs
 from app.errors import AlreadyGraded, KeyInUse
 from app.evaluations.items import SHOWING
+from app.evaluations.reports import Format
 from app.evaluations.schemas import (
     EvaluationPage,
     EvaluationView,
@@ -273,6 +274,47 @@ async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep
         )
     except IntegrityError:
         raise KeyInUse("the same rater's judgements are being stored; ask again") from None
+
+
+@router.get(
+    "/reports",
+    summary="Report on a batch: tables and plots of its finished games",
+    dependencies=[Depends(needs("eval:read"))],
+    response_class=Response,
+    responses=documented(
+        404,
+        also={
+            200: {
+                "content": {
+                    "application/json": {"schema": {"type": "object"}},
+                    "text/html": {},
+                    "text/csv": {},
+                },
+                "description": "The report in the form asked for.",
+            }
+        },
+    ),
+)
+async def report(
+    services: ServicesDep,
+    caller: CallerDep,
+    batch: Annotated[str, Query(pattern=r"^b_[a-z0-9]{1,32}$", description="Of its finished games.")],
+    format_: Annotated[
+        Format, Query(alias="format", description="`html`: one page that needs nothing else.")
+    ] = "json",
+) -> Response:
+    """The paper's tables for the batch's finished games beside the published figures, and ours: every number
+    with its count, its 95 % interval, or the reason why there is none.
+
+    Without `export:full`: totals over at least 20 items, of the caller's own answers and judgements, no
+    table of single intentions and nothing of who sat where. A large batch takes about 20 ms a game; the
+    report is kept until more games finish, or more is judged or answered.
+    """
+    text = await services.evaluations.reports.rendered(batch, caller, format_)
+    return Response(text, media_type=_MEDIA[format_], headers={"Cache-Control": "no-store"})
+
+
+_MEDIA = {"json": "application/json", "html": "text/html; charset=utf-8", "csv": "text/csv; charset=utf-8"}
 
 
 CSV_FIELDS = tuple(JudgementView.model_fields)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,10 +16,11 @@ from evaluators.answers import Guess, by_item, majority, read_answer
 from evaluators.calibration import RoleScores
 from evaluators.errors import UnknownItem
 from evaluators.items import Dimension, Excluded, Item, Variant, items, parse_id
+from evaluators.report import Answered
 from evaluators.totals import LEAST, Totals, limited
 from evaluators.turns import Game
 
-__all__ = ["Scored", "Scorer", "variant_of"]
+__all__ = ["Scored", "Scorer", "answered_by_game", "variant_of"]
 
 
 def variant_of(spec: VariantSpec | Mapping[str, Any]) -> Variant:
@@ -179,6 +180,21 @@ def _guesses(answers: Sequence[Mapping[str, Any]]) -> dict[str, Guess]:
     return {
         item_id: samples[0] if len(samples) == 1 else majority(samples)
         for item_id, samples in by_item(read).items()
+    }
+
+
+def answered_by_game(
+    rater: str, dimension: Any, variant: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
+) -> dict[str, Answered]:
+    """One rater's answers to items made in one way, by game."""
+    of_game: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        of_game.setdefault(row["game_id"], []).append(row)
+    return {
+        game_id: Answered(
+            dimension, rater, list(_guesses(given).values()), variant_of(variant), variant["unmapped"]
+        )
+        for game_id, given in of_game.items()
     }
 
 

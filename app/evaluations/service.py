@@ -9,9 +9,11 @@ from app.auth import Caller
 from app.errors import AlreadyGraded, Forbidden, InvalidRequest, NotFound
 from app.evaluations.games import FinishedGames
 from app.evaluations.items import SHOWING, Found, Items
+from app.evaluations.reports import Reports
 from app.evaluations.schemas import EvaluationView, NewEvaluation
 from app.evaluations.scoring import Scorer
 from app.evaluations.tasks import Tasks
+from app.models.house import ModelHouse
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore, Row, new_id
@@ -25,13 +27,14 @@ __all__ = ["Evaluations"]
 class Evaluations:
     """Items, answers, judgements."""
 
-    def __init__(self, database: Database, games: GameStore, reader: LogReader) -> None:
+    def __init__(self, database: Database, games: GameStore, reader: LogReader, models: ModelHouse) -> None:
         self._database = database
         self._rows = games
         self.store = EvaluationStore(database)
         self.games = FinishedGames(games, reader)
         self.items = Items(self.games, self.store)
         self.tasks = Tasks(database, self.games, self.store)
+        self.reports = Reports(games, reader, self.store, models)
         self._scorer = Scorer(self.games, self.items, self.store)
 
     # --- which games ------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from app.errors import InvalidRequest
 from app.store.db import Database
 from app.store.evaluation_tables import answers, evaluations, judgements, seen, tasks
 from app.store.games import Row
+from app.store.tables import games
 
 __all__ = ["EvaluationStore"]
 
@@ -157,6 +158,19 @@ class EvaluationStore:
                 )
             )
         return _last(rows, ("game_id", "request_id", "stage", "intention", "dimension", "caller", "rater"))
+
+    async def given(self, batch_id: str) -> tuple[int, int]:
+        """Judgements and answers stored about the batch's games: they are added and never changed."""
+        counts = []
+        async with self._database.read_engine.connect() as connection:
+            for table in (judgements, answers):
+                query = (
+                    select(func.count())
+                    .select_from(table.join(games, games.c.game_id == table.c.game_id))
+                    .where(games.c.batch_id == batch_id)
+                )
+                counts.append(int((await connection.execute(query)).scalar_one()))
+        return counts[0], counts[1]
 
     # --- tasks, and who has seen what -------------------------------------------------------
 

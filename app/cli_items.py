@@ -1,0 +1,172 @@
+"""The command ``items``. The main command line registers it."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import IO, Annotated, Any, get_args
+
+import typer
+
+from app.cli_report import DatabaseUrl, errors, give_up, reading
+from app.game_files import NO_GOLD, Unusable, bundles, games_in
+from app.judgement_files import UnreadableFile, read_judgements
+from engine.errors import AvalonError
+from evaluators.contexts import History, View
+from evaluators.items import DIMENSIONS, Followed, Options, Variant, items
+from evaluators.judgements import follow_scores
+from evaluators.rows import jsonl
+from evaluators.turns import Game
+
+__all__ = ["items_command"]
+
+
+def items_command(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SOURCE…",
+            help="Games as NDJSON of simulate --out or of a full export, directories or .tar.gz archives of "
+            "these, - for standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    dimension: Annotated[
+        str, typer.Option(help="selection, following, summarisation or guessing.")
+    ] = "guessing",
+    batch: Annotated[
+        str | None, typer.Option("--batch", help="A batch of the database instead of files.")
+    ] = None,
+    reader: Annotated[
+        str, typer.Option(help="Who guesses: drawn (one other seat, by --seed), all, or a seat's number.")
+    ] = "drawn",
+    seed: Annotated[str, typer.Option(help="Draws the reader.")] = "0",
+    options: Annotated[
+        str, typer.Option(help="What a guesser chooses from: impactful, or roles (the role lists).")
+    ] = "impactful",
+    history: Annotated[str, typer.Option(help="all earlier rounds, or this round alone.")] = "all",
+    context: Annotated[
+        str, typer.Option(help="seat: as the seat saw it. release: as the authors' scripts build it.")
+    ] = "seat",
+    judgements: Annotated[
+        Path | None,
+        typer.Option(help="Only what was followed with 3 or more, by these judgements (CSV or JSON)."),
+    ] = None,
+    with_gold: Annotated[
+        bool, typer.Option("--with-gold", help="With the right answers, and without items that have none.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write items of finished games as JSON lines: what raters and models are asked.
+
+    One dimension a run; `datasets` reads the lines as they are. What is left out is told, with the
+    reason, on standard error. Score answers to them with interintent report --answers, or POST /evaluations.
+
+    Example: interintent items games.ndjson --dimension guessing --reader all > items.jsonl
+    """
+    if bool(sources) == bool(batch):
+        give_up("name files with games, or a batch with --batch")
+    for name, value, known in (
+        ("--dimension", dimension, DIMENSIONS),
+        ("--options", options, get_args(Options)),
+        ("--history", history, get_args(History)),
+        ("--context", context, get_args(View)),
+        ("--reader", reader, ("drawn", "all", *map(str, range(1, 11)))),
+    ):
+        if value not in known:
+            give_up(f"{name} takes {', '.join(known)}, got {value}")
+    try:
+        followed = None
+        if judgements is not None:
+            given = [one for of_game in read_judgements(judgements).values() for one in of_game]
+            followed = Followed(follow_scores(given))
+        variant = Variant(
+            reader=reader if reader in ("drawn", "all") else int(reader),  # type: ignore[arg-type]
+            seed=seed,
+            history=history,  # type: ignore[arg-type]
+            options=options,  # type: ignore[arg-type]
+            context=context,  # type: ignore[arg-type]
+            followed=followed,
+        )
+        file: IO[bytes] = sys.stdout.buffer if out is None else out.open("wb")
+        writer = _Writer(file, dimension, variant, with_gold)
+        if sources:
+            with reading("items", sources) as on_read:
+                for bundle in bundles(sources, on_read):
+                    for game in games_in(bundle):
+                        writer.take(game)
+        else:
+            assert batch is not None
+            _of_batch(batch, database_url, writer)
+        file.flush()
+        if out is not None:
+            file.close()
+    except (UnreadableFile, AvalonError) as fault:
+        give_up(str(fault))
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise typer.Exit(141) from None
+    except FileNotFoundError as fault:
+        give_up(f"no such file or directory: {fault.filename or fault}")
+    except OSError as fault:
+        give_up(str(fault))
+    writer.tell()
+
+
+class _Writer:
+    def __init__(self, file: IO[bytes], dimension: Any, variant: Variant, with_gold: bool) -> None:
+        self._file = file
+        self._dimension = dimension
+        self._variant = variant
+        self._with_gold = with_gold
+        self._excluded: Counter[Any] = Counter()
+        self._unusable: Counter[str] = Counter()
+        self._games = self._items = 0
+
+    def take(self, game: Game | Unusable) -> None:
+        if isinstance(game, Unusable):
+            self._unusable[game.reason] += 1
+            return
+        self._games += 1
+        found = items(
+            game, self._dimension, self._variant, with_gold=self._with_gold, excluded=self._excluded
+        )
+        for line in jsonl(found):
+            self._items += 1
+            self._file.write(line.encode() + b"\n")
+
+    def tell(self) -> None:
+        """What was written and what was not; raises Exit where there was no game."""
+        left = ", ".join(f"{reason} {n}" for reason, n in self._excluded.most_common())
+        told = f"{self._items} items of {self._games} games" + (f"; left out: {left}" if left else "")
+        errors.print(told, markup=False, soft_wrap=True)
+        for reason, n in self._unusable.most_common(5):
+            errors.print(f"passed over: {n} × {reason}", markup=False, soft_wrap=True)
+        if not self._games:
+            hint = ""
+            if self._unusable.get(NO_GOLD):
+                hint = ": what seats were and thought is only in a full export"
+            give_up(f"no finished game to make items of{hint}")
+
+
+def _of_batch(batch: str, database_url: str | None, writer: _Writer) -> None:
+    import asyncio
+
+    from app.errors import NotFound
+    from app.exporting import needs_database
+    from app.services import Services
+    from app.settings import Settings
+
+    async def write() -> None:
+        settings = Settings(**({} if database_url is None else {"DATABASE_URL": database_url}))  # type: ignore[arg-type]
+        needs_database(settings)
+        services = Services(settings)
+        try:
+            if await services.store.batch(batch) is None:
+                raise NotFound(f"there is no batch {batch}")
+            for game_id in await services.store.ids(batch, status=("finished",)):
+                writer.take(await services.evaluations.games.by_id(game_id))
+        finally:
+            await services.database.stop()
+
+    asyncio.run(write())

@@ -1,0 +1,162 @@
+"""Judgements and answers out of files, as the service gives them and takes them.
+
+Judgements: the CSV or JSON of ``GET /annotations``, or its rows one a line. Answers: bodies of
+``POST /evaluations``, or single answers with a ``rater``, one a line.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from pydantic import ValidationError
+
+from app.evaluations.judged import judgements_from
+from app.evaluations.schemas import AnswerSpec, VariantSpec
+from app.evaluations.scoring import answered_by_game
+from engine.intentions import normalise
+from evaluators.errors import UnknownItem
+from evaluators.items import parse_id
+from evaluators.judgements import Judgement, by_game
+from evaluators.report import Answered
+
+__all__ = ["UnreadableFile", "read_answers", "read_judgements"]
+
+
+class UnreadableFile(ValueError):
+    """A file that does not read; the message names its line."""
+
+
+def read_judgements(path: Path) -> dict[str, list[Judgement]]:
+    """The judgements of a file by game. Raises UnreadableFile, OSError."""
+    text = path.read_text("utf-8-sig")
+    given: Iterable[tuple[int, Mapping[str, Any]]]
+    if path.suffix == ".csv":
+        given = enumerate(csv.DictReader(io.StringIO(text)), 2)
+    else:
+        given = _rows(path, text, "judgements")
+    rows = []
+    for line, values in given:
+        try:
+            intention = normalise(str(values["intention"])) or str(values["intention"])
+            rows.append(
+                {
+                    "game_id": _text(values["game_id"]),
+                    "request_id": values["request_id"],
+                    "stage": values["stage"],
+                    "intention": intention,
+                    "reasonable": _reasonable(values.get("reasonable")),
+                    "think": _score(values.get("think")),
+                    "speak": _score(values.get("speak")),
+                    "rater": _text(values["rater"]),
+                    "caller": "",
+                }
+            )
+        except KeyError as missing:
+            raise UnreadableFile(f"{path}:{line}: a judgement has a field {missing}") from None
+        except ValueError as fault:
+            raise UnreadableFile(f"{path}:{line}: {fault}") from None
+    try:
+        return by_game(judgements_from(rows))
+    except ValueError as fault:
+        raise UnreadableFile(f"{path}: {fault}") from None
+
+
+def _text(value: Any) -> str:
+    """A cell as it was before it was kept from spreadsheets."""
+    text = str(value)
+    return text[1:] if text[:1] == "'" and text[1:2] and text[1] in "=+-@\t\r" else text
+
+
+def _reasonable(value: Any) -> bool | None:
+    if value is None or value == "":
+        return None
+    if value in (True, 1, "1", "true", "True"):
+        return True
+    if value in (False, 0, "0", "false", "False"):
+        return False
+    raise ValueError(f"reasonable is 1 or 0, got {value!r}")
+
+
+def _score(value: Any) -> int | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or str(value) not in _SCORES:
+        raise ValueError(f"a following score is 1 to 5, got {value!r}")
+    return int(value)
+
+
+_SCORES: Final = frozenset("12345")
+
+
+def read_answers(path: Path) -> dict[str, list[Answered]]:
+    """The answers of a file by game, samples joined. Raises UnreadableFile, OSError."""
+    found: dict[tuple[str, str, bytes], list[dict[str, Any]]] = {}
+    for line, values in _rows(path, path.read_text("utf-8-sig"), "answers"):
+        try:
+            rater = values.get("rater", "answers")
+            if isinstance(rater, dict):
+                rater = rater["name"]
+            variant = VariantSpec.model_validate(values.get("variant", {})).model_dump(mode="json")
+            given = values.get("answers")
+            if given is None:
+                given = [{k: v for k, v in values.items() if k not in ("rater", "variant", "dimension")}]
+            for one in given:
+                answer = AnswerSpec.model_validate(one)
+                parts = parse_id(answer.item_id)
+                if parts.dimension not in ("guessing", "summarisation"):
+                    raise ValueError(f"{parts.dimension} items are judged, not answered")
+                row = {
+                    "item_id": answer.item_id,
+                    "sample": answer.sample,
+                    "named": answer.intentions,
+                    "role": None if answer.role is None else answer.role.value,
+                    "confidence": answer.confidence,
+                    "game_id": parts.game_id,
+                }
+                key = (str(rater), parts.dimension, orjson.dumps(variant))
+                found.setdefault(key, []).append(row)
+        except UnknownItem as fault:
+            raise UnreadableFile(f"{path}:{line}: {fault}") from None
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            where = "/".join(map(str, first["loc"]))
+            raise UnreadableFile(f"{path}:{line}: {where}: {first['msg']}") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as fault:
+            raise UnreadableFile(f"{path}:{line}: {fault}") from None
+    by_id: dict[str, list[Answered]] = {}
+    for (rater, dimension, variant_text), rows in found.items():
+        for game_id, answered in answered_by_game(rater, dimension, orjson.loads(variant_text), rows).items():
+            by_id.setdefault(game_id, []).append(answered)
+    return by_id
+
+
+def _rows(path: Path, text: str, inside: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """JSON objects: one a line, or one document that holds them in a list of this name."""
+    try:
+        whole = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        whole = None
+    if isinstance(whole, dict) and isinstance(whole.get(inside), list) and inside == "judgements":
+        whole = whole[inside]
+    if isinstance(whole, list):
+        values: Iterable[tuple[int, Any]] = enumerate(whole, 1)
+    elif isinstance(whole, dict):
+        values = [(1, whole)]
+    else:
+        values = _lines(path, text)
+    for line, value in values:
+        if not isinstance(value, dict):
+            raise UnreadableFile(f"{path}:{line}: expected an object")
+        yield line, value
+
+
+def _lines(path: Path, text: str) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, orjson.loads(line)
+            except orjson.JSONDecodeError as fault:
+                raise UnreadableFile(f"{path}:{number}: expected JSON, found {fault}") from None

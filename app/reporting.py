@@ -1,0 +1,113 @@
+"""Reports of games in files, by any number of processes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Literal
+
+from app.game_files import Bundle, Unusable, games_in
+from evaluators.items import Variant
+from evaluators.judgements import Judgement
+from evaluators.report import Answered, Given, ReportBuilder
+from evaluators.turns import Game
+
+__all__ = ["GroupBy", "Work", "counted"]
+
+GroupBy = Literal["file", "profile", "players", "agents"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is known of the games beside their files."""
+
+    title: str
+    variant: Variant = field(default_factory=Variant)
+    judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
+    """By game."""
+    answers: Mapping[str, Sequence[Answered]] = field(default_factory=dict)
+    """By game."""
+    agents: tuple[str, ...] | None = None
+    """Who sat where, in every game; None: unknown."""
+    rotate: bool = False
+    """As ``simulate --rotate``: the agents moved one seat on from game to game."""
+    group_by: GroupBy | None = None
+
+    def agents_of(self, index: int) -> tuple[str, ...] | None:
+        """Who sat where in the ``index``-th game, from 0."""
+        if self.agents is None or not self.rotate:
+            return self.agents
+        turn = index % len(self.agents)
+        return self.agents[len(self.agents) - turn :] + self.agents[: len(self.agents) - turn]
+
+    def group_of(self, game: Game, file: str, agents: tuple[str, ...] | None) -> str | None:
+        if self.group_by == "file":
+            return PurePath(file).name
+        if self.group_by == "profile":
+            return game.profile.name
+        if self.group_by == "players":
+            return f"{game.profile.players} players"
+        if self.group_by == "agents" and agents is not None:
+            return ", ".join(sorted(set(agents)))
+        return None
+
+
+def counted(found: Iterator[Bundle], work: Work, *, jobs: int = 1) -> Iterator[ReportBuilder]:
+    """The counts of each bundle, in their order. ``jobs`` processes; the counts do not depend on it."""
+    places = _placed(found)
+    if jobs <= 1:
+        for place, bundle in places:
+            yield _count(bundle, work, place)
+        return
+    with ProcessPoolExecutor(jobs, initializer=_know, initargs=(work,)) as pool:
+        ahead: list[Future[ReportBuilder]] = []
+        for place, bundle in places:
+            ahead.append(pool.submit(_count_known, bundle, place))
+            # A few ahead, not all: bundles wait in memory.
+            if len(ahead) > 2 * jobs:
+                yield ahead.pop(0).result()
+        for one in ahead:
+            yield one.result()
+
+
+def _placed(found: Iterator[Bundle]) -> Iterator[tuple[int, Bundle]]:
+    place = 0
+    for bundle in found:
+        yield place, bundle
+        place += bundle.games
+
+
+_known: Work | None = None
+"""What a process of the pool was told once: it may be much."""
+
+
+def _know(work: Work) -> None:
+    global _known
+    _known = work
+
+
+def _count_known(bundle: Bundle, place: int) -> ReportBuilder:
+    assert _known is not None
+    return _count(bundle, _known, place)
+
+
+def _count(bundle: Bundle, work: Work, place: int) -> ReportBuilder:
+    builder = ReportBuilder(work.title, variant=work.variant)
+    for index, game in enumerate(games_in(bundle), place):
+        if isinstance(game, Unusable):
+            builder.pass_over(game.reason)
+            continue
+        agents = work.agents_of(index)
+        if agents is not None and len(agents) != len(game.roles):
+            builder.pass_over(f"{len(game.roles)} seats, --agents names {len(agents)}")
+            continue
+        builder.add(
+            Given(
+                game,
+                work.judgements.get(game.id, ()),
+                work.answers.get(game.id, ()),
+                agents,
+                work.group_of(game, bundle.file, agents),
+            )
+        )
+    return builder
