@@ -76,12 +76,13 @@ async def test_the_commands_play_a_seat_from_nothing_to_the_end(served: Served, 
     assert request["request_id"] == "1.1.propose_team.1"
     assert json.loads(acted)["status"] == "accepted"
     assert json.loads(seen.splitlines()[0])["type"] == "game_created"
-    # And each of the examples, on the game that has begun and on new ones.
+    # The examples are run by tests of their own; one of them takes over the game that has begun.
     for line in examples.splitlines():
         words = shlex.split(line.removeprefix("python ").removeprefix("node "))
-        command = shlex.join([*command_of(Path(words[0]).name), *words[1:]]).replace("'", "")
-        assert await ran(placed(command, created), tmp_path)
-        created = json.loads(await ran(placed(create, {}), tmp_path))
+        assert (ROOT / words[0]).exists()
+        if words[0].endswith(".py"):
+            command = shlex.join([*command_of(Path(words[0]).name), *words[1:]]).replace("'", "")
+            assert "game_ended" in await ran(placed(command, created), tmp_path)
 
 
 def test_the_frames_fit_their_schemas() -> None:
