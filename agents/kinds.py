@@ -13,9 +13,15 @@ from agents.agent import Agent, MakeAgent, Setup
 from agents.errors import InvalidAgent
 from agents.scripted import RandomAgent, ScriptedAgent
 
-__all__ = ["GROUP", "kinds", "make_agent"]
+__all__ = ["GROUP", "LLM", "REMOTE", "kinds", "make_agent"]
 
 GROUP: Final = "interintent.agents"
+
+LLM: Final = "llm"
+"""Seats that a language model plays. They need a model beside their setup: who has one makes them."""
+
+REMOTE: Final = "remote"
+"""Seats that are played from outside, by programs and people: made by who has their inbox."""
 
 _OURS: Final[Mapping[str, MakeAgent]] = {"random": RandomAgent, "scripted": ScriptedAgent}
 
@@ -32,7 +38,8 @@ def make_agent(kind: str, setup: Setup) -> Agent:
     # Ours without looking at other packages: a broken one must not stop them.
     known = _OURS if kind in _OURS else kinds()
     if kind not in known:
-        raise InvalidAgent(f"agent must be one of {', '.join(sorted(known))}, got {kind!r}", "/agent")
+        names = ", ".join(sorted({LLM, REMOTE, *known}))
+        raise InvalidAgent(f"agent must be one of {names}, got {kind!r}", "/agent")
     if kind in _OURS and setup.options:
         raise InvalidAgent(f"{kind} takes no options, got {', '.join(sorted(setup.options))}", "/options")
     return known[kind](setup)

@@ -10,7 +10,7 @@ from engine.actions import ACTION_OF, SeatAction
 from engine.errors import IllegalAction
 from engine.events import ActionDefaulted, ActionRefused, Event, Note
 from engine.rules import Answers, Request, check, decide, default, pending
-from engine.state import State, apply, fold
+from engine.state import State, Table, apply, fold
 from engine.terms import Kind, Phase, Seat
 from engine.view import Observation, observe
 
@@ -40,7 +40,7 @@ async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Jour
     attentive = {seat: cast(Attentive, one) for seat, one in agents.items() if hasattr(one, "notice")}
     try:
         while await step(state, agents, journal):
-            if attentive and state.table.phase is Phase.DISCUSS:
+            if attentive and _are_to_speak(state.table):
                 _tell(state, attentive)
     finally:
         for agent in attentive.values():
@@ -48,10 +48,18 @@ async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Jour
     return state
 
 
+def _are_to_speak(table: Table) -> bool:
+    """Whether seats are about to speak that are not asked yet."""
+    opening = table.phase is Phase.PROPOSE and table.profile.discussion == "after_proposal"
+    return opening or table.phase is Phase.DISCUSS
+
+
 def _tell(state: State, attentive: Mapping[Seat, Attentive]) -> None:
     """Shows the table to every attentive agent whose seat is still to speak in this attempt."""
     table = state.table
-    for turn in range(table.turn, table.players):
+    # Who opens with a team is asked for it at once.
+    first = max(table.turn, table.phase is Phase.PROPOSE)
+    for turn in range(first, table.players):
         seat = (table.leader - 1 + turn) % table.players + 1
         if seat in attentive:
             speech = Request(seat, Kind.SPEAK, table.round, table.attempt, None)

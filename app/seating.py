@@ -2,23 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from agents.agent import Agent, Inbox, Setup
 from agents.errors import InvalidAgent
-from agents.kinds import make_agent
+from agents.kinds import LLM, REMOTE, make_agent
 from agents.llm.desk import Desk
 from agents.remote import RemoteAgent
 from engine.chance import secret
 from engine.terms import Seat
 
 __all__ = ["LLM", "REMOTE", "ModelSeats", "has_models", "has_remote", "remote_seats", "seat_agents"]
-
-LLM: Final = "llm"
-"""The kind of seats that a language model plays."""
-
-REMOTE: Final = "remote"
-"""The kind of seats that are played from outside, by programs and people."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,8 @@ from rich.table import Table
 
 from app.simulate import Plan, run
 from bench.floor import random_game
+from bench.models import model_rows
+from bench.row import Row
 from engine.actions import Action, Assassinate, ProposeTeam, SeatAction
 from engine.profile import Profile, make_profile, without_talk
 from engine.record import read_record
@@ -37,16 +38,6 @@ from engine.terms import Kind, Phase, Side
 
 REPEATS = 5
 REPLAYS = (Path("../shared/replays"), Path("tests/records"))
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    what: str
-    value: float
-    unit: str
-    baseline: str = ""
-    ratio: float | None = None
-    aim: str = ""
 
 
 def per_cpu_second(work: Callable[[int], None], count: int) -> float:
@@ -298,6 +289,7 @@ def measure(scale: float) -> list[Row]:
     replays = replayed(int(1_000 * scale))
     if replays is not None:
         rows.append(replays)
+    rows += model_rows(scale)
     return rows + service_rows(scale, speeds["random", "interintent"], speeds["scripted", "interintent"])
 
 

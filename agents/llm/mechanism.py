@@ -5,7 +5,7 @@ all at once) and leaves one record, in the order in which the scripted seat leav
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from agents.errors import ModelUnavailable
@@ -64,11 +64,7 @@ async def speaking_turn(turn: Turn) -> SeatAction:
 
 
 async def _paper(turn: Turn) -> SeatAction:
-    beliefs = await first_order(turn)
-    if beliefs:
-        turn.notes.append(BeliefsFormed(turn.seat, beliefs))
-    talk = turn.talk(beliefs)
-    first = await selection(turn, talk)
+    talk, first = await _analysed_and_selected(turn)
     turn.notes += _selected(turn, "first", first, changed=False)
     draft = await formulation(turn, talk)
     turn.notes.append(SpeechDrafted(turn.seat, "formulation", _think(first, draft), draft.speak))
@@ -98,13 +94,54 @@ async def _read_by_others(turn: Turn, talk: Talk) -> None:
 # --- the steps ---------------------------------------------------------------------------------------
 
 
-async def first_order(turn: Turn) -> tuple[Belief, ...]:
-    """What the seat makes of each other seat: one question each, all at once, none knowing the others'
-    answers. A seat about which no answer was usable is left out.
-
-    Raises ModelUnavailable when any question met it, with the beliefs formed in the turn's notes.
+async def _analysed_and_selected(turn: Turn) -> tuple[Talk, Selected]:
+    """The first two steps. In the timing ``eager`` the analysis of the seat that has just spoken and the
+    selection, which has heard that speech too, do not wait for each other; the draft has both.
     """
     about = abouts(turn)
+    late = _just_heard(turn) if turn.options.timing == "eager" else None
+    if late not in about:
+        talk = turn.talk(_formed(turn, await first_order(turn, about)))
+        return talk, await selection(turn, talk)
+    notes: list[Note] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            last = group.create_task(_answered(turn, late))
+            before = await first_order(turn, tuple(seat for seat in about if seat != late))
+            talk = turn.talk(one.belief for one in before if one.belief is not None)
+            whole = all(one.unavailable is None for one in before)
+            selected = await _held(selection(turn, talk, notes)) if whole else None
+    except ExceptionGroup as faults:
+        raise faults.exceptions[0] from None
+    # In the order of the steps and the seats, whoever was answered first.
+    results = sorted([*before, last.result()], key=lambda one: one.about)
+    _formed(turn, results)
+    turn.notes += notes
+    assert selected is not None, "what was unavailable has been raised"
+    if isinstance(selected, Exception):
+        raise selected
+    if (belief := last.result().belief) is not None:
+        talk.tell(belief)
+    return talk, selected
+
+
+async def _held(selecting: Awaitable[Selected]) -> "Selected | StepFailed | ModelUnavailable":
+    """What comes of it, a failure of the step as a value: it must not cut short what runs beside it."""
+    try:
+        return await selecting
+    except (StepFailed, ModelUnavailable) as fault:
+        return fault
+
+
+def _just_heard(turn: Turn) -> Seat | None:
+    """The seat that spoke before this one in this attempt; None for who opens it."""
+    return None if turn.seat == turn.table.leader else (turn.seat - 2) % turn.table.players + 1
+
+
+async def first_order(turn: Turn, about: Sequence[Seat]) -> "list[Sibling]":
+    """What the seat makes of other seats: one question each, all at once, none knowing the others' answers.
+    A seat about which no answer was usable has no belief.
+    """
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(_answered(turn, seat)) for seat in about]
@@ -112,14 +149,18 @@ async def first_order(turn: Turn) -> tuple[Belief, ...]:
         # What stops the game looks alike whether it met one question or several.
         raise faults.exceptions[0] from None
     # In the order of the seats, whoever was answered first.
-    results = [task.result() for task in tasks]
-    for result in results:
-        turn.notes += result.notes
+    return [task.result() for task in tasks]
+
+
+def _formed(turn: Turn, results: "Sequence[Sibling]") -> tuple[Belief, ...]:
+    """The beliefs, recorded. Raises ModelUnavailable when any question met it."""
+    for one in results:
+        turn.notes += one.notes
     beliefs = tuple(one.belief for one in results if one.belief is not None)
+    if beliefs:
+        turn.notes.append(BeliefsFormed(turn.seat, beliefs))
     for one in results:
         if one.unavailable is not None:
-            if beliefs:
-                turn.notes.append(BeliefsFormed(turn.seat, beliefs))
             raise one.unavailable
     return beliefs
 
@@ -132,7 +173,8 @@ async def _answered(turn: Turn, seat: Seat) -> "Sibling":
 class Sibling:
     """What came of one of the questions that are asked at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, about: Seat) -> None:
+        self.about = about
         self.notes: list[Note] = []
         self.belief: Belief | None = None
         self.unavailable: ModelUnavailable | None = None
@@ -142,7 +184,7 @@ async def ask_about(turn: Turn, seat: Seat) -> Sibling:
     """The first-order question about one other seat."""
     # Nothing is raised here: a fault of one would cut short the others, and what is left of them
     # would depend on their order.
-    out = Sibling()
+    out = Sibling(seat)
     talk, situation = turn.talk_about(seat)
     words = turn.render(
         "first_order",
@@ -163,9 +205,10 @@ async def ask_about(turn: Turn, seat: Seat) -> Sibling:
     return out
 
 
-async def selection(turn: Turn, talk: Talk) -> Selected:
-    """What the speech is to do."""
-    return await talk.ask("selection", _selection_words(turn), _selection_shape(turn, "selection"))
+async def selection(turn: Turn, talk: Talk, notes: list[Note] | None = None) -> Selected:
+    """What the speech is to do. Unusable answers go to ``notes``, else to the turn's."""
+    shape = _selection_shape(turn, "selection")
+    return await talk.ask("selection", _selection_words(turn), shape, notes=notes)
 
 
 async def formulation(turn: Turn, talk: Talk) -> Speech:

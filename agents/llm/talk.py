@@ -125,8 +125,11 @@ class Turn:
 
 
 def _head(record_: str, lines: Sequence[str]) -> str:
-    notes = "\n".join([NOTES, *lines, "", ""]) if lines else ""
-    return f"{record_}{END_OF_RECORD}\n\n{notes}"
+    return f"{record_}{END_OF_RECORD}\n\n{_notes(lines)}"
+
+
+def _notes(lines: Sequence[str]) -> str:
+    return "\n".join([NOTES, *lines, "", ""]) if lines else ""
 
 
 def _system(observation: Observation, options: Options, templates: Templates) -> str:
@@ -169,6 +172,10 @@ class Talk:
         self._turn = turn
         self._head = head
         self._said: list[Message] = [Message("system", turn.system)]
+
+    def tell(self, belief: Belief) -> None:
+        """Puts a belief that was formed meanwhile before the next question."""
+        self._head = _notes([believed(belief)])
 
     async def ask(
         self, step: str, words: str, shape: Shape[T], *, about: str = "", notes: list[Note] | None = None

@@ -18,11 +18,6 @@ __all__ = ["Wire"]
 _CONNECT_S: Final = 10.0
 _KEEPALIVE_S: Final = 30.0
 
-_POOL: Final = 24
-"""Requests in flight that share a pool. A pool looks at all its connections for every request: with 250
-in one, a request cost 1.9 ms of our time, and 1.4 with pools of 24.
-"""
-
 
 @dataclass(slots=True)
 class _Progress:
@@ -39,18 +34,11 @@ class _TooLarge(Exception):
 _progress: ContextVar[_Progress] = ContextVar("progress")
 
 
-@dataclass(slots=True)
-class _Pool:
-    """Connections, and how many requests are on their way through them."""
-
-    client: httpx2.AsyncClient
-    busy: int = 0
-
-
 class _BoundedClient(httpx2.AsyncClient):
     """Reads every response to its end, or up to ``max_bytes`` after decompression.
 
-    It sends through pools, the first that has room.
+    Each request in flight has a line of its own: a client with one connection. A client with many looks at
+    all of them for every request, which is most of what a request costs where hundreds are in flight.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -61,29 +49,30 @@ class _BoundedClient(httpx2.AsyncClient):
         self._max_bytes = endpoint.max_bytes
         # A proxy of the environment is for what lies outside.
         self._outside = not _is_loopback(urlsplit(endpoint.base_url).hostname or "")
-        self._pools: list[_Pool] = []
+        self._lines: list[httpx2.AsyncClient] = []
+        self._free: list[httpx2.AsyncClient] = []
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         """The response, read. Redirects are not followed."""
-        pool = next((one for one in self._pools if one.busy < _POOL), None) or self._new_pool()
-        pool.busy += 1
+        # The one that was used last: what is not needed any more is left to expire.
+        line = self._free.pop() if self._free else self._new_line()
         try:
-            return await self._read(await pool.client.send(request, stream=True, follow_redirects=False))
+            return await self._read(await line.send(request, stream=True, follow_redirects=False))
         finally:
-            pool.busy -= 1
+            self._free.append(line)
 
     async def aclose(self) -> None:
-        for pool in self._pools:
-            await pool.client.aclose()
+        for line in self._lines:
+            await line.aclose()
         await super().aclose()
 
-    def _new_pool(self) -> _Pool:
+    def _new_line(self) -> httpx2.AsyncClient:
         limits = httpx2.Limits(
-            max_connections=None, max_keepalive_connections=_POOL, keepalive_expiry=_KEEPALIVE_S
+            max_connections=None, max_keepalive_connections=1, keepalive_expiry=_KEEPALIVE_S
         )
-        pool = _Pool(httpx2.AsyncClient(verify=self._tls, limits=limits, trust_env=self._outside))
-        self._pools.append(pool)
-        return pool
+        line = httpx2.AsyncClient(verify=self._tls, limits=limits, trust_env=self._outside)
+        self._lines.append(line)
+        return line
 
     async def _read(self, response: httpx2.Response) -> httpx2.Response:
         progress = _progress.get()

@@ -49,7 +49,9 @@ def test_ours_are_there() -> None:
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidAgent, match=r"agent must be one of .*random.*scripted.*, got 'carefree'"):
+    with pytest.raises(
+        InvalidAgent, match=r"agent must be one of llm, random, remote, scripted, got 'carefree'"
+    ):
         make_agent("carefree", Setup(1, "seed"))
 
 

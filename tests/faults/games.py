@@ -145,7 +145,8 @@ async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel) ->
         asked, defaults = _check_game(where, lines, calls[name])
         requests += asked
         defaulted += defaults
-    if trial.group.read:
+    if trial.group.read and trial.rate == 1.0:
+        # Now and then, what is no refusal any more is an outage: that may default.
         assert not defaulted, where
     http_calls = sum(call.http_calls for call in stored)
     return Shown(trial, requests, defaulted, len(stored), http_calls, view["tokens"])

@@ -8,6 +8,7 @@ import pytest
 
 from agents.agent import Setup
 from agents.llm.model import Message
+from agents.llm.talk import NOTES
 from agents.scripted import ScriptedAgent
 from agents.table import MemoryJournal, play, step
 from engine.chance import secret
@@ -150,10 +151,10 @@ def agreeing(messages: Sequence[Message], form: object) -> object:
     return values
 
 
-async def rounds_of(mechanism: str) -> tuple[Waves, dict[str, int]]:
+async def rounds_of(mechanism: str, **options: object) -> tuple[Waves, dict[str, int]]:
     """The waves of a game of five with three quests, and the calls by round."""
     waves = Waves(agreeing)
-    agents, desks = llm_seats(5, waves, {"mechanism": mechanism})
+    agents, desks = llm_seats(5, waves, {"mechanism": mechanism, **options})
     state = await play(create(FIVE, 3), agents, MemoryJournal())
     assert [quest.succeeded for quest in state.table.quests] == [True] * 3
     calls: dict[str, int] = {}
@@ -172,6 +173,28 @@ async def test_a_paper_turn_is_six_calls_deep() -> None:
     # 5 turns of 4 + 5 questions, 1 reconsideration, 5 votes, 2 or 3 cards, 5 summaries. In round 1 seat n
     # is asked about n - 1 others: 10 questions less. In round 3 no summaries, one shot.
     assert calls == {"1": 35 + 1 + 5 + 2 + 5, "2": 45 + 1 + 5 + 3 + 5, "3": 45 + 1 + 5 + 2 + 1}
+
+
+async def test_an_eager_turn_is_five_calls_deep_but_the_opening_one() -> None:
+    # All that is asked about others is answered before the turn, but for the seat that has just spoken:
+    # that is asked beside the selection. So four turns a round wait for five calls instead of six.
+    waves, calls = await rounds_of("paper", timing="eager")
+    assert waves.waves == 33 + 34 + 34 - 3 * 4
+    assert sum(calls.values()) == sum((await rounds_of("paper"))[1].values())
+
+
+async def test_an_eager_draft_knows_what_the_seat_believes_of_who_has_just_spoken() -> None:
+    _, desks = await played(FIVE, 3, noise(), {"timing": "eager"})
+    turns = 0
+    for seat, desk in desks.items():
+        sent = {one.key.step: one for one in desk.sent if one.key.request_id == f"2.1.speak.{seat}"}
+        if not sent:
+            continue  # it opens
+        late = f'you believed {{"seat": {(seat - 2) % 5 + 1},'
+        assert late not in sent["selection"].messages[-1].content.partition(NOTES)[2]
+        assert sent["formulation"].messages[-1].content.startswith(f"{NOTES}\n{late}")
+        turns += 1
+    assert turns == 4
 
 
 async def test_a_compact_turn_is_one_call() -> None:
