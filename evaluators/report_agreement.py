@@ -27,8 +27,8 @@ def agreement(shared: Mapping[str, Ratings]) -> Table:
         "What we add",
         "Agreement of raters",
         "Over items (an intention of a stage) that several raters judged. All raters: Fleiss' kappa on the "
-        "items that every rater judged. Pairwise: mean over pairs of raters, each on the items both judged; its "
-        "interval draws games. Alpha: Krippendorff's, nominal or ordinal, on every shared item.",
+        "items that every rater judged. Pairwise: mean over pairs of raters, each on the items both judged; "
+        "its interval draws games. Alpha: Krippendorff's, nominal or ordinal, on every shared item.",
         ("judged", "scores"),
         (
             Column("kappa, all raters", "number"),

@@ -56,7 +56,7 @@ def plots(report: Report) -> tuple[Plot, ...]:
 # Stands for the colour of the page's text, which no chart can name.
 _TEXT: Final = "#123457"
 _CONFIG: Final[dict[str, Any]] = {
-    "font": "system-ui, sans-serif",
+    "font": "sans-serif",
     "view": {"stroke": None},
     "axis": {
         "labelColor": _TEXT,
@@ -64,7 +64,7 @@ _CONFIG: Final[dict[str, Any]] = {
         "domainColor": _TEXT,
         "tickColor": _TEXT,
         "gridColor": "#88888844",
-        "labelLimit": 320,
+        "labelLimit": 240,
     },
     "legend": {"labelColor": _TEXT, "titleColor": _TEXT, "labelLimit": 240},
     "header": {"labelColor": _TEXT, "titleColor": _TEXT},
@@ -229,7 +229,9 @@ def _with_intervals(points: list[dict[str, Any]], what: str, colour: str = "by")
     """Points with their intervals, a line each, beside published points without."""
     import altair as alt
 
-    base = alt.Chart(_data(points), width=420, height=alt.Step(34)).encode(
+    base = alt.Chart(
+        _data(points), width=420, height=alt.Step.from_dict({"step": 34, "for": "position"})
+    ).encode(
         alt.Y("label:N", title=None, sort=None),
         alt.YOffset(f"{colour}:N", sort=None),
         alt.Color(f"{colour}:N", title=None, scale=alt.Scale(range=_COLOURS), sort=None),

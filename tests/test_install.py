@@ -76,9 +76,9 @@ def test_the_runtime_is_part_of_what_is_tested() -> None:
     assert {name: everything.get(name) for name in locked(LOCKS[1])} == locked(LOCKS[1])
 
 
-def test_statistics_and_plots_stay_out_of_the_lock() -> None:
+def test_statistics_stay_out_of_the_lock() -> None:
     # numpy is there all the same: PettingZoo and Inspect, whose extras the tests run, need it.
-    heavy = {"pandas", "scipy", "statsmodels", "vl-convert-python"}
+    heavy = {"pandas", "scipy", "statsmodels"}
     assert not heavy & locked(LOCKS[0]).keys()
 
 

@@ -1,7 +1,7 @@
 """What other people's libraries make of random tables, kept as a file so that tests need none of them.
 
 ``python -m tests.evaluators.known`` writes ``known.json`` anew; it needs scipy, statsmodels and krippendorff
-(the ``reports`` extra).
+(the ``statistics`` extra).
 """
 
 import json

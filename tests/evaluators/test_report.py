@@ -1,0 +1,478 @@
+"""Reports: their numbers are the evaluators' own, in every rendering, and nothing hidden is told."""
+
+import csv
+import io
+import pickle
+import sys
+from collections.abc import Iterator
+from functools import cache
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from engine.chance import draw, pick
+from engine.terms import Role, Side
+from evaluators.agreement import GROUPINGS, all_raters, alpha_of, grouped, pairwise, ratings_of
+from evaluators.answers import Guess
+from evaluators.correcting import CorrectionScores
+from evaluators.figures import BLOCKS, Key, Tally
+from evaluators.following import FollowingScores
+from evaluators.guessing import BeliefScores
+from evaluators.hallucination import Hallucinations
+from evaluators.impact import PAPER, ImpactCounts, Link, LinkRule
+from evaluators.items import Followed, Variant, items
+from evaluators.judgements import Judgement, follow_scores
+from evaluators.play import PUBLISHED, PlayMetrics
+from evaluators.report import Answered, Given, ModelUse, ReportBuilder
+from evaluators.report_csv import as_csv
+from evaluators.report_page import as_html
+from evaluators.report_plots import MISSING
+from evaluators.report_tables import LEAST_ITEMS, Report, limited
+from evaluators.resampling import bootstrap
+from evaluators.scoring import Scores, pooled_f1, score
+from evaluators.selection import SelectionScores
+from evaluators.turns import Game
+from tests.evaluators.scripted_games import scripted_game
+
+HOSTILE = "=r<script>alert('x')</script>&{{7*7}}"
+SEEDS = range(4)
+
+
+def judged(game: Game) -> list[Judgement]:
+    """What two raters say of every selected intention: fixed, and never quite the same."""
+    found = []
+    for turn in game.turns:
+        for stage in filter(None, (turn.first, turn.final)):
+            for one in sorted(stage.intentions):
+                for rater in ("ann", "bob"):
+                    lot = draw(7, rater if draw(3, one) % 3 == 0 else "", game.id, turn.request_id, one)
+                    found.append(
+                        Judgement(
+                            game.id,
+                            turn.request_id,
+                            stage.name,
+                            one,
+                            lot % 5 > 0,
+                            2 + lot % 4,
+                            1 + lot // 8 % 5,
+                            rater,
+                        )
+                    )
+    return found
+
+
+def guessed(game: Game, rater: str = HOSTILE) -> Answered:
+    """One of an item's options, drawn, for every guessing item of the drawn reader."""
+    guesses = [
+        Guess(
+            item.id,
+            frozenset({pick(item.options, 1, item.id).id}),
+            rater=rater,
+            role=Role.MERLIN,
+            confidence=draw(2, item.id) % 6,
+        )
+        for item in items(game, "guessing")
+    ]
+    return Answered("guessing", rater, guesses)
+
+
+def given(seed: int) -> Given:
+    game = scripted_game(seed)
+    agents = tuple(HOSTILE if (seat + seed) % 2 else "scripted" for seat in range(5))
+    group = "even" if seed % 2 == 0 else "odd"
+    return Given(game, judged(game), [guessed(game)], agents, group)
+
+
+@cache
+def built() -> ReportBuilder:
+    builder = ReportBuilder("Report of <b>four</b> games")
+    for seed in SEEDS:
+        builder.add(given(seed))
+    builder.pass_over("not finished", 2)
+    builder.use([ModelUse("near", "m<1>", 10, 1, 1000, 500, 200, 0.25)])
+    return builder
+
+
+@cache
+def made() -> Report:
+    return built().report()
+
+
+@cache
+def page() -> str:
+    return as_html(made())
+
+
+# --- numbers ------------------------------------------------------------------------------------------
+
+
+def test_judged_figures_are_those_of_the_evaluators() -> None:
+    selection, following, correction = SelectionScores(), FollowingScores(), CorrectionScores()
+    link = Link(LinkRule("following", 4))
+    for seed in SEEDS:
+        game = scripted_game(seed)
+        for one in (selection, following, correction, link):
+            one.add(game, judged(game))
+    figure = made().table("selection").figure(("all", "all"), "accuracy")
+    assert (figure.num, figure.den, figure.value) == (*selection.total, selection.total.rate)
+    estimate = bootstrap(selection.by_game, resamples=1000)
+    assert estimate.interval is not None
+    assert (figure.low, figure.high) == tuple(estimate.interval)
+    merlin = made().table("selection").figure(("role", "merlin"), "accuracy")
+    assert (merlin.num, merlin.den) == selection.by_role[Role.MERLIN]
+    for part in ("think", "speak"):
+        held = following.histogram(part, "final", side=Side.EVIL)  # type: ignore[arg-type]
+        row = made().table("following")
+        labels = (f"{part}, final", "side", "evil")
+        assert [row.figure(labels, str(score)).num for score in range(1, 6)] == list(held)
+        assert row.figure(labels, "good").value == held.good.rate
+        assert row.figure(labels, "mean").value == pytest.approx(held.mean)
+    worth = made().table("correction_worth")
+    shift = correction.shift("speak")
+    assert worth.figure(("speak", "all"), "better").num == shift.better
+    assert worth.figure(("speak", "all"), "mean change").value == pytest.approx(shift.mean_change)
+    assert worth.figure(("speak", "all"), "sign test p").value == shift.p
+    shares = link.shares("quest", Side.LOYAL)
+    row_of_link = ("following 4+, per teammates", "quests won by loyal")
+    for relation, rate in shares.items():
+        figure = made().table("link").figure(row_of_link, relation)
+        assert (figure.num, figure.den) == rate
+
+
+def test_f1_with_and_without_the_filter_is_that_of_the_scores() -> None:
+    every, followed = Scores(), Scores()
+    for seed in SEEDS:
+        game = scripted_game(seed)
+        answered = guessed(game)
+        asked = {guess.item_id for guess in answered.guesses}
+        filter_ = Followed(follow_scores(judged(game)))
+        for scores, variant in ((every, Variant()), (followed, Variant(followed=filter_))):
+            counted = [item for item in items(game, "guessing", variant, with_gold=True) if item.id in asked]
+            ids = {item.id for item in counted}
+            scores.merge(score(counted, [one for one in answered.guesses if one.item_id in ids]))
+    for table, scores in (("guessing", every), ("guessing_followed", followed)):
+        figure = made().table(table).figure((HOSTILE, "all", "all"), "f1")
+        assert (figure.value, figure.items) == (float(scores.micro), scores.items)
+        assert figure.num == 2 * scores.micro.matched
+        assert made().table(table).figure((HOSTILE, "all", "all"), "chance").value == pytest.approx(
+            scores.chance
+        )
+    estimate = bootstrap(every.by_game, pooled_f1, resamples=1000)
+    figure = made().table("guessing").figure((HOSTILE, "all", "all"), "f1")
+    assert estimate.interval is not None
+    assert (figure.low, figure.high) == tuple(estimate.interval)
+    assert made().table("guessing").figure((HOSTILE, "round", "2"), "recall").value == pytest.approx(
+        every.by_round[2].f1.recall
+    )
+
+
+def test_what_needs_no_rater_is_that_of_the_evaluators() -> None:
+    beliefs, play, false, impact = BeliefScores(), PlayMetrics(), Hallucinations(), ImpactCounts(PAPER)
+    for seed in SEEDS:
+        game = scripted_game(seed)
+        beliefs.add(game)
+        play.add(game.log)
+        false.add(game.log, game.roles)
+        impact.add(game)
+    report = made()
+    assert report.table("beliefs").figure(("all", "all"), "f1").value == float(beliefs.intentions.micro)
+    roles = report.table("role_guesses")
+    assert roles.figure(("beliefs", "all", "all"), "accuracy").value == beliefs.roles.right.rate
+    assert roles.figure(("beliefs", "all", "all"), "brier").value == pytest.approx(beliefs.roles.brier)
+    for row in play.table_rows():
+        for side, value in (("loyal", row.loyal), ("evil", row.evil)):
+            if value is None:
+                continue
+            tables = [report.table("results"), report.table("play")]
+            figure = next(
+                one.figures["ours"]
+                for table in tables
+                for one in table.rows
+                if one.labels == (row.label, side)
+            )
+            expected = value if isinstance(value, float) else value.rate
+            assert figure.value == pytest.approx(expected)
+            for model, published in PUBLISHED.get(row.label, {}).items():
+                percent = getattr(published, side)
+                if percent is not None:
+                    shown = next(
+                        one.figures[model]
+                        for table in tables
+                        for one in table.rows
+                        if one.labels == (row.label, side)
+                    )
+                    assert shown.value == pytest.approx(percent / 100)
+    for round_ in play.by_round():
+        figure = report.table("rounds").figure((str(round_.round),), "evil on team")
+        assert (figure.num, figure.den) == round_.evil_on_team
+    told = report.table("hallucination").figure(("side", "evil"), "statements refuted")
+    assert (told.num, told.den) == false.statements(Side.EVIL)
+    table = {row.labels[:2]: row for row in report.table("impact").rows}
+    for one in impact.table():
+        found = table[one.side.value, one.intention]
+        assert found.figures["paper's rule"].value == one.won.rate
+        assert ("paper's rule" in found.labels[2]) is one.impactful
+
+
+def test_agreement_is_that_of_the_coefficients_and_its_interval_holds_the_mean() -> None:
+    judgements = [one for seed in SEEDS for one in judged(scripted_game(seed))]
+    ratings = ratings_of(judgements, "speak")
+    two = grouped(ratings, GROUPINGS[1])
+    table = made().table("agreement")
+    figure = table.figure(("speak", "1-4|5"), "kappa, pairwise mean")
+    assert figure.value == pytest.approx(pairwise(two).mean)
+    assert figure.low is not None
+    assert figure.high is not None
+    assert figure.low < pairwise(two).mean < figure.high
+    assert table.figure(("speak", "1-4|5"), "kappa, all raters").value == all_raters(two).value
+    assert table.figure(("speak", "1 to 5"), "alpha, ordinal").value == alpha_of(ratings, "ordinal")
+    assert table.figure(("speak", "1-4|5"), "paper's annotators").value == 0.420
+
+
+def test_no_number_stands_without_its_count_and_interval_or_the_reason_why() -> None:
+    for table in made().tables:
+        assert table.rows or table.empty, table.name
+        assert table.caption
+        for row in table.rows:
+            for column, figure in row.figures.items():
+                where = table.name, row.labels, column
+                if figure.value is None:
+                    assert figure.note, where
+                elif figure.method != "published":
+                    counted = figure.den is not None or figure.games is not None or figure.num is not None
+                    assert counted, where
+                    assert (figure.low is not None and figure.high is not None) or figure.note, where
+                    if figure.low is not None and figure.high is not None:
+                        assert figure.low <= figure.value + 1e-12, where
+                        assert figure.value <= figure.high + 1e-12, where
+
+
+def test_a_report_says_what_it_was_made_of_and_what_it_left_out() -> None:
+    told = made().as_json()
+    assert told["made_of"]["games"] == len(SEEDS)
+    assert told["made_of"]["judgements"].keys() == {"ann", "bob"}
+    assert told["made_of"]["answers"][0]["variant"]["options"] == "impactful"
+    assert told["excluded"]["games"] == {"not finished": 2}
+    assert told["excluded"]["guessing"]["empty_gold"] > 0
+    assert told["made_of"]["groups"] == {"even": 2, "odd": 2}
+
+
+# --- one pass, bounded -------------------------------------------------------------------------------
+
+
+def test_parts_counted_apart_make_the_same_report_in_any_order() -> None:
+    parts = []
+    for seed in reversed(SEEDS):
+        part = ReportBuilder("Report of <b>four</b> games")
+        part.add(given(seed))
+        parts.append(pickle.loads(pickle.dumps(part)))
+    whole = ReportBuilder("Report of <b>four</b> games")
+    for part in parts:
+        whole.merge(part)
+    whole.pass_over("not finished", 2)
+    whole.use([ModelUse("near", "m<1>", 10, 1, 1000, 500, 200, 0.25)])
+    ours, theirs = whole.report().as_json(), made().as_json()
+    assert ours["made_of"] == theirs["made_of"]
+    assert ours["excluded"] == theirs["excluded"]
+    for table, other in zip(ours["tables"], theirs["tables"], strict=True):
+        for row, same in zip(table["rows"], other["rows"], strict=True):
+            assert row["labels"] == same["labels"]
+            for column, figure in row["figures"].items():
+                for name, value in figure.items():
+                    assert value == pytest.approx(same["figures"][column][name]), (table["name"], column)
+
+
+def test_a_tally_keeps_blocks_of_many_games_and_exact_sums() -> None:
+    key = Key("t", "", "all", "all", "share")
+    games = 3 * BLOCKS
+    one, parts = Tally(), [Tally(), Tally()]
+    for game in range(games):
+        for tally in (one, parts[game % 2]):
+            tally.begin(f"g{game}")
+            tally.count(key, (game % 3 == 0, 1), items=2)
+    parts[0].merge(parts[1])
+    figure = one.figure(key, "share", "")
+    assert parts[0].figure(key, "share", "") == figure
+    assert (figure.num, figure.den, figure.games, figure.items) == (games / 3, games, games, 2 * games)
+    assert figure.low is not None
+    assert figure.high is not None
+    # As of so many independent trials: 1/3 give or take 1.96 standard errors, to a fifth.
+    width = 2 * 1.96 * (2 / 9 / games) ** 0.5
+    assert 0.8 * width < figure.high - figure.low < 1.2 * width
+    assert len(one._cells[key].clusters) <= BLOCKS
+
+
+# --- renderings --------------------------------------------------------------------------------------
+
+
+class Tables(HTMLParser):
+    """The tables of a page, and everything in it that could call out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[str, list[str]] = {}
+        self.captions: dict[str, str] = {}
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self._table = ""
+        self._caption = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        held = dict(attrs)
+        self.links += [
+            value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action")
+        ]
+        assert not any(name.startswith("on") for name in held)
+        if tag == "table":
+            self._table = held.get("id") or ""
+            self.values[self._table] = []
+        elif tag == "td" and "data-value" in held:
+            self.values[self._table].append(held["data-value"] or "")
+        elif tag == "caption":
+            self._caption = True
+            self.captions[self._table] = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "caption":
+            self._caption = False
+
+    def handle_data(self, data: str) -> None:
+        if self._caption:
+            self.captions[self._table] += data
+
+
+def in_columns(report: Report) -> Iterator[tuple[str, list[float | None]]]:
+    for table in report.tables:
+        yield (
+            table.name,
+            [
+                row.figures[column.name].value
+                for row in table.rows
+                for column in table.columns
+                if column.name in row.figures
+            ],
+        )
+
+
+def test_the_page_shows_the_numbers_of_the_json_and_calls_nobody() -> None:
+    read = Tables()
+    read.feed(page())
+    for name, values in in_columns(made()):
+        shown = [float(one) if one else None for one in read.values[name]]
+        assert shown == values, name
+        assert len(read.captions[name]) > 40
+    assert all(link.startswith("#") for link in read.links)
+    assert not read.tags & {"script", "link", "img", "iframe", "form", "object", "image"}
+    assert "http://" not in page()
+    assert "https://" not in page()
+    assert "url(" not in page()
+    assert "@import" not in page()
+
+
+def test_names_with_markup_in_them_are_text() -> None:
+    for text in (page(), as_html(made(), drawn=False)):
+        assert "<script" not in text
+        assert "<b>four</b>" not in text
+        assert "&lt;script&gt;alert(" in text
+        assert "{{7*7}}" in text
+        assert "49" not in text[text.index("<title>") : text.index("</title>")]
+
+
+def test_the_plots_of_the_paper_and_ours_are_in_the_page() -> None:
+    names = ("following", "rounds_f1", "link", "reliability", "results_plot", "roles", "standings")
+    for name in names:
+        assert f'id="plot-{name}"' in page()
+    assert page().count("<svg") >= len(names)
+    assert "currentColor" in page()
+
+
+def test_without_the_extra_the_page_says_how_to_get_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    text = as_html(made())
+    assert "<svg" not in text
+    assert MISSING.partition("'")[0] in text
+    assert 'id="guessing"' in text
+
+
+def test_csv_holds_every_figure_of_the_json() -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv(made()))))
+    told = [
+        (table["name"], column, figure)
+        for table in made().as_json()["tables"]
+        for row in table["rows"]
+        for column, figure in row["figures"].items()
+    ]
+    assert len(rows) == len(told)
+    for row, (name, column, figure) in zip(rows, told, strict=True):
+        assert (row["table"], row["column"]) == (name, column)
+        for key in ("value", "low", "high", "num", "den", "games", "items"):
+            assert (float(row[key]) if row[key] else None) == figure[key]
+    assert not any(cell.startswith("=") for row in rows for cell in row.values())
+
+
+# --- who may be told what -----------------------------------------------------------------------------
+
+
+def test_the_limited_report_rests_on_twenty_items_and_names_nobody() -> None:
+    report = limited(made())
+    names = {table.name for table in report.tables}
+    assert not {"impact", "standings", "duels", "models", "groups"} & names
+    assert not any(name.endswith("_intentions") for name in names)
+    assert not report.excluded
+    assert "items" not in report.made_of
+    whole: dict[str, Any] = {table.name: table for table in made().tables}
+    for table in report.tables:
+        for row in table.rows:
+            assert table.name == "results" or all(
+                figure.method == "published"
+                or (figure.value is None and not figure.items)
+                or (figure.items or 0) >= LEAST_ITEMS
+                for figure in row.figures.values()
+            )
+            assert row in whole[table.name].rows
+    # Four games are too few to tell what the sides did by their roles.
+    assert report.table("play").rows == ()
+    assert report.table("guessing").rows
+    few = ReportBuilder()
+    few.add(Given(scripted_game(1), [], [Answered("guessing", "r", guessed(scripted_game(1)).guesses[:5])]))
+    assert few.report().table("guessing").rows
+    assert limited(few.report()).table("guessing").rows == ()
+
+
+def test_a_breakdown_with_one_small_group_goes_whole() -> None:
+    # The small group would be the total less the others.
+    report = limited(made())
+    for table in report.tables:
+        groups = {row.labels[:-1] for row in table.rows}
+        for row in made().table(table.name).rows:
+            if row.labels[:-1] in groups:
+                assert row in table.rows
+
+
+# --- games without ------------------------------------------------------------------------------------
+
+
+def test_a_report_of_nothing_says_so() -> None:
+    report = ReportBuilder().report()
+    assert all(not table.rows for table in report.tables if table.name != "dimensions")
+    assert all(table.empty for table in report.tables if not table.rows)
+    assert "no finished game" in " ".join(report.notes).lower()
+    assert "no finished game" in as_html(report).lower()
+
+
+def test_games_without_thoughts_have_metrics_and_no_items() -> None:
+    whole = scripted_game(2)
+    public = [event for event in whole.log if type(event).__name__ not in THOUGHTS]
+    game = Game(whole.id, public, whole.log[0], whole.roles, whole.learned, whole.winner, ())  # type: ignore[arg-type]
+    builder = ReportBuilder()
+    builder.add(Given(game))
+    report = builder.report()
+    assert "imported games" in " ".join(report.notes)
+    assert report.table("results").figure(("win rate", "loyal"), "ours").den == 1
+    assert report.table("impact").empty.startswith("no items: imported games")
+    assert report.table("correction").empty.startswith("no items")
+
+
+THOUGHTS = {"BeliefsFormed", "IntentionsSelected", "SpeechDrafted", "ReadingsImagined", "ChoiceExplained"}
