@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed
 
 from app.auth import SCOPES, Keys, hash_of, new_key
 from app.auth import Caller as Checked
+from app.evaluations.schemas import VariantSpec
 from app.games.schemas import NewGames
 from app.play.messages import ClientMessage
 from app.store.db import now_ms
@@ -130,6 +131,7 @@ class World:
         self.open = open_
         self.keys = keys
         self.finished = {True: "", False: ""}
+        self._played: dict[bool, str] = {}
         self._others: dict[str, str] = {}
 
     def served(self, credential: str) -> Served:
@@ -146,9 +148,10 @@ class World:
         await served.services.games.step(game, "phase", -1, None)
         keyed = served is self.keyed
         if not self.finished[keyed]:
-            _, done = await self._game(served)
+            self._played[keyed], done = await self._game(served)
             await served.services.games.step(done, "end", -1, None)
             self.finished[keyed] = done
+            await self._evaluations(served)
             if keyed:
                 self._others = dict(zip(("batch", "game"), await self._game(served), strict=True))
         names = {
@@ -157,6 +160,9 @@ class World:
             "finished": self.finished[keyed],
             "nowhere": new_id("g"),
             "nobatch": new_id("b"),
+            "played": self._played[keyed],
+            "of_reader": "e_reader",
+            "of_another": "e_another",
         }
         tokens = await self._tokens(served.services.keys, game, batch) if keyed else {}
         headers = {name: [("authorization", f"Bearer {token}")] for name, token in tokens.items()}
@@ -168,6 +174,32 @@ class World:
             "two headers": [("authorization", f"Bearer {OPERATOR}")] * 2,
         }
         return Place(names, headers, {**tokens, "none": None, "keyless": None, "bearer without anything": ""})
+
+    async def _evaluations(self, served: Served) -> None:
+        """One that the key eval:read handed in, and another's."""
+        reader = "keyless"
+        if served is self.keyed:
+            reader = (await served.services.keys.caller(self.keys["eval:read"])).name
+        for evaluation_id, caller in (("e_reader", reader), ("e_another", "another")):
+            row = {
+                "evaluation_id": evaluation_id,
+                "created_at": 1,
+                "finished_at": 1,
+                "caller": caller,
+                "dimension": "guessing",
+                "rater": "r",
+                "kind": "human",
+                "grade": 1,
+                "regrade_of": None,
+                "status": "scored",
+                "wish": {"variant": VariantSpec().model_dump(mode="json")},
+                "result": {"full": {}, "limited": {}},
+            }
+
+            async def work(connection: Any, row: dict[str, Any] = row) -> None:
+                await served.services.evaluations.store.insert(connection, row)
+
+            await served.services.database.writer.run(work)
 
     async def _tokens(self, keys: Keys, game: str, batch: str) -> dict[str, str]:
         now = now_ms() // 1000
@@ -264,17 +296,16 @@ def _seen_through(answer: httpx.Response, path: str) -> str:
 
 def _check(answer: httpx.Response, row: dict[str, Any], place: Place, want: str) -> str | None:
     """What is wrong with an answer; None: nothing."""
-    status, _, viewer = want.partition(" ")
+    status, _, more = want.partition(" ")
     if answer.status_code != int(status):
         return f"{answer.status_code} {answer.text[:200]}"
     if status in ("401", "403", "404"):
-        code = viewer or {"401": "unauthenticated", "403": "forbidden", "404": "not-found"}[status]
-        viewer = ""
-        said = problem(answer, int(status), code)
+        code = {"401": "unauthenticated", "403": "forbidden", "404": "not-found"}[status]
+        said = problem(answer, int(status), more or code)
         told = json.dumps({**said, "trace_id": ""})
         if any(name in told for name in place.names.values()):
             return f"it repeats an id: {told}"
-    if viewer and (seen := _seen_through(answer, row["request"])) != viewer:
+    if more and not _is_refusal(want) and (seen := _seen_through(answer, row["request"])) != more:
         return f"seen through {seen}"
     if status == "201" and "token" in answer.text and answer.headers.get("cache-control") != "no-store":
         return "a token that may be stored on its way"
