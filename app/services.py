@@ -79,6 +79,7 @@ class Services:
         if self.settings.runner:
             unfinished = await self.runner.start()
             await self.games.start()
+            await self.evaluations.judges.start()
             if unfinished:
                 log.info("taking up unfinished games", games=unfinished)
         self.ready = True
@@ -87,6 +88,7 @@ class Services:
         """Stops between two steps; the next start goes on from there."""
         self.drain()
         await self.games.stop()
+        await self.evaluations.judges.stop()
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)
         if self.bell is not None:

@@ -21,9 +21,10 @@ from app.evaluations.schemas import (
     ItemView,
     JudgementsPage,
     JudgementView,
-    NewEvaluation,
     NewJudgements,
+    NewJudging,
     Stored,
+    Submission,
     TasksView,
 )
 from app.problems import documented
@@ -143,21 +144,33 @@ async def _lines(found: AsyncIterator[Item]) -> AsyncIterator[bytes]:
     summary="Score answers",
     response_model=EvaluationView,
     dependencies=[Depends(needs("eval:submit", writes=True))],
-    responses=documented(404, 409, 413, 415),
+    responses=documented(
+        404,
+        409,
+        413,
+        415,
+        also={202: {"model": EvaluationView, "description": "A model judge is asked: status `judging`."}},
+    ),
 )
 async def submit(
-    wish: NewEvaluation, services: ServicesDep, caller: CallerDep, key: IdempotencyKey, response: Response
+    wish: Submission, services: ServicesDep, caller: CallerDep, key: IdempotencyKey, response: Response
 ) -> Any:
     """Scores a rater's guesses or summaries against what the seats had chosen.
 
     Each sample (1 to 5) of an item is graded once for a rater; `regrade_of` grades anew as a new, linked
     evaluation. Several samples of an item are joined by majority. Without `export:full` totals are told
     where at least 20 items stand behind them.
+
+    With `judge` the service judges selections or following itself: by rules at once, or by a model in the
+    background (202). Progress, and how well the judge agrees with people, stand in `GET /evaluations/{e}`.
     """
     if (replayed := await _replayed(services, key)) is not None:
         return replayed
     try:
-        made = await services.evaluations.submit(wish, caller, key)
+        if isinstance(wish, NewJudging):
+            made = await services.evaluations.judge(wish, caller, key)
+        else:
+            made = await services.evaluations.submit(wish, caller, key)
     except IntegrityError:
         # Somebody was faster: with the same key, or with the same answers.
         if key is not None and (replayed := await _replayed(services, key)) is not None:
@@ -165,6 +178,7 @@ async def submit(
         if key is not None and await kept(services.database, key) is not None:
             raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again") from None
         raise AlreadyGraded("some of these answers were graded a moment ago", "/answers") from None
+    response.status_code = 202 if made.status == "judging" else 201
     response.headers["Location"] = f"/evaluations/{made.evaluation_id}"
     return made
 

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
-from app.games.schemas import RoleName, Shown, Strict, Whole
+from app.games.schemas import Cost, ModelName, RoleName, Shown, Strict, Tokens, Whole
 from engine.thoughts import SelectionStage
 from evaluators.contexts import History, View
 from evaluators.items import Dimension, Options
@@ -17,13 +17,19 @@ __all__ = [
     "ItemsPage",
     "JudgementView",
     "JudgementsPage",
+    "ModelJudge",
     "NewEvaluation",
     "NewJudgements",
+    "NewJudging",
+    "ProgressView",
     "RaterSpec",
+    "RuleJudge",
     "ScoredItem",
     "Stored",
+    "Submission",
     "TaskView",
     "TasksView",
+    "UnusableView",
     "VariantSpec",
 ]
 
@@ -86,6 +92,62 @@ class NewEvaluation(Strict):
     )
 
 
+class ModelJudge(Strict):
+    """A model that is asked about every item by our rubric, and has to quote its evidence."""
+
+    kind: Literal["model"]
+    model: ModelName = Field(description="An endpoint of this server.")
+    name: RaterName | None = Field(
+        None, description="The rater's name of its judgements. Left out: `judge` and the endpoint's name."
+    )
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] = 0.0
+    max_output_tokens: Annotated[Whole, Field(ge=16, le=1_000_000)] = 2000
+    attempts: Annotated[Whole, Field(ge=1, le=5)] = Field(
+        3, description="Answers asked for at most, where one cannot be used."
+    )
+
+
+class RuleJudge(Strict):
+    """The rules alone: they refuse what contradicts role, record or another selection, and leave the rest."""
+
+    kind: Literal["rule"]
+
+
+class JudgeBudget(Strict):
+    """Where to stop asking. What was judged by then stays."""
+
+    max_tokens: Tokens | None = Field(None, description="Prompt and completion together.")
+    max_cost: Cost | None = Field(None, description="In the currency of the configured prices.")
+    max_parallel: Annotated[Whole, Field(ge=1, le=10_000)] | None = Field(
+        None, description="Calls in flight at once; the endpoint's own limits hold too."
+    )
+
+
+class NewJudging(Strict):
+    """A judge's work on the finished games of a batch, or on one game."""
+
+    dimension: Literal["selection", "following"]
+    judge: Annotated[ModelJudge | RuleJudge, Field(discriminator="kind")]
+    game: Annotated[str, StringConstraints(pattern=r"^g_[a-z0-9]{1,32}$")] | None = None
+    batch: Annotated[str, StringConstraints(pattern=r"^b_[a-z0-9]{1,32}$")] | None = None
+    budget: JudgeBudget | None = None
+    regrade_of: EvaluationId | None = Field(
+        None, description="An evaluation of the same judge whose items are judged anew; it stays as it is."
+    )
+
+
+def _which(value: object) -> str:
+    judged = "judge" in value if isinstance(value, dict) else isinstance(value, NewJudging)
+    return "judged-by" if judged else "handed-in"
+
+
+Submission = Annotated[
+    Annotated[NewEvaluation, Tag("handed-in")] | Annotated[NewJudging, Tag("judged-by")],
+    Discriminator(_which),
+]
+"""Answers to be scored, or a judge to be asked."""
+
+
 class ScoredItem(Shown):
     """One item of an evaluation, for callers with `export:full`."""
 
@@ -99,6 +161,26 @@ class ScoredItem(Shown):
     role: str | None
     true_role: str | None
     confidence: float | None
+
+
+class ProgressView(Shown):
+    """How far a model judge is. Items are those of the games done."""
+
+    games: int
+    games_done: int = Field(description="Games whose judgements are stored.")
+    items: int
+    judged: int
+    unusable: int = Field(description="Items to which no answer could be used. They get no score.")
+    unanswered: int = Field(description="Items to which no model answered.")
+    not_asked: int = Field(description="Items that the budget did not reach.")
+
+
+class UnusableView(Shown):
+    """An answer that could not be used, as it came."""
+
+    item_id: str
+    faults: list[str]
+    answer: str
 
 
 class EvaluationView(Shown):
@@ -125,6 +207,22 @@ class EvaluationView(Shown):
     )
     per_item: list[ScoredItem] | None = Field(
         None, description="With `?per_item=true`, for `export:full` only."
+    )
+    judge: dict[str, JsonValue] | None = Field(None, description="The judge that was named.")
+    reason: str | None = Field(None, description="Why it failed.")
+    progress: ProgressView | None = Field(None, description="Of a model judge.")
+    agreement: dict[str, JsonValue] | None = Field(
+        None,
+        description="The judge against people who judged in the same games, by part, with the bar; in "
+        "`GET /evaluations/{e}`. Null where too few items stand behind it.",
+    )
+    fit_to_show: bool | None = Field(
+        None,
+        description="Whether the judge agrees with people well enough for its scores to stand beside "
+        "theirs; of a judge only, in `GET /evaluations/{e}`.",
+    )
+    unusable: list[UnusableView] | None = Field(
+        None, description="The first answers that could not be used; with `?per_item=true`."
     )
 
 

@@ -1,16 +1,26 @@
 """What the routes of evaluations do."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.auth import Caller
-from app.errors import AlreadyGraded, Forbidden, InvalidRequest, NotFound
+from app.errors import AlreadyGraded, AlreadyJudged, Forbidden, InvalidRequest, NotFound
 from app.evaluations.games import FinishedGames
 from app.evaluations.items import SHOWING, Found, Items
+from app.evaluations.judge_scores import RuleScores, agreement
+from app.evaluations.judging import Judges
 from app.evaluations.reports import Reports
-from app.evaluations.schemas import EvaluationView, NewEvaluation
+from app.evaluations.schemas import (
+    EvaluationView,
+    ModelJudge,
+    NewEvaluation,
+    NewJudging,
+    ProgressView,
+    UnusableView,
+)
 from app.evaluations.scoring import Scorer
 from app.evaluations.tasks import Tasks
 from app.models.house import ModelHouse
@@ -20,6 +30,7 @@ from app.store.games import GameStore, Row, new_id
 from app.store.idempotency import Key, keep
 from app.store.log import LogReader, timestamp
 from evaluators.items import Dimension, Item, Variant, parse_id
+from evaluators.rule_judge import RATER as RULES
 
 __all__ = ["Evaluations"]
 
@@ -29,12 +40,14 @@ class Evaluations:
 
     def __init__(self, database: Database, games: GameStore, reader: LogReader, models: ModelHouse) -> None:
         self._database = database
+        self._models = models
         self._rows = games
         self.store = EvaluationStore(database)
         self.games = FinishedGames(games, reader)
         self.items = Items(self.games, self.store)
         self.tasks = Tasks(database, self.games, self.store)
         self.reports = Reports(games, reader, self.store, models)
+        self.judges = Judges(database, self.games, self.store, models)
         self._scorer = Scorer(self.games, self.items, self.store)
 
     # --- which games ------------------------------------------------------------------------
@@ -108,7 +121,7 @@ class Evaluations:
         """
         grade = 1
         if wish.regrade_of is not None:
-            grade = await self._regraded(wish, caller) + 1
+            grade = await self._regraded(wish.regrade_of, wish.dimension, wish.rater.name, caller) + 1
         await self._scorer.check(
             wish.dimension, wish.answers, wish.variant, caller=caller.name, sees_all=caller.sees_all
         )
@@ -156,10 +169,75 @@ class Evaluations:
         await self._database.writer.run(work)
         return view
 
-    async def _regraded(self, wish: NewEvaluation, caller: Caller) -> int:
-        assert wish.regrade_of is not None
-        row = await self._row(wish.regrade_of, caller)
-        if (row["dimension"], row["rater"]) != (wish.dimension, wish.rater.name):
+    async def judge(self, wish: NewJudging, caller: Caller, key: Key | None = None) -> EvaluationView:
+        """Judges by the rules at once, or begins to ask a model.
+
+        Raises Forbidden for who may not be shown what was chosen, NotFound, InvalidRequest, and
+        AlreadyJudged where the judge has judged in one of these games and nothing is regraded.
+        """
+        self.may_see(caller, wish.dimension, Variant(), followed=False)
+        games = await self.chosen(wish.game, wish.batch)
+        if not games:
+            raise InvalidRequest("no game of this batch has finished", "/batch", "nothing_finished")
+        spec = wish.judge
+        model = spec if isinstance(spec, ModelJudge) else None
+        if model is None and wish.dimension != "selection":
+            raise InvalidRequest("rules decide about selections only", "/dimension", "dimension")
+        if model is not None and model.model not in self._models.endpoints.settings:
+            raise InvalidRequest(str(self._models.endpoints.none_such()), "/judge/model", "model")
+        rater = RULES if model is None else model.name or f"judge {model.model}"
+        grade = 1
+        if wish.regrade_of is not None:
+            grade = await self._regraded(wish.regrade_of, wish.dimension, rater, caller) + 1
+        evaluation_id, at = new_id("e"), self._database.writer.stamp()
+        row: Row = {
+            "evaluation_id": evaluation_id,
+            "created_at": at,
+            "finished_at": None if model else at,
+            "caller": caller.name,
+            "dimension": wish.dimension,
+            "rater": rater,
+            "kind": "model" if model else "program",
+            "grade": grade,
+            "regrade_of": wish.regrade_of,
+            "status": "judging" if model else "scored",
+            "wish": {
+                **wish.model_dump(mode="json", exclude={"dimension", "regrade_of"}),
+                "games": games,
+                "sees_all": caller.sees_all,
+            },
+            "result": None if model else await self._ruled(games),
+        }
+        view = evaluation_view(row, sees_all=caller.sees_all)
+
+        async def work(connection: AsyncConnection) -> None:
+            if model is not None:
+                await self.store.lock_rater(connection, caller.name, rater)
+                if wish.regrade_of is None and await self.store.judged_before(
+                    connection, caller.name, rater, wish.dimension, games
+                ):
+                    raise AlreadyJudged(
+                        "this judge has judged in these games, or is at it; regrade_of judges anew, another "
+                        "name is another judge",
+                        "/judge",
+                    )
+            await self.store.insert(connection, row)
+            await keep(connection, key, 202 if model else 201, view)
+
+        await self._database.writer.run(work)
+        self.judges.submit(evaluation_id)
+        return view
+
+    async def _ruled(self, games: list[str]) -> dict[str, Any]:
+        scores = RuleScores()
+        for game_id in games:
+            await asyncio.to_thread(scores.add, await self.games.by_id(game_id))
+        told = scores.as_json()
+        return {**told, "items": told["full"]["totals"]["selected"]}
+
+    async def _regraded(self, evaluation_id: str, dimension: str, rater: str, caller: Caller) -> int:
+        row = await self._row(evaluation_id, caller)
+        if (row["dimension"], row["rater"]) != (dimension, rater):
             raise InvalidRequest(
                 "a re-grade is of the same rater and dimension", "/regrade_of", "another_rater"
             )
@@ -167,12 +245,8 @@ class Evaluations:
 
     async def _refuse_graded(self, caller: str, wish: NewEvaluation, grade: int) -> None:
         """Says which answer was given before; the key of the table decides all the same."""
-        games = {parse_id(answer.item_id).game_id for answer in wish.answers}
-        graded = {
-            (row["item_id"], row["sample"])
-            for row in await self.store.answers_about(games, wish.dimension)
-            if row["caller"] == caller and row["rater"] == wish.rater.name and row["grade"] >= grade
-        }
+        asked = {answer.item_id for answer in wish.answers}
+        graded = await self.store.graded(caller, wish.rater.name, asked, grade)
         for place, answer in enumerate(wish.answers):
             if (answer.item_id, answer.sample) in graded:
                 raise AlreadyGraded(
@@ -193,9 +267,17 @@ class Evaluations:
         """One evaluation. Raises NotFound; Forbidden for ``per_item`` without ``export:full``."""
         row = await self._row(evaluation_id, caller)
         view = evaluation_view(row, sees_all=caller.sees_all)
+        if per_item:
+            caller.needs("export:full")
+        if "judge" in row["wish"]:
+            told, fit = await agreement(row, self.games, self.store, sees_all=caller.sees_all)
+            more: dict[str, Any] = {"agreement": told, "fit_to_show": fit}
+            if per_item:
+                kept = (row["result"] or {}).get("unusable", [])
+                more["unusable"] = [UnusableView(**one) for one in kept]
+            return view.model_copy(update=more)
         if not per_item:
             return view
-        caller.needs("export:full")
         answers = await self.store.answers_of(evaluation_id)
         shown = await self._scorer.per_item(row["dimension"], answers, row["wish"]["variant"])
         return view.model_copy(update={"per_item": shown})
@@ -238,4 +320,15 @@ def evaluation_view(row: Mapping[str, Any], *, sees_all: bool) -> EvaluationView
         totals=told.get("totals"),
         roles=told.get("roles"),
         excluded=told.get("excluded"),
+        judge=row["wish"].get("judge"),
+        reason=result.get("reason"),
+        progress=_progress(row),
     )
+
+
+def _progress(row: Mapping[str, Any]) -> ProgressView | None:
+    if row["wish"].get("judge", {}).get("kind") != "model":
+        return None
+    nothing = dict.fromkeys(ProgressView.model_fields, 0)
+    known = (row["result"] or {}).get("progress", {})
+    return ProgressView(**{**nothing, "games": len(row["wish"]["games"]), **known})

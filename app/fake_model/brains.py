@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from app.fake_model.filling import WORDS, fill
+from app.fake_model.judging import judged
+from app.fake_model.prompt import NotOurs
 from app.fake_model.sensible import sensible
 
-__all__ = ["BRAINS", "Brain", "echo", "noise", "prose"]
+__all__ = ["BRAINS", "Brain", "echo", "judging", "noise", "prose"]
 
 Brain = Callable[[list[dict[str, Any]], dict[str, Any] | None], str]
 """Messages as they came, and the JSON Schema asked for, in the request or in its last message; None
@@ -55,10 +57,22 @@ def echo(seed: int) -> Brain:
     return brain
 
 
+def judging(seed: int, otherwise: Brain) -> Brain:
+    """Answers what our judges are asked; ``otherwise`` any other prompt."""
+
+    def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
+        try:
+            return judged(messages, seed)
+        except NotOurs:
+            return otherwise(messages, schema)
+
+    return brain
+
+
 BRAINS: dict[str, Callable[[int], Brain]] = {
     "noise": noise,
     "prose": prose,
     "echo": echo,
-    "sensible": lambda seed: sensible(seed, otherwise=noise(seed)),
+    "sensible": lambda seed: sensible(seed, otherwise=judging(seed, otherwise=noise(seed))),
 }
 """Name: what makes the brain from a seed."""

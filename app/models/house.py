@@ -76,6 +76,25 @@ class ModelHouse:
         )
         return ModelSeats(lambda name: desks.desk(self.endpoints.source(name)), spec.get("models") or {})
 
+    def judge_desk(
+        self, evaluation_id: str, name: str, stored: Mapping[CallKey, Call], account: Account
+    ) -> Desk:
+        """Where a judge asks about one game: its calls stand under the evaluation's id.
+
+        Raises InvalidAgent for an endpoint that is not there, or no longer.
+        """
+        source = self.endpoints.source(name)
+        desks = GameDesks(
+            evaluation_id,
+            evaluation_id,
+            stored,
+            self.calls,
+            account,
+            self._flights,
+            keep_messages=self._keep_messages,
+        )
+        return desks.desk(source)
+
     async def _lent(self, games: Sequence[str]) -> dict[CallKey, Call]:
         """The answers of the games that a fork repeats, the nearest first."""
         lent: dict[CallKey, Call] = {}

@@ -5,10 +5,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import Final
 
-import asyncpg  # type: ignore[import-untyped]
 import structlog
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app import metrics
 from app.models.house import ModelHouse
@@ -17,6 +14,7 @@ from app.play.feed import Feed
 from app.runner.drive import drive
 from app.runner.inboxes import Inboxes
 from app.store.db import Conflict, Database
+from app.store.faults import PASSING, is_ours
 from app.store.games import GameStore
 from app.store.log import LogReader
 
@@ -24,12 +22,6 @@ __all__ = ["LocalRunner"]
 
 log = structlog.get_logger()
 
-
-_PASSING: Final = (DBAPIError, PoolTimeout, OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
-"""Faults of a database that is restarting, or cannot be reached for a while; met in many forms."""
-
-_OURS: Final = (IntegrityError, DataError, ProgrammingError, NotSupportedError)
-"""Of those, what would only come again: we sent nonsense."""
 
 RETRY_FIRST_S: Final = 0.5
 RETRY_LAST_S: Final = 15.0
@@ -132,8 +124,8 @@ class LocalRunner:
             except Conflict:
                 # Somebody else has appended: this picture of the game is old, and the log is right.
                 log.warning("left a game to another writer", game=game_id)
-            except _PASSING as fault:
-                if isinstance(fault, _OURS):
+            except PASSING as fault:
+                if is_ours(fault):
                     await self._fail(game_id)
                     return
                 # The database is away, not the game broken: the log tells where to go on.

@@ -44,12 +44,64 @@ class EvaluationStore:
         found = await self._rows(query)
         return found[0] if found else None
 
-    async def judging(self) -> list[Row]:
-        """Evaluations whose judge has not finished, oldest first."""
+    async def judging(self) -> list[str]:
+        """Ids of evaluations whose judge has not finished, oldest first."""
         query = (
-            select(evaluations).where(evaluations.c.status == "judging").order_by(evaluations.c.created_at)
+            select(evaluations.c.evaluation_id)
+            .where(evaluations.c.status == "judging")
+            .order_by(evaluations.c.created_at, evaluations.c.evaluation_id)
         )
-        return await self._rows(query)
+        return [row["evaluation_id"] for row in await self._rows(query)]
+
+    async def judged_before(
+        self, connection: AsyncConnection, caller: str, rater: str, dimension: str, games: Collection[str]
+    ) -> bool:
+        """Whether this judge has judged in one of these games, or is at it."""
+        c = evaluations.c
+        rows = await connection.execute(
+            select(c.wish).where(
+                c.caller == caller, c.rater == rater, c.dimension == dimension, c.status == "judging"
+            )
+        )
+        if any(not set(games).isdisjoint(wish["games"]) for (wish,) in rows):
+            return True
+        j = judgements.c
+        for some in _parts(games):
+            query = select(j.game_id).where(
+                j.game_id.in_(some), j.caller == caller, j.rater == rater, j.dimension == dimension
+            )
+            if (await connection.execute(query.limit(1))).first() is not None:
+                return True
+        return False
+
+    async def lock_rater(self, connection: AsyncConnection, caller: str, rater: str) -> None:
+        """Holds up other transactions of the same rater until this one ends; SQLite does anyway."""
+        if not self._database.is_sqlite:
+            await connection.execute(
+                select(func.pg_advisory_xact_lock(func.hashtextextended(f"{caller}/{rater}", 0)))
+            )
+
+    async def advance(
+        self, connection: AsyncConnection, evaluation_id: str, result: Mapping[str, Any]
+    ) -> bool:
+        """Writes how far a judge is, in the caller's transaction. False: it was ended meanwhile."""
+        done = await connection.execute(
+            update(evaluations)
+            .where(evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
+            .values(result=dict(result))
+        )
+        return bool(done.rowcount)
+
+    async def judged_by(self, evaluation_id: str, games: Collection[str]) -> list[Row]:
+        """What the judge of this evaluation said in these games."""
+        rows: list[Row] = []
+        for some in _parts(games):
+            rows += await self._rows(
+                select(judgements)
+                .where(judgements.c.game_id.in_(some), judgements.c.evaluation_id == evaluation_id)
+                .order_by(judgements.c.game_id, judgements.c.request_id, judgements.c.stage)
+            )
+        return rows
 
     async def finish(self, evaluation_id: str, status: str, result: Mapping[str, Any], at: int) -> None:
         """Writes how an evaluation came out; one that has come out already stays as it is."""
@@ -103,6 +155,20 @@ class EvaluationStore:
         )
         return await self._rows(query)
 
+    async def graded(
+        self, caller: str, rater: str, items: Collection[str], grade: int
+    ) -> set[tuple[str, int]]:
+        """The (item, sample) of these items that the rater has in this grade or a later one."""
+        c = answers.c
+        found: set[tuple[str, int]] = set()
+        for some in _parts(items):
+            query = select(c.item_id, c.sample).where(
+                c.caller == caller, c.rater == rater, c.item_id.in_(some), c.grade >= grade
+            )
+            async with self._database.read_engine.connect() as connection:
+                found |= {(item, sample) for item, sample in (await connection.execute(query)).all()}
+        return found
+
     async def answers_about(self, games: Collection[str], dimension: str) -> list[Row]:
         """The answers about items of these games that stand: of each its last grade."""
         rows = []
@@ -141,17 +207,27 @@ class EvaluationStore:
         return found
 
     async def judgements_of(
-        self, games: Collection[str], *, caller: str | None = None, rater: str | None = None
+        self,
+        games: Collection[str],
+        *,
+        caller: str | None = None,
+        rater: str | None = None,
+        kind: str | None = None,
+        dimension: str | None = None,
     ) -> list[Row]:
         """The judgements about these games that stand: of each its last grade."""
         c = judgements.c
         rows = []
         for some in _parts(games):
             query = select(judgements).where(c.game_id.in_(some))
-            if caller is not None:
-                query = query.where(c.caller == caller)
-            if rater is not None:
-                query = query.where(c.rater == rater)
+            for column, value in (
+                ("caller", caller),
+                ("rater", rater),
+                ("kind", kind),
+                ("dimension", dimension),
+            ):
+                if value is not None:
+                    query = query.where(c[column] == value)
             rows += await self._rows(
                 query.order_by(
                     c.game_id, c.request_id, c.stage, c.intention, c.dimension, c.caller, c.rater, c.grade
@@ -207,16 +283,18 @@ class EvaluationStore:
 
     async def mark_seen(self, caller: str, turns: Iterable[tuple[str, str]]) -> None:
         """Remembers that the credential was shown what was chosen in these turns."""
+        told = sorted(set(turns))
+        if told:
+            await self._database.writer.run(lambda connection: self.mark_seen_in(connection, caller, told))
+
+    async def mark_seen_in(
+        self, connection: AsyncConnection, caller: str, turns: Iterable[tuple[str, str]]
+    ) -> None:
+        """The same in the caller's transaction."""
         rows = [
             {"caller": caller, "game_id": game, "request_id": request} for game, request in sorted(set(turns))
         ]
-        if not rows:
-            return
-
-        async def work(connection: AsyncConnection) -> None:
-            await self._once(connection, seen, rows)
-
-        await self._database.writer.run(work)
+        await self._once(connection, seen, rows)
 
     async def seen_by(self, caller: str, turns: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """Those of these turns whose choices the credential was shown."""

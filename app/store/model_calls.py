@@ -82,6 +82,13 @@ class CallStore:
             found = await connection.execute(select(model_calls).where(_c.game_id == game))
             return {call.key: call for call in (_call(row) for row in found.mappings())}
 
+    async def one_by_one(self, game: str) -> AsyncIterator[Call]:
+        """The same without holding all of them: a judge's calls stand under its evaluation's id."""
+        async with self._database.read_engine.connect() as connection:
+            found = await connection.stream(select(model_calls).where(_c.game_id == game))
+            async for row in found.mappings():
+                yield _call(row)
+
     async def keep(self, game: str, call: Call) -> Call:
         """Commits a call and returns it; or, where there is one under its key, that one."""
         row = _row(game, call)
@@ -108,26 +115,15 @@ class CallStore:
 
     async def uses(self, batch_id: str) -> dict[UseKey, Use]:
         """Sums over a batch's calls."""
-        query = (
-            select(
-                _c.endpoint,
-                _c.model,
-                _c.step,
-                func.count(),
-                _count(_c.failure.is_not(None)),
-                _count(_c.tokens_known.is_(False)),
-                func.sum(_c.http_calls),
-                func.sum(_c.prompt_tokens),
-                func.sum(_c.cached_tokens),
-                func.sum(_c.completion_tokens),
-                func.sum(_c.cost),
-                func.sum(_c.latency_s),
-            )
-            .join(games, games.c.game_id == _c.game_id)
-            .where(games.c.batch_id == batch_id)
-            .group_by(_c.endpoint, _c.model, _c.step)
-            .order_by(_c.endpoint, _c.model, _c.step)
-        )
+        query = _SUMS.join(games, games.c.game_id == _c.game_id).where(games.c.batch_id == batch_id)
+        return await self._sums(query)
+
+    async def uses_of(self, game: str) -> dict[UseKey, Use]:
+        """Sums over the calls of one game, or of one evaluation's judge."""
+        return await self._sums(_SUMS.where(_c.game_id == game))
+
+    async def _sums(self, query: Any) -> dict[UseKey, Use]:
+        query = query.group_by(_c.endpoint, _c.model, _c.step).order_by(_c.endpoint, _c.model, _c.step)
         async with self._database.read_engine.connect() as connection:
             rows = (await connection.execute(query)).all()
         return {UseKey(*row[:3]): _use(*row[3:]) for row in rows}
@@ -192,3 +188,19 @@ def _use(
 
 def _count(condition: ColumnElement[bool]) -> Any:
     return func.coalesce(func.sum(case((condition, 1), else_=0)), 0)
+
+
+_SUMS: Final = select(
+    _c.endpoint,
+    _c.model,
+    _c.step,
+    func.count(),
+    _count(_c.failure.is_not(None)),
+    _count(_c.tokens_known.is_(False)),
+    func.sum(_c.http_calls),
+    func.sum(_c.prompt_tokens),
+    func.sum(_c.cached_tokens),
+    func.sum(_c.completion_tokens),
+    func.sum(_c.cost),
+    func.sum(_c.latency_s),
+)

@@ -128,6 +128,8 @@ class IdempotencyRow(SQLModel, table=True):
 class ModelCallRow(SQLModel, table=True):
     """One call to a model: what was answered, and what it took. Written once, before it is used.
 
+    A judge's calls stand under its evaluation's id in place of a game's, and name the game in ``about``.
+
     Text of others' making stands as JSON in ASCII: a database need not take U+0000 or half a surrogate.
     """
 

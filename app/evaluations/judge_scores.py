@@ -1,0 +1,198 @@
+"""What a judge's work comes to: shares with counts and intervals, and its agreement with people."""
+
+from collections.abc import Collection, Mapping, Sequence
+from math import isnan
+from typing import Any, Final, Literal
+
+from app.evaluations.games import FinishedGames
+from app.evaluations.judged import judgements_from
+from app.store.evaluations import EvaluationStore
+from app.store.games import Row
+from evaluators.agreement import BAR, JudgeAgreement, Kappa, grouped, judge_agreement, ratings_of
+from evaluators.following import PARTS, FollowingScores
+from evaluators.judgements import SCORES, Judgement, by_game
+from evaluators.play import Rate
+from evaluators.resampling import share
+from evaluators.rule_judge import RATER as RULES
+from evaluators.rule_judge import Ruling, ruled
+from evaluators.selection import SelectionScores
+from evaluators.totals import LEAST, estimate_as_json
+from evaluators.turns import Game
+
+__all__ = ["RuleScores", "agreement", "judged_scores", "rulings_as_judgements"]
+
+_CHUNK: Final = 100
+"""Games whose judgements are held at once."""
+
+Part = Literal["reasonable", "think", "speak"]
+
+
+async def judged_scores(
+    evaluation_id: str,
+    dimension: str,
+    game_ids: Sequence[str],
+    games: FinishedGames,
+    store: EvaluationStore,
+) -> dict[str, Any]:
+    """The scores of what a model judge has said, as ``full`` and ``limited``."""
+    selection, following = SelectionScores(), FollowingScores()
+    for first in range(0, len(game_ids), _CHUNK):
+        rows = await store.judged_by(evaluation_id, game_ids[first : first + _CHUNK])
+        for game_id, said in by_game(judgements_from(rows)).items():
+            game = await games.by_id(game_id)
+            if dimension == "selection":
+                selection.add(game, said)
+            else:
+                following.add(game, said)
+    if dimension == "selection":
+        return _selection_told(selection)
+    return _following_told(following)
+
+
+def _selection_told(scores: SelectionScores) -> dict[str, Any]:
+    accuracy = _share(scores.by_game)
+    count = scores.total.den
+    few = {"games": len(scores.by_game), "accuracy": accuracy}
+    return {
+        "full": {"totals": {**scores.as_json(), "accuracy": accuracy}},
+        "limited": {"totals": few if count >= LEAST else None},
+    }
+
+
+def _following_told(scores: FollowingScores) -> dict[str, Any]:
+    shares: dict[str, Any] = {}
+    for part in PARTS:
+        histogram = scores.histogram(part)
+        rates = {game: rates[part] for game, rates in scores.by_game.items() if part in rates}
+        shares[part] = {
+            "good": _share(rates),
+            **{str(score): _wilson(histogram.share(score)) for score in SCORES},
+        }
+    told = {"games": len(scores.by_game), "shares": shares}
+    counted = [scores.histogram(part).scored for part in PARTS]
+    enough = max(counted) >= LEAST and all(count == 0 or count >= LEAST for count in counted)
+    return {
+        "full": {"totals": {**scores.as_json(), **told}},
+        "limited": {"totals": told if enough else None},
+    }
+
+
+def _share(games: Mapping[str, Rate]) -> dict[str, Any]:
+    """A share pooled over games, with its counts and its interval over games."""
+    num, den = sum(rate.num for rate in games.values()), sum(rate.den for rate in games.values())
+    estimate = share({game: (rate.num, rate.den) for game, rate in games.items()})
+    return {"num": num, "den": den, **estimate_as_json(estimate)}
+
+
+def _wilson(rate: Rate) -> dict[str, Any]:
+    interval = rate.interval
+    return {
+        "num": rate.num,
+        "den": rate.den,
+        "value": rate.rate,
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+        "confidence": 0.95,
+        "method": "wilson",
+    }
+
+
+class RuleScores:
+    """Rulings counted: what the rules refuse, by rule, of all that was selected."""
+
+    def __init__(self) -> None:
+        self.by_game: dict[str, Rate] = {}
+        """Not refused, of all."""
+        self.by_rule: dict[str, int] = {"role": 0, "fact": 0, "contradiction": 0}
+
+    def add(self, game: Game) -> None:
+        """Rules on one game."""
+        kept = selected = 0
+        for one in ruled(game):
+            selected += 1
+            if one.rule is None:
+                kept += 1
+            else:
+                self.by_rule[one.rule] += 1
+        if selected:
+            self.by_game[game.id] = Rate(kept, selected)
+
+    def as_json(self) -> dict[str, Any]:
+        """``full`` and ``limited``. The rules refuse and never approve: the accuracy is at most this."""
+        at_most = _share(self.by_game)
+        told = {
+            "games": len(self.by_game),
+            "selected": at_most["den"],
+            "refused": at_most["den"] - at_most["num"],
+            "accuracy_at_most": at_most,
+        }
+        enough = at_most["den"] >= LEAST
+        return {
+            "full": {"totals": {**told, "by_rule": self.by_rule}},
+            "limited": {"totals": told if enough else None},
+        }
+
+
+def rulings_as_judgements(rulings: Collection[Ruling]) -> list[Judgement]:
+    """Rulings beside people's words: what is not refused passes for reasonable."""
+    return [Judgement(*one.key, one.intention, one.rule is None, None, None, RULES) for one in rulings]
+
+
+# --- agreement with people ----------------------------------------------------------------------
+
+
+async def agreement(
+    row: Row, games: FinishedGames, store: EvaluationStore, *, sees_all: bool
+) -> tuple[dict[str, Any] | None, bool]:
+    """How this evaluation's judge agrees with people in the same games, and whether that is enough.
+
+    What people say later counts too, so it is reckoned anew each time. Following scores are grouped as
+    the paper groups them (1-3, 4-5). Fewer than 20 common items are told to who sees all.
+    """
+    dimension: str = row["dimension"]
+    people_rows = await store.judgements_of(row["wish"]["games"], kind="human", dimension=dimension)
+    shared = sorted({one["game_id"] for one in people_rows})
+    people = judgements_from(people_rows)
+    if row["wish"]["judge"]["kind"] == "rule":
+        judged = [
+            one
+            for game_id in shared
+            for one in rulings_as_judgements(list(ruled(await games.by_id(game_id))))
+        ]
+    else:
+        judged = judgements_from(await store.judged_by(row["evaluation_id"], shared))
+    parts: tuple[Part, ...] = ("reasonable",) if dimension == "selection" else ("think", "speak")
+    measured = {part: _measured(judged, people, part) for part in parts}
+    fit = all(one.shown for one in measured.values())
+    if not sees_all and any(one.items < LEAST for one in measured.values()):
+        return None, fit
+    told: dict[str, Any] = {part: _as_json(one) for part, one in measured.items()}
+    return {"bar": BAR._asdict(), **told}, fit
+
+
+def _measured(judged: Sequence[Judgement], people: Sequence[Judgement], part: Part) -> JudgeAgreement:
+    said, heard = ratings_of(judged, part), ratings_of(people, part)
+    if part != "reasonable":
+        said, heard = grouped(said), grouped(heard)
+    mine = next(iter(said.values()), {})
+    # A person may bear the judge's name.
+    return judge_agreement(mine, {f"person {name}": rated for name, rated in heard.items()}, name="judge")
+
+
+def _as_json(one: JudgeAgreement) -> dict[str, Any]:
+    return {
+        "items": one.items,
+        "people": len(one.with_people.pairs),
+        "kappa": _number(one.with_people.mean),
+        "kappa_among_people": _number(one.among_people.mean),
+        "with_majority": _kappa(one.with_majority),
+        "lacking": list(one.lacking),
+    }
+
+
+def _kappa(one: Kappa) -> dict[str, Any]:
+    return {"kappa": _number(one.value), "items": one.items, "agreed": one.agreed}
+
+
+def _number(value: float) -> float | None:
+    return None if isnan(value) else value

@@ -1,0 +1,61 @@
+"""What a fake judge says: it answers our rubric's question in its form, with quotes that stand in the text.
+
+Verdicts are drawn from the text alone, so equal questions get equal answers. They mean nothing.
+"""
+
+import json
+import random
+import re
+from typing import Any, Final
+
+from app.fake_model.prompt import NotOurs
+from evaluators.rubric import following_text, selection_text
+
+__all__ = ["judged"]
+
+_ASKED: Final = re.compile(r"^- ([a-z_]+): ", re.M)
+_TEXT: Final = re.compile(r'^Its (thinking|speech): (".*")$', re.M)
+_PARTS: Final = {"thinking": "think", "speech": "speak"}
+
+
+def judged(messages: list[dict[str, Any]], seed: int) -> str:
+    """The verdicts that are asked for, as JSON. Raises NotOurs for what is no question to a judge."""
+    if len(messages) < 2 or messages[0].get("content") not in (following_text(), selection_text()):
+        raise NotOurs("no rubric of ours stands at the beginning")
+    question = str(messages[1].get("content"))
+    before, _, after = question.partition("\nThe seat chose:\n")
+    asked = _ASKED.findall(after)
+    if not asked:
+        raise NotOurs("no intention is asked about")
+    chance = random.Random(f"{seed}/{question}")
+    following = messages[0]["content"] == following_text()
+    said = {_PARTS[name]: json.loads(text) for name, text in _TEXT.findall(before)} if following else {}
+    entries = [
+        {"intention": intention, **(_scored(said, chance) if following else _ruled(before, chance))}
+        for intention in asked
+    ]
+    return json.dumps({"judgements": entries}, ensure_ascii=False)
+
+
+def _scored(said: dict[str, str], chance: random.Random) -> dict[str, Any]:
+    found = {}
+    for part, text in said.items():
+        quote = _quote(text, chance)
+        score = chance.choice((2, 3, 4, 4, 5, 5)) if quote else 1
+        found[part] = {"score": score, "quote": quote, "reason": "These words show it."}
+    return found
+
+
+def _ruled(situation: str, chance: random.Random) -> dict[str, Any]:
+    quote = _quote(max(situation.split("\n"), key=len), chance)
+    return {"reasonable": chance.random() < 0.8, "quote": quote, "reason": "So the record stands."}
+
+
+def _quote(text: str, chance: random.Random) -> str:
+    """Four words in a row; all where there are fewer; empty where there is no word."""
+    words = text.split()
+    start = chance.randrange(max(1, len(words) - 3))
+    quote = " ".join(words[start : start + 4])
+    short = len(re.findall(r"\w+", quote)) < 3
+    quote = text if short else quote
+    return quote if re.search(r"\w", quote) else ""
