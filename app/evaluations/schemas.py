@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
-from app.games.schemas import Cost, ModelName, RoleName, Shown, Strict, Tokens, Whole
+from app.games.schemas import AS_WHOLE, Cost, ModelName, RoleName, Shown, Strict, Tokens
 from engine.thoughts import SelectionStage
 from evaluators.contexts import History, View
 from evaluators.items import Dimension, Options
@@ -37,7 +37,7 @@ EvaluationId = Annotated[str, StringConstraints(pattern=r"^e_[a-z0-9]{1,32}$")]
 ItemName = Annotated[str, StringConstraints(min_length=1, max_length=160)]
 RaterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}$")]
 RaterKind = Literal["model", "human", "program"]
-Score = Annotated[Whole, Field(ge=1, le=5)]
+Score = Annotated[int, Field(ge=1, le=5), AS_WHOLE]
 
 
 class RaterSpec(Strict):
@@ -66,12 +66,14 @@ class AnswerSpec(Strict):
     """What the rater says of one item."""
 
     item_id: ItemName
-    sample: Annotated[Whole, Field(ge=1, le=5)] = 1
+    sample: Annotated[int, Field(ge=1, le=5), AS_WHOLE] = 1
     intentions: Annotated[list[Annotated[str, StringConstraints(max_length=300)]], Field(max_length=20)] = (
         Field(description="Ids, labels or free text. Empty: the rater sees none.")
     )
     role: RoleName | None = Field(None, description="Guessing only: what the speaker is taken for.")
-    confidence: Annotated[Whole, Field(ge=0, le=5)] | None = Field(None, description="How sure of the role.")
+    confidence: Annotated[int, Field(ge=0, le=5), AS_WHOLE] | None = Field(
+        None, description="How sure of the role."
+    )
 
     @model_validator(mode="after")
     def _sure_of_something(self) -> Self:
@@ -101,8 +103,8 @@ class ModelJudge(Strict):
         None, description="The rater's name of its judgements. Left out: `judge` and the endpoint's name."
     )
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] = 0.0
-    max_output_tokens: Annotated[Whole, Field(ge=16, le=1_000_000)] = 2000
-    attempts: Annotated[Whole, Field(ge=1, le=5)] = Field(
+    max_output_tokens: Annotated[int, Field(ge=16, le=1_000_000), AS_WHOLE] = 2000
+    attempts: Annotated[int, Field(ge=1, le=5), AS_WHOLE] = Field(
         3, description="Answers asked for at most, where one cannot be used."
     )
 
@@ -118,7 +120,7 @@ class JudgeBudget(Strict):
 
     max_tokens: Tokens | None = Field(None, description="Prompt and completion together.")
     max_cost: Cost | None = Field(None, description="In the currency of the configured prices.")
-    max_parallel: Annotated[Whole, Field(ge=1, le=10_000)] | None = Field(
+    max_parallel: Annotated[int, Field(ge=1, le=10_000), AS_WHOLE] | None = Field(
         None, description="Calls in flight at once; the endpoint's own limits hold too."
     )
 

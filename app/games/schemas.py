@@ -28,6 +28,7 @@ from engine.profile import (
 from engine.terms import Ending, Kind, Phase, Role, Side
 
 __all__ = [
+    "AS_WHOLE",
     "AfterPhase",
     "AfterRequest",
     "BatchCreated",
@@ -79,12 +80,13 @@ def _no_flag(value: object) -> object:
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-SeatNumber = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10)]
+AS_WHOLE = BeforeValidator(_whole)
+"""After the bounds of a field, never before: there they would not be told in its JSON Schema."""
+SeatNumber = Annotated[int, Field(ge=1, le=10), AS_WHOLE]
 SeatKey = Annotated[str, StringConstraints(pattern=r"^([1-9]|10)$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
 ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Tokens = Annotated[Whole, Field(ge=1, le=10**15)]
+Tokens = Annotated[int, Field(ge=1, le=10**15), AS_WHOLE]
 Cost = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -127,7 +129,7 @@ class ModelSpec(Strict):
 
     name: ModelName = Field(description="The endpoint, as the server's settings call it.")
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
-    max_output_tokens: Annotated[Whole, Field(ge=16, le=1_000_000)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=16, le=1_000_000), AS_WHOLE] | None = None
 
 
 Deadlines = Annotated[
@@ -158,7 +160,7 @@ class NewBudget(GameBudget):
     needs one is cancelled with the reason `budget spent`; calls in flight are let finish, and count.
     """
 
-    max_parallel: Annotated[Whole, Field(ge=1, le=10_000)] | None = Field(
+    max_parallel: Annotated[int, Field(ge=1, le=10_000), AS_WHOLE] | None = Field(
         None, description="Calls in flight at once."
     )
     per_game: GameBudget | None = Field(None, description="Limits of each game by itself.")
@@ -169,10 +171,10 @@ class Rules(Strict):
 
     team_sizes: Annotated[list[SeatNumber], Field(min_length=5, max_length=5)] | None = None
     fails_needed: (
-        Annotated[list[Annotated[Whole, Field(ge=1, le=2)]], Field(min_length=5, max_length=5)] | None
+        Annotated[list[Annotated[int, Field(ge=1, le=2), AS_WHOLE]], Field(min_length=5, max_length=5)] | None
     ) = None
     approval: Approval | None = None
-    max_rejections: Annotated[Whole, Field(ge=1, le=10)] | None = None
+    max_rejections: Annotated[int, Field(ge=1, le=10), AS_WHOLE] | None = None
     on_max_rejections: OnMaxRejections | None = None
     discussion: Discussion | None = None
     reconsideration: bool | None = None
@@ -197,18 +199,18 @@ class Rules(Strict):
 class Seeds(Strict):
     """Seeds of one's own: the batch's games take ``from``, ``from`` + 1, …"""
 
-    from_: Annotated[Whole, Field(ge=0, le=MAX_SEED, alias="from")]
+    from_: Annotated[int, Field(ge=0, le=MAX_SEED, alias="from"), AS_WHOLE]
 
 
 class NewGames(Strict):
     """Games to create together. ``{}`` is one five-player game of scripted seats."""
 
-    count: Annotated[Whole, Field(ge=1, le=MAX_COUNT)] = 1
+    count: Annotated[int, Field(ge=1, le=MAX_COUNT), AS_WHOLE] = 1
     seeds: Seeds | None = Field(
         None, description="Left out: 128 random bits a game, shown to the full viewer only."
     )
     profile: Literal["interintent", "official"] = "interintent"
-    players: Annotated[Whole, Field(ge=5, le=10)] | None = Field(
+    players: Annotated[int, Field(ge=5, le=10), AS_WHOLE] | None = Field(
         None, description="Left out: as many as `seats`, `roles` or `deal` name, else 5."
     )
     roles: Annotated[list[RoleName], Field(min_length=5, max_length=10)] | None = Field(
@@ -253,8 +255,8 @@ class AfterRequest(Strict):
 class AfterPhase(Strict):
     """Up to and with the last event of this phase."""
 
-    round: Annotated[Whole, Field(ge=1, le=5)]
-    attempt: Annotated[Whole, Field(ge=1, le=10)]
+    round: Annotated[int, Field(ge=1, le=5), AS_WHOLE]
+    attempt: Annotated[int, Field(ge=1, le=10), AS_WHOLE]
     phase: Annotated[Phase, Field(strict=False)]
 
 
@@ -296,7 +298,7 @@ class NewGameToken(Strict):
     viewer: Annotated[str, StringConstraints(pattern=r"^(public|seat:([1-9]|10))$")] = Field(
         description="`seat:2` plays and sees through that seat's eyes; `public` watches."
     )
-    ttl_s: Annotated[Whole, Field(ge=1, le=MAX_SEAT_S)] | None = Field(
+    ttl_s: Annotated[int, Field(ge=1, le=MAX_SEAT_S), AS_WHOLE] | None = Field(
         None,
         description=f"Seconds it is good for. Left out: {SEAT_S} for a seat, {MAX_WATCH_S} for watching, "
         f"which is the most there.",
@@ -309,7 +311,7 @@ class NewGameToken(Strict):
 class NewBatchToken(Strict):
     """A token for watching every game of the batch."""
 
-    ttl_s: Annotated[Whole, Field(ge=1, le=MAX_WATCH_S)] = Field(
+    ttl_s: Annotated[int, Field(ge=1, le=MAX_WATCH_S), AS_WHOLE] = Field(
         MAX_WATCH_S, description="Seconds it is good for."
     )
 

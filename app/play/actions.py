@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from app.games.schemas import SeatNumber, Strict, Whole
+from app.games.schemas import AS_WHOLE, SeatNumber, Strict
 from engine.actions import (
     Assassinate,
     CastVote,
@@ -184,7 +184,7 @@ class BeliefModel(Strict):
     intentions: Annotated[list[ShortText], Field(max_length=10)] = Field(
         default_factory=list, description="Ids of the catalogue, likeliest first."
     )
-    confidence: Annotated[Whole, Field(ge=0, le=5)] = Field(0, description="0: a guess, 5: certain.")
+    confidence: Annotated[int, Field(ge=0, le=5), AS_WHOLE] = Field(0, description="0: a guess, 5: certain.")
     snippets: Annotated[list[Text], Field(max_length=20)] = Field(
         default_factory=list, description="The pieces of speech it rests on."
     )

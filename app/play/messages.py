@@ -19,7 +19,7 @@ from pydantic import (
 
 from app.door import MAX_ANSWER, MAX_ANSWER_DEPTH, read_json
 from app.errors import InvalidRequest
-from app.games.schemas import GameStatus, Shown, Strict, Whole
+from app.games.schemas import AS_WHOLE, GameStatus, Shown, Strict
 from app.play.actions import MAX_THOUGHTS
 from app.problems import problem_of
 from engine.errors import AvalonError
@@ -87,12 +87,12 @@ class Identify(Strict):
     )
 
     t: Literal["identify"]
-    v: Annotated[Whole, Field(ge=1, le=1, description="The version of this protocol.")]
+    v: Annotated[int, Field(ge=1, le=1, description="The version of this protocol."), AS_WHOLE]
     token: Annotated[str, StringConstraints(max_length=2048)] | None = Field(
         None, repr=False, description="A seat's or watcher's token, or an API key."
     )
     game: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    after: Annotated[Whole, Field(ge=0)] = Field(
+    after: Annotated[int, Field(ge=0), AS_WHOLE] = Field(
         0, description="The last `seq` you have processed: the stream goes on behind it."
     )
     viewer: Annotated[str, StringConstraints(max_length=16)] | None = Field(

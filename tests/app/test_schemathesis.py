@@ -157,6 +157,22 @@ def test_no_example_and_no_default_breaks_its_own_schema() -> None:
     assert looked_at >= 10
 
 
+def test_every_bound_has_the_name_that_validators_know() -> None:
+    # What our models call it (ge, le, …) is passed over by every reader of JSON Schema.
+    sockets = json.loads((PROJECT / "openapi" / "asyncapi.json").read_text("utf-8"))
+    found = [
+        (where, name)
+        for source in (DOCUMENT, sockets)
+        for where, schema in _inside(source)
+        if not where.endswith("/properties")
+        for name in ("ge", "gt", "le", "lt", "multiple_of")
+        if name in schema
+    ]
+    assert found == []
+    minimum = [where for where, schema in _inside(DOCUMENT) if "minimum" in schema]
+    assert len(minimum) >= 20
+
+
 def test_every_operation_documents_its_problems() -> None:
     for method, path in OPERATIONS:
         operation = DOCUMENT["paths"][path][method]
