@@ -33,6 +33,9 @@ from tests.postgres import PostgresServer, fresh_database
 
 SEATS: list[Frame] = [{"agent": "remote"}, {"agent": "random"}, {"agent": "remote"}, {"agent": "random"}, {}]
 
+PATIENT = {kind: 3600 for kind in ("propose_team", "vote", "card", "assassinate")}
+"""Kills take as long as a service takes to start: no deadline shall pass meanwhile."""
+
 WAVE_S = 1200.0
 """No wave of games takes longer, kills included, on whatever machine."""
 
@@ -144,7 +147,7 @@ async def _wave(service: Phoenix, chance: random.Random, count: int) -> list[tup
     wave: list[tuple[str, Bot]] = []
     async with http_to(f"http://{service.balancer.url}") as client:
         for _ in range(count):
-            game, tokens = await remote_game(client, seats=SEATS, rules=SHORT)
+            game, tokens = await remote_game(client, seats=SEATS, rules=SHORT, deadlines_s=PATIENT)
             seed = chance.randrange(1 << 30)
             wave += [
                 (game, Hesitant(lambda: service.balancer.ws_url, game, token, seat, seed))
