@@ -14,7 +14,7 @@ from app.play.feed import Feed, request_name
 from app.play.metrics import deadlines_missed, requests_open
 from app.store.db import Conflict
 from app.store.games import OPEN, GameStore
-from app.store.inbox import InboxStore, Outcome, no_answer
+from app.store.inbox import InboxStore, Outcome, Refusal, no_answer
 from app.store.log import LogReader
 from engine.actions import SeatAction
 from engine.rules import Request
@@ -24,6 +24,9 @@ __all__ = ["GameInbox", "Inboxes", "NoInbox"]
 
 SILENCE_S: Final = 60.0
 """A waiter looks again after so long without any hint: hints are not promised."""
+
+
+Told = tuple[Outcome, list[Refusal]]
 
 
 class Inboxes:
@@ -68,36 +71,36 @@ class GameInbox:
 
         Raises NotAnswered there, and Conflict when the game was ended by somebody else meanwhile.
         """
-        outcome = await self._store.outcome(self._game_id, request.id)
-        if outcome is None:
+        told = await self._store.told(self._game_id, request.id)
+        if told is None:
             opened_at = await self._reader.opened_at(self._game_id)
             deadline = deadline_ms(self._allowed, request.kind, opened_at)
             if deadline is None:
                 raise NotAnswered(f"{request.id} waits for its seat's answer")
             self._on_wait()
             with requests_open.track_inprogress():
-                outcome = await self._waited(request, deadline)
-        refusals = await self._store.refusals(self._game_id, request.id)
+                told = await self._waited(request, deadline)
+        outcome, refusals = told
         return Taken(
             None if outcome.action is None else _action(request, outcome),
             outcome.cause,
             tuple(refusal.detail for refusal in refusals),
         )
 
-    async def _waited(self, request: Request, deadline: int) -> Outcome:
+    async def _waited(self, request: Request, deadline: int) -> Told:
         with self._feed.watch(request_name(self._game_id, request.id), self._game_id) as watch:
             # Once more, now that a hint would be heard.
-            outcome = await self._store.outcome(self._game_id, request.id)
-            while outcome is None:
+            told = await self._store.told(self._game_id, request.id)
+            while told is None:
                 left_s = (deadline - now_ms()) / 1000
                 if left_s <= 0:
                     # At once: an answer that came first is found by the same step.
                     return await self._missed(request)
                 if await watch.wait(min(left_s, SILENCE_S)) or left_s > SILENCE_S:
-                    outcome = await self._store.outcome(self._game_id, request.id)
-                    if outcome is None:
+                    told = await self._store.told(self._game_id, request.id)
+                    if told is None:
                         await self._check_open()
-        return outcome
+        return told
 
     async def _check_open(self) -> None:
         """Raises Conflict when the game is over."""
@@ -105,12 +108,12 @@ class GameInbox:
         if row is None or row["status"] not in OPEN:
             raise Conflict("the game was ended while a seat was waited for")
 
-    async def _missed(self, request: Request) -> Outcome:
+    async def _missed(self, request: Request) -> Told:
         late = no_answer(request.seat, "deadline")
-        stored = await self._store.settle(self._game_id, request.id, late)
-        if stored.receipt == late.receipt:
+        told = await self._store.settle_and_tell(self._game_id, request.id, late)
+        if told[0].receipt == late.receipt:
             deadlines_missed.inc()
-        return stored
+        return told
 
 
 def _action(request: Request, outcome: Outcome) -> SeatAction:

@@ -137,27 +137,42 @@ class InboxStore:
 
     async def settle(self, game_id: str, request_id: str, outcome: Outcome) -> Outcome:
         """Commits the outcome unless there is one, and returns the one that is stored."""
+        stored, _ = await self.settle_and_tell(game_id, request_id, outcome)
+        return stored
+
+    async def settle_and_tell(
+        self, game_id: str, request_id: str, outcome: Outcome
+    ) -> tuple[Outcome, list[Refusal]]:
+        """The same, with the refused answers. Nothing may take long here: a deadline has just passed."""
         row = _row(game_id, request_id, outcome)
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
             return [(self._settle, [{**row, "at": at}])]
 
         await self._database.writer.append(write)
-        stored = await self.outcome(game_id, request_id)
-        assert stored is not None
-        return stored
+        told = await self.told(game_id, request_id)
+        assert told is not None
+        return told
 
-    # --- refusals ---------------------------------------------------------------------------
-
-    async def refusals(self, game_id: str, request_id: str) -> list[Refusal]:
-        """The refused answers to a request, oldest first."""
+    async def told(self, game_id: str, request_id: str) -> tuple[Outcome, list[Refusal]] | None:
+        """The request's outcome with the answers that were refused before, oldest first; None: open."""
         query = (
-            select(refusals.c.code, refusals.c.detail, refusals.c.pointer)
-            .where(refusals.c.game_id == game_id, refusals.c.request_id == request_id)
+            select(*_COLUMNS, refusals.c.code, refusals.c.detail, refusals.c.pointer)
+            .outerjoin(
+                refusals,
+                (refusals.c.game_id == inbox.c.game_id) & (refusals.c.request_id == inbox.c.request_id),
+            )
+            .where(inbox.c.game_id == game_id, inbox.c.request_id == request_id)
             .order_by(refusals.c.attempt)
         )
         async with self._database.read_engine.connect() as connection:
-            return [Refusal(*row) for row in await connection.execute(query)]
+            rows = (await connection.execute(query)).all()
+        if not rows:
+            return None
+        width = len(_COLUMNS)
+        return Outcome(*rows[0][:width]), [Refusal(*row[width:]) for row in rows if row[width] is not None]
+
+    # --- refusals ---------------------------------------------------------------------------
 
     async def refuse(
         self,

@@ -33,7 +33,7 @@ from tests.postgres import PostgresServer, fresh_database
 
 SEATS: list[Frame] = [{"agent": "remote"}, {"agent": "random"}, {"agent": "remote"}, {"agent": "random"}, {}]
 
-PATIENT = {kind: 3600 for kind in ("propose_team", "vote", "card", "assassinate")}
+PATIENT = dict.fromkeys(("propose_team", "vote", "card", "assassinate"), 3600)
 """Kills take as long as a service takes to start: no deadline shall pass meanwhile."""
 
 WAVE_S = 1200.0
