@@ -266,4 +266,4 @@ def _write(builder: ReportBuilder, out: Path | None, form: str) -> None:
     except OSError as fault:
         give_up(f"cannot write {out}: {fault.strerror}")
     games = "1 game" if builder.games == 1 else f"{builder.games} games"
-    errors.print(f"{games} in {out}", markup=False, soft_wrap=True)
+    typer.echo(f"{games} in {out}")

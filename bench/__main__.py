@@ -27,6 +27,7 @@ from rich.table import Table
 from app.simulate import Plan, run
 from bench.floor import random_game
 from bench.models import model_rows
+from bench.reports import report_rows
 from bench.row import Row
 from engine.actions import Action, Assassinate, ProposeTeam, SeatAction
 from engine.profile import Profile, make_profile, without_talk
@@ -290,6 +291,7 @@ def measure(scale: float) -> list[Row]:
     if replays is not None:
         rows.append(replays)
     rows += model_rows(scale)
+    rows += report_rows(scale)
     return rows + service_rows(scale, speeds["random", "interintent"], speeds["scripted", "interintent"])
 
 

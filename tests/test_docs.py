@@ -67,17 +67,21 @@ async def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     async with running_server(local_settings(f"sqlite:///{tmp_path}/readme.db")) as server:
         port = httpx.URL(server.url).port
         assert port is not None
-        assert await asyncio.to_thread(run_readme, port) >= 10
+        assert await asyncio.to_thread(run_readme, port, tmp_path) >= 12
 
 
-def run_readme(port: int) -> int:
+WRITTEN = {"games.ndjson", "report.html", "report.csv", "items.jsonl"}
+"""Files that examples write and read: they belong into the test's own folder."""
+
+
+def run_readme(port: int, folder: Path) -> int:
     """Runs every command of the README against a server on this port and returns how many there were."""
     names: dict[str, str] = {}
     ran = 0
     for block in blocks(README):
         for line in block.replace("\\\n", " ").splitlines():
             first, _, then = line.partition(" | ")
-            words = shlex.split(first)
+            words = [str(folder / word) if word in WRITTEN else word for word in shlex.split(first)]
             if words[0] == "curl":
                 answer = curl(words[1:], port, names)
                 learn(answer, names)
@@ -107,6 +111,18 @@ def run(words: list[str], given: str | None) -> str:
     )
     assert done.returncode == 0, f"{shlex.join(words)}: {done.returncode} {done.stderr}"
     return done.stdout
+
+
+def test_the_commands_of_the_page_on_reports_run(tmp_path: Path) -> None:
+    ran = 0
+    for block in blocks((ROOT / "docs" / "reports.md").read_text("utf-8")):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = [str(tmp_path / word) if word in WRITTEN else word for word in shlex.split(line)]
+            run(words, None)
+            ran += 1
+    assert ran == 4
+    assert {path.name for path in tmp_path.iterdir()} == WRITTEN
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
 
 
 def test_the_examples_of_the_measures_give_what_they_say() -> None:

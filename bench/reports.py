@@ -1,0 +1,83 @@
+"""Rows of reports: finished games → items, scores and a report in one pass.
+
+``python -m bench.reports 10000`` runs it alone over as many games as one likes; the games are played
+first, by as many processes as there are cores, and are not part of the figure.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from app.simulate import Plan, run
+from bench.row import Row
+from engine.profile import make_profile
+
+__all__ = ["one_pass", "report_rows"]
+
+# A process of its own: its peak is this work's alone.
+_WORK = """
+import resource, sys, time
+from app.game_files import bundles
+from app.reporting import Work, counted
+from evaluators.report import ReportBuilder
+from evaluators.report_page import as_html
+
+started = time.process_time()
+builder = ReportBuilder("bench")
+for part in counted(bundles([sys.argv[1]], lambda size: None), Work("bench")):
+    builder.merge(part)
+counted_in = time.process_time() - started
+report = builder.report()
+made_in = time.process_time() - started - counted_in
+as_html(report, drawn=False)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(builder.games, sum(builder.items.values()), counted_in, made_in, peak)
+"""
+
+
+def one_pass(count: int) -> tuple[float, float, float]:
+    """Games a CPU-second through reading, items, scores and counts; CPU-seconds of the report's own
+    intervals; peak MiB of the process.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "games.ndjson")
+        plan = Plan(make_profile("interintent", 5).settings(), [{"agent": "scripted", "options": {}}] * 5, 1)
+        with file.open("wb") as out:
+            for result in run(plan, count, jobs=os.cpu_count() or 1, keep=True):
+                out.write(result.lines)
+        done = subprocess.run(
+            [sys.executable, "-c", _WORK, str(file)], capture_output=True, text=True, check=True
+        )
+    games, items, counted_in, made_in, peak = map(float, done.stdout.split())
+    assert games == count
+    assert items > games
+    return games / counted_in, made_in, peak
+
+
+def report_rows(scale: float) -> list[Row]:
+    count = max(50, int(1_000 * scale))
+    speed, made_in, peak = one_pass(count)
+    few = one_pass(max(25, count // 4))[2]
+    return [
+        Row("finished games to items, scores and a report, in one pass", speed, "games/CPU-s"),
+        Row(f"the report of {count:,} games, its intervals", made_in, "CPU-s"),
+        Row(
+            f"peak memory of that pass, {count:,} games",
+            peak,
+            "MiB",
+            f"{max(25, count // 4):,} games {few:.0f} MiB",
+            peak / few,
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    started = time.monotonic()
+    speed, made_in, peak = one_pass(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    print(
+        f"{speed:.1f} games/CPU-s, the report {made_in:.1f} CPU-s, peak {peak:.0f} MiB "
+        f"({time.monotonic() - started:.0f} s in all, playing included)"
+    )

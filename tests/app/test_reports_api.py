@@ -1,0 +1,120 @@
+"""GET /reports: three forms of one report, made anew when there is more, limited for who may not see gold."""
+
+import csv
+import io
+from typing import Any
+
+from app.auth import SCOPES
+from evaluators.items import Variant, items
+from evaluators.report_tables import LEAST_ITEMS
+from tests.app.calling import Caller, calling, problem
+from tests.app.test_keys import bearer, make_key, store_of
+
+AGENTS = [{"agent": kind} for kind in ("scripted", "random", "scripted", "random", "scripted")]
+
+
+def table(report: Any, name: str) -> Any:
+    return next(one for one in report["tables"] if one["name"] == name)
+
+
+def figure(report: Any, name: str, *labels: str, column: str) -> Any:
+    row = next(row for row in table(report, name)["rows"] if row["labels"] == list(labels))
+    return row["figures"][column]
+
+
+async def report_of(caller: Caller, batch: str, headers: Any = None, **more: str) -> Any:
+    return await caller.get("/reports", params={"batch": batch, **more}, headers=headers or {})
+
+
+async def answer_gold(caller: Caller, game_id: str, count: int, headers: Any = None) -> int:
+    game = await caller.services.evaluations.games.by_id(game_id)
+    found = [*items(game, "guessing", Variant(reader="all"), with_gold=True)][:count]
+    answers = [{"item_id": item.id, "intentions": sorted(item.gold or ())} for item in found]
+    body = {"dimension": "guessing", "rater": {"name": "seer"}, "answers": answers}
+    answer = await caller.post("/evaluations", json=body, headers=headers or {})
+    assert answer.status_code == 201, answer.text
+    return len(found)
+
+
+async def test_a_batch_has_one_report_in_three_forms_that_grows(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, games = await caller.played(count=3, seeds={"from": 60}, seats=AGENTS, rotate=True)
+        first = await report_of(caller, batch)
+        assert first.status_code == 200, first.text
+        assert first.headers["cache-control"] == "no-store"
+        told = first.json()
+        assert told["made_of"]["games"] == 3
+        assert table(told, "guessing")["empty"] == "no answers were given"
+        assert figure(told, "standings", "scripted", column="rating")["games"] == 3
+        assert (await report_of(caller, batch)).content == first.content
+
+        n = await answer_gold(caller, games[0], 30)
+        game = await caller.services.evaluations.games.by_id(games[0])
+        asked = next(items(game, "following"))
+        body = {
+            "rater": {"name": "ann", "kind": "human"},
+            "judgements": [
+                {"item_id": asked.id, "intention": choice.id, "think": 5, "speak": 4}
+                for choice in asked.asked
+            ],
+        }
+        assert (await caller.post("/annotations", json=body)).status_code == 201
+        told = (await report_of(caller, batch)).json()
+        seen = figure(told, "guessing", "seer", "all", "all", column="f1")
+        assert (seen["value"], seen["items"], seen["games"]) == (1.0, n, 1)
+        of_ann = figure(told, "following", f"think, {asked.stage}", "all", "all", column="5")
+        assert (of_ann["value"], of_ann["den"]) == (1.0, len(asked.asked))
+        assert told["made_of"]["judgements"] == {"ann": len(asked.asked)}
+
+        rows = csv.DictReader(io.StringIO((await report_of(caller, batch, format="csv")).text))
+        shown = [
+            row
+            for row in rows
+            if (row["table"], row["row"], row["column"]) == ("guessing", "seer | all | all", "f1")
+        ]
+        assert [(row["value"], row["items"]) for row in shown] == [("1.0", str(n))]
+        page = await report_of(caller, batch, format="html")
+        assert page.headers["content-type"].startswith("text/html")
+        assert f"Report of batch {batch}" in page.text
+        assert "<script" not in page.text
+
+
+async def test_without_export_full_totals_of_enough_items_and_one_s_own_answers(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
+        batch, games = await caller.played(count=2, seeds={"from": 70}, seats=AGENTS)
+        store = store_of(caller)
+        _, everything = await make_key(store, *sorted(SCOPES))
+        _, own = await make_key(store, "eval:read", "eval:submit")
+        _, bare = await make_key(store, "eval:read")
+        mine = await answer_gold(caller, games[0], 25, bearer(own))
+        await answer_gold(caller, games[1], 8, bearer(everything))
+        told = (await report_of(caller, batch, bearer(own))).json()
+        assert mine >= LEAST_ITEMS
+        assert figure(told, "guessing", "seer", "all", "all", column="f1")["items"] == mine
+        assert not {"impact", "standings", "duels", "models", "groups"} & {
+            one["name"] for one in told["tables"]
+        }
+        assert told["excluded"] == {}
+        assert "scripted" not in str(told)
+        assert table(told, "play")["rows"] == []
+        assert figure(told, "results", "win rate", "loyal", column="ours")["den"] == 2
+
+        nobodys = (await report_of(caller, batch, bearer(bare))).json()
+        assert table(nobodys, "guessing")["rows"] == []
+        full = (await report_of(caller, batch, bearer(everything))).json()
+        # Two raters of one name under two credentials.
+        raters = {row["labels"][0] for row in table(full, "guessing")["rows"]}
+        assert len(raters) == 2
+        assert all(one.startswith("seer (") for one in raters)
+
+
+async def test_empty_and_unfinished_batches_have_reports_and_unknown_ones_have_none(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
+        made = await caller.post("/games", json={"count": 2, "drive": "manual"})
+        told = (await report_of(caller, made.json()["batch_id"])).json()
+        assert told["made_of"]["games"] == 0
+        assert sum(told["excluded"]["games"].values()) == 2
+        assert "There is no finished game to report on." in told["notes"]
+        problem(await report_of(caller, "b_none"), 404, "not-found")
+        assert (await report_of(caller, "b_none", format="pdf")).status_code == 422
+        assert (await caller.get("/reports")).status_code == 422
