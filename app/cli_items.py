@@ -78,7 +78,7 @@ def items_command(
     try:
         followed = None
         if judgements is not None:
-            given = [one for of_game in read_judgements(judgements).values() for one in of_game]
+            given = [one for of_game in read_judgements(judgements).by_game.values() for one in of_game]
             followed = Followed(follow_scores(given))
         variant = Variant(
             reader=reader if reader in ("drawn", "all") else int(reader),  # type: ignore[arg-type]

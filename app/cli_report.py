@@ -171,10 +171,12 @@ def _of_files(
     from app.reporting import Work, counted
 
     try:
+        judged = None if judgements is None else read_judgements(judgements)
         work = Work(
             title,
             variant,
-            {} if judgements is None else read_judgements(judgements),
+            {} if judged is None else judged.by_game,
+            frozenset() if judged is None else judged.judges,
             {} if answers is None else read_answers(answers),
             None if agents is None else _agents(agents),
             rotate,

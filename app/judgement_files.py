@@ -7,13 +7,14 @@ Judgements: the CSV or JSON of ``GET /annotations``, or its rows one a line. Ans
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
 
-from app.evaluations.judged import judgements_from
+from app.evaluations.judged import judgements_from, judges_in
 from app.evaluations.schemas import AnswerSpec, VariantSpec
 from app.evaluations.scoring import answered_by_game
 from engine.intentions import normalise
@@ -22,15 +23,24 @@ from evaluators.items import parse_id
 from evaluators.judgements import Judgement, by_game
 from evaluators.report import Answered
 
-__all__ = ["UnreadableFile", "read_answers", "read_judgements"]
+__all__ = ["Judged", "UnreadableFile", "read_answers", "read_judgements"]
 
 
 class UnreadableFile(ValueError):
     """A file that does not read; the message names its line."""
 
 
-def read_judgements(path: Path) -> dict[str, list[Judgement]]:
-    """The judgements of a file by game. Raises UnreadableFile, OSError."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a file of judgements holds."""
+
+    by_game: Mapping[str, list[Judgement]]
+    judges: frozenset[str]
+    """Raters whose kind is model: their scores are not pooled with people's."""
+
+
+def read_judgements(path: Path) -> Judged:
+    """The judgements of a file; a rater without a kind is a person. Raises UnreadableFile, OSError."""
     text = path.read_text("utf-8-sig")
     given: Iterable[tuple[int, Mapping[str, Any]]]
     if path.suffix == ".csv":
@@ -52,6 +62,7 @@ def read_judgements(path: Path) -> dict[str, list[Judgement]]:
                     "speak": _score(values.get("speak")),
                     "rater": _text(values["rater"]),
                     "caller": "",
+                    "kind": values.get("kind") or "human",
                 }
             )
         except KeyError as missing:
@@ -59,7 +70,7 @@ def read_judgements(path: Path) -> dict[str, list[Judgement]]:
         except ValueError as fault:
             raise UnreadableFile(f"{path}:{line}: {fault}") from None
     try:
-        return by_game(judgements_from(rows))
+        return Judged(by_game(judgements_from(rows)), judges_in(rows))
     except ValueError as fault:
         raise UnreadableFile(f"{path}: {fault}") from None
 

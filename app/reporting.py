@@ -25,6 +25,8 @@ class Work:
     variant: Variant = field(default_factory=Variant)
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
     """By game."""
+    judges: frozenset[str] = frozenset()
+    """Raters among them that are models."""
     answers: Mapping[str, Sequence[Answered]] = field(default_factory=dict)
     """By game."""
     agents: tuple[str, ...] | None = None
@@ -108,6 +110,7 @@ def _count(bundle: Bundle, work: Work, place: int) -> ReportBuilder:
                 work.answers.get(game.id, ()),
                 agents,
                 work.group_of(game, bundle.file, agents),
+                work.judges,
             )
         )
     return builder

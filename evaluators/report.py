@@ -75,6 +75,9 @@ class Given:
     """Who sat where, seat 1 first; None: unknown."""
     group: str | None = None
     """For the comparison of groups side by side."""
+    judges: frozenset[str] = frozenset()
+    """Raters that are models. Their scores are never pooled with people's; where no person judged a game,
+    theirs stand for what was followed there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,8 @@ class ReportBuilder:
         self.turns = 0
         self.beliefs = 0
         self.judged_games = 0
+        self.judges: set[str] = set()
+        """Raters that are models."""
         self.judgements: Counter[str] = Counter()
         self.answers: Counter[tuple[Dimension, str]] = Counter()
         self.variants: dict[str, dict[str, Any]] = {}
@@ -161,12 +166,20 @@ class ReportBuilder:
         self._of_items(game)
         self._of_beliefs(game, count)
         ours = [one for one in given.judgements if one.game_id == game.id]
+        people = [one for one in ours if one.rater not in given.judges]
         if ours:
-            self._of_judgements(game, ours, count)
-        self._of_corrections(game, ours, count)
-        self._of_impact(game, ours, count)
+            self.judged_games += 1
+            self._of_raters(ours)
+        if people:
+            self._of_judgements(game, people, count)
+        for judge in sorted(given.judges & {one.rater for one in ours}):
+            self.judges.add(judge)
+            self._of_judge(game, judge, [one for one in ours if one.rater == judge], count)
+        said = people or ours
+        self._of_corrections(game, said, count)
+        self._of_impact(game, said, count)
         for answered in given.answers:
-            self._of_answers(game, answered, ours, count)
+            self._of_answers(game, answered, said, count)
         if given.agents is None:
             self.unseated += 1
         else:
@@ -234,9 +247,6 @@ class ReportBuilder:
             _count_roles("beliefs", scores.roles, count)
 
     def _of_judgements(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
-        self.judged_games += 1
-        for one in judgements:
-            self.judgements[one.rater] += 1
         selection, following = SelectionScores(), FollowingScores()
         selection.add(game, judgements)
         following.add(game, judgements)
@@ -277,10 +287,22 @@ class ReportBuilder:
         every = following.histogram()
         n = behind["think", "both all", "all"] + behind["speak", "both all", "all"]
         count(Key("responses", "", "all", "all", "good"), every.good, n)
-        self._of_raters(game, judgements, count)
         self._of_links(game, judgements, count)
 
-    def _of_raters(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+    def _of_judge(self, game: Game, judge: str, judgements: list[Judgement], count: "Count") -> None:
+        selection, following = SelectionScores(), FollowingScores()
+        selection.add(game, judgements)
+        following.add(game, judgements)
+        behind = _judged_items(game, judgements)
+        n = behind["reasonable", "all", "all"]
+        count(Key("judges", "", "judge", judge, "reasonable"), selection.total, n)
+        for part in PARTS:
+            n = behind[part, "both all", "all"]
+            count(Key("judges", "", "judge", judge, part), following.histogram(part).good, n)
+
+    def _of_raters(self, judgements: list[Judgement]) -> None:
+        for one in judgements:
+            self.judgements[one.rater] += 1
         for what, held in self.shared.items():
             ratings = ratings_of(judgements, what)  # type: ignore[arg-type]
             times = Counter(item for rated in ratings.values() for item in rated)
@@ -404,6 +426,7 @@ class ReportBuilder:
         ):
             mine.update(theirs)  # type: ignore[arg-type]
         self.turns += other.turns
+        self.judges |= other.judges
         self.beliefs += other.beliefs
         self.judged_games += other.judged_games
         self.unseated += other.unseated
@@ -447,6 +470,7 @@ class ReportBuilder:
                 for (dimension, name), n in sorted(self.answers.items())
             ],
             "judgements": dict(sorted(self.judgements.items())),
+            "judges": sorted(self.judges),
             "judged_games": self.judged_games,
             "beliefs": self.beliefs,
             "groups": {group: tally.games for group, tally in sorted(self.groups.items())},

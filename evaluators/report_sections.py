@@ -1,10 +1,12 @@
 """The tables of a report, in the order of the page: what the paper shows first, then what we add."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isnan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.intentions import CATALOGUE
 from engine.terms import Role, Side
+from evaluators.agreement import BAR, JudgeAgreement, grouped, judge_agreement
 from evaluators.calibration import STEPS
 from evaluators.correcting import ASPECTS, sign_test
 from evaluators.figures import Figure, Key, Kind, Tally, nothing
@@ -44,7 +46,13 @@ def all_tables(builder: "ReportBuilder") -> Iterator[Table]:
     yield _impact(builder)
     yield from _correction(tally)
     yield _hallucination(tally)
-    yield agreement(builder.shared)
+    yield agreement(
+        {
+            what: {rater: rated for rater, rated in held.items() if rater not in builder.judges}
+            for what, held in builder.shared.items()
+        }
+    )
+    yield _judges(builder)
     yield from _who(builder)
     yield _use(builder)
     yield _groups(builder)
@@ -144,7 +152,7 @@ def _made(
 
 
 _BY: Final = {"group": "by", "label": "group"}
-_NO_JUDGEMENTS: Final = "no judgements were given"
+_NO_JUDGEMENTS: Final = "no judgements of people were given"
 _NO_THOUGHTS: Final = "no items: imported games and plain bots hold no thoughts"
 
 
@@ -555,6 +563,55 @@ def _hallucination(tally: Tally) -> Table:
         ],
         empty="nobody spoke",
     )
+
+
+_PARTS: Final = ("reasonable", "think", "speak")
+
+
+def _judges(builder: "ReportBuilder") -> Table:
+    """Each judge by itself. Beside people's scores its own are shown once it agrees with them."""
+    beside_people = bool(builder.judgements.keys() - builder.judges)
+    rows = []
+    for judge in sorted(builder.judges):
+        figures: dict[str, Figure] = {}
+        for part in _PARTS:
+            figure = builder.tally.figure(
+                Key("judges", "", "judge", judge, part), "share", "the judge did not judge this"
+            )
+            if figure.value is not None and beside_people:
+                found = _with_people(builder, judge, part)
+                if found.lacking:
+                    figure = nothing(f"not shown beside people's: {'; '.join(found.lacking)}")
+                mean = found.with_people.mean
+                figures[f"kappa, {part}"] = (
+                    nothing("no kappa with any person")
+                    if isnan(mean)
+                    else Figure(mean, den=found.items, note="mean over people: no interval is made")
+                )
+            figures[part] = figure
+        rows.append(Row((judge,), figures))
+    return Table(
+        "judges",
+        OURS,
+        "Model judges",
+        "Reasonable selections, and following scored 4 or 5, as each judge says; never pooled with people's. "
+        "Where people judged too, a judge's scores are shown when its mean kappa with them is at least "
+        f"{BAR.kappa} on {BAR.items} items and at most {BAR.shortfall} below what people reach among themselves.",
+        ("judge",),
+        tuple(
+            Column(name, "number" if name.startswith("kappa") else "share")
+            for name in (*_PARTS, *(f"kappa, {part}" for part in _PARTS))
+        ),
+        tuple(rows),
+        "" if rows else "no model judged",
+    )
+
+
+def _with_people(builder: "ReportBuilder", judge: str, part: str) -> JudgeAgreement:
+    held: Mapping[str, Mapping[str, int]] = builder.shared[part]
+    rated = held if part == "reasonable" else grouped(held)
+    people = {rater: items for rater, items in rated.items() if rater not in builder.judges}
+    return judge_agreement(rated.get(judge, {}), people, name=judge)
 
 
 # --- who played -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import orjson
 
 from app.auth import Caller
 from app.errors import NotFound
-from app.evaluations.judged import judgements_from
+from app.evaluations.judged import judgements_from, judges_in
 from app.evaluations.scoring import answered_by_game
 from app.models.account import UseKey
 from app.models.house import ModelHouse
@@ -96,7 +96,8 @@ class Reports:
         for first in range(0, len(finished), _AT_ONCE):
             ids = finished[first : first + _AT_ONCE]
             rows = await self._games.games_of(ids)
-            judgements = by_game(judgements_from(await self._store.judgements_of(ids, caller=whose)))
+            said = await self._store.judgements_of(ids, caller=whose)
+            judgements, judges = by_game(judgements_from(said)), judges_in(said)
             answers = await self._answers(ids, whose)
             for game_id in ids:
                 agents = tuple(map(agent_name, rows[game_id]["seats"])) or None
@@ -106,7 +107,9 @@ class Reports:
                 except Unmeasurable as reason:
                     builder.pass_over(str(reason).replace(game_id, "it"))
                     continue
-                given = Given(game, judgements.get(game_id, ()), answers.get(game_id, ()), agents, group)
+                given = Given(
+                    game, judgements.get(game_id, ()), answers.get(game_id, ()), agents, group, judges
+                )
                 await asyncio.to_thread(builder.add, given)
         tally = await self._games.tally(batch_id)
         for status, n in tally.status.items():

@@ -5,6 +5,7 @@ import io
 import pickle
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
@@ -256,6 +257,30 @@ def test_a_report_says_what_it_was_made_of_and_what_it_left_out() -> None:
     assert told["excluded"]["games"] == {"not finished": 2}
     assert told["excluded"]["guessing"]["empty_gold"] > 0
     assert told["made_of"]["groups"] == {"even": 2, "odd": 2}
+
+
+def test_a_judge_s_scores_are_never_pooled_with_people_s_and_wait_for_their_agreement() -> None:
+    game = scripted_game(1)
+    people = judged(game)
+    fond = [
+        replace(one, reasonable=True, think=5, speak=5, rater="fond") for one in people if one.rater == "ann"
+    ]
+    twin = [replace(one, rater="twin") for one in people if one.rater == "ann"]
+    judges = frozenset({"fond", "twin"})
+    alone, beside = ReportBuilder(), ReportBuilder()
+    alone.add(Given(game, fond, judges=judges))
+    beside.add(Given(game, [*people, *fond, *twin], judges=judges))
+    without = ReportBuilder()
+    without.add(Given(game, people))
+    assert beside.report().table("selection") == without.report().table("selection")
+    assert beside.report().table("agreement") == without.report().table("agreement")
+    assert alone.report().table("selection").rows == ()
+    assert alone.report().table("judges").figure(("fond",), "think").value == 1.0
+    table = beside.report().table("judges")
+    assert table.figure(("fond",), "think").value is None
+    assert table.figure(("fond",), "think").note.startswith("not shown beside people's: mean kappa")
+    assert table.figure(("twin",), "think").value is not None
+    assert (table.figure(("twin",), "kappa, think").value or 0) > 0.4
 
 
 # --- one pass, bounded -------------------------------------------------------------------------------
