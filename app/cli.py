@@ -454,6 +454,7 @@ def export(
 
 
 def _register() -> None:
+    from app.cli_annotations import annotations_app
     from app.cli_authors import authors_app, import_command
     from app.cli_bot_check import bot_check_command
     from app.cli_items import items_command
@@ -463,6 +464,7 @@ def _register() -> None:
     from app.cli_report import report_command
     from app.fake_model.command import fake_model_command
 
+    app.add_typer(annotations_app, name="annotations")
     app.add_typer(answers_app, name="answers")
     app.add_typer(authors_app, name="authors")
     app.command("import")(import_command)

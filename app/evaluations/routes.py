@@ -1,7 +1,5 @@
 """Items, evaluations and annotations over HTTP (PROTOCOL, sections 3 and 5)."""
 
-import csv
-import io
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -27,6 +25,7 @@ from app.evaluations.schemas import (
     Submission,
     TasksView,
 )
+from app.evaluations.sheet import FIELDS, write_sheet
 from app.problems import documented
 from app.services import Services
 from app.store.idempotency import Key, kept
@@ -284,7 +283,11 @@ async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep
     """All of them or none. A rater judges each intention of an item once, unless it revises."""
     try:
         return await services.evaluations.tasks.store(
-            wish.rater, wish.judgements, caller=caller.name, revise=wish.revise
+            wish.rater,
+            wish.judgements,
+            caller=caller.name,
+            revise=wish.revise,
+            sees_all=caller.sees_all,
         )
     except IntegrityError:
         raise KeyInUse("the same rater's judgements are being stored; ask again") from None
@@ -355,12 +358,7 @@ async def list_judgements(
     views = await _judgements(services, caller, game, batch, rater)
     if format_ == "json":
         return JudgementsPage(judgements=views)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, CSV_FIELDS)
-    writer.writeheader()
-    for view in views:
-        writer.writerow({name: _cell(value) for name, value in view.model_dump(mode="json").items()})
-    return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
+    return Response(write_sheet(views), media_type="text/csv; charset=utf-8")
 
 
 async def _judgements(
@@ -370,11 +368,4 @@ async def _judgements(
     rows = await services.evaluations.store.judgements_of(
         games, caller=None if caller.sees_all else caller.name, rater=rater
     )
-    return [JudgementView(**{name: one[name] for name in CSV_FIELDS}) for one in rows]
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return int(value)
-    # A spreadsheet takes a leading sign for a formula.
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
+    return [JudgementView(**{name: one[name] for name in FIELDS}) for one in rows]

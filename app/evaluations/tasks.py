@@ -6,7 +6,7 @@ as many raters as asked for. A rater is shown nobody's judgements but its own.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -22,7 +22,7 @@ from evaluators.errors import UnknownItem
 from evaluators.items import Item, items, parse_id
 from evaluators.turns import Game
 
-__all__ = ["Dealt", "Tasks"]
+__all__ = ["Dealt", "Prepared", "Tasks"]
 
 _LOOK: Final = 200
 """Games looked through for one deal: enough to find turns, bounded for batches of thousands."""
@@ -140,37 +140,72 @@ class Tasks:
         )
 
     async def store(
-        self, rater: RaterSpec, given: Sequence[JudgementSpec], *, caller: str, revise: bool
+        self,
+        rater: RaterSpec,
+        given: Sequence[JudgementSpec],
+        *,
+        caller: str,
+        revise: bool,
+        sees_all: bool = False,
     ) -> Stored:
         """Stores judgements, all or none. Raises InvalidRequest for one about something that was not
         chosen, AlreadyJudged for a second one of the same rater unless ``revise``.
+
+        What can be judged in a turn tells what was chosen there: who tries may not guess it any more.
         """
-        rows = [await self._row(rater, one, place, caller) for place, one in enumerate(given)]
-        keys = [tuple(row[name] for name in _KEY) for row in rows]
-        for place, key in enumerate(keys):
-            if key in keys[:place]:
-                raise InvalidRequest("this was judged above", f"/judgements/{place}", "twice")
+        prepared = Prepared(caller)
+        try:
+            for one in given:
+                await self.prepare(prepared, rater, one)
+        finally:
+            # Also where it is refused: what is said then tells what was chosen.
+            if not sees_all:
+                await self._store.mark_seen(caller, prepared.turns)
 
         async def work(connection: AsyncConnection) -> int:
-            held = await self._store.grades(connection, caller, rater.name, {row["game_id"] for row in rows})
-            revised = 0
-            for place, (row, key) in enumerate(zip(rows, keys, strict=True)):
-                grade = held.get(key, 0)
-                if grade and not revise:
-                    raise AlreadyJudged(
-                        "this rater has judged it already; revise: true judges anew", f"/judgements/{place}"
-                    )
-                row["grade"] = grade + 1
-                revised += bool(grade)
-            at = self._database.writer.stamp()
-            await self._store.insert_judgements(connection, [{**row, "at": at} for row in rows])
-            return revised
+            return await self.write(connection, prepared, revise=revise)
 
-        return Stored(stored=len(rows), revised=await self._database.writer.run(work))
+        return Stored(stored=len(given), revised=await self._database.writer.run(work))
 
-    async def _row(self, rater: RaterSpec, one: JudgementSpec, place: int, caller: str) -> dict[str, Any]:
+    async def prepare(self, prepared: "Prepared", rater: RaterSpec, one: JudgementSpec) -> None:
+        """Checks a judgement and puts it to the others. Raises InvalidRequest."""
+        place = len(prepared.rows)
+        row = await self._row(prepared, rater, one, place)
+        key = (rater.name, *_key(row))
+        if key in prepared.keys:
+            raise InvalidRequest("this was judged above", f"/judgements/{place}", "twice")
+        prepared.keys.add(key)
+        prepared.rows.append(row)
+
+    async def write(self, connection: AsyncConnection, prepared: "Prepared", *, revise: bool) -> int:
+        """Stores what was prepared, in the caller's transaction, and returns how many replace an earlier
+        word. Raises AlreadyJudged for one that does, unless ``revise``.
+        """
+        revised = 0
+        raters = {row["rater"] for row in prepared.rows}
+        games = {row["game_id"] for row in prepared.rows}
+        held = {
+            rater: await self._store.grades(connection, prepared.caller, rater, games) for rater in raters
+        }
+        at = self._database.writer.stamp()
+        for place, row in enumerate(prepared.rows):
+            grade = held[row["rater"]].get(_key(row), 0)
+            if grade and not revise:
+                raise AlreadyJudged(
+                    "this rater has judged it already; revise: true judges anew", f"/judgements/{place}"
+                )
+            row |= {"grade": grade + 1, "at": at}
+            revised += bool(grade)
+        await self._store.insert_judgements(connection, prepared.rows)
+        return revised
+
+    async def _row(
+        self, prepared: "Prepared", rater: RaterSpec, one: JudgementSpec, place: int
+    ) -> dict[str, Any]:
         pointer = f"/judgements/{place}"
-        item = await self._item(one.item_id, pointer)
+        item = prepared.items.get(one.item_id)
+        if item is None:
+            item = prepared.items[one.item_id] = await self._item(prepared, one.item_id, pointer)
         intention = normalise(one.intention)
         if intention is None or all(choice.id != intention for choice in item.asked):
             asked = ", ".join(choice.id for choice in item.asked)
@@ -188,7 +223,7 @@ class Tasks:
             "stage": item.stage,
             "intention": intention,
             "dimension": item.dimension,
-            "caller": caller,
+            "caller": prepared.caller,
             "rater": rater.name,
             "kind": rater.kind,
             "evaluation_id": None,
@@ -198,7 +233,7 @@ class Tasks:
             "comment": one.comment,
         }
 
-    async def _item(self, item_id: str, pointer: str) -> Item:
+    async def _item(self, prepared: "Prepared", item_id: str, pointer: str) -> Item:
         unknown = InvalidRequest(
             "there is no such selection or following item for this caller", f"{pointer}/item_id", "item_id"
         )
@@ -209,13 +244,28 @@ class Tasks:
             raise unknown from None
         if parts.dimension not in ("selection", "following"):
             raise unknown
+        if any(turn.request_id == parts.request_id for turn in game.turns):
+            prepared.turns.add((game.id, parts.request_id))
         for item in items(game.only(parts.request_id), parts.dimension):
             if item.id == item_id:
                 return item
         raise unknown
 
 
-_KEY: Final = ("game_id", "request_id", "stage", "intention", "dimension")
+@dataclass(slots=True)
+class Prepared:
+    """Judgements that were checked and are not stored yet."""
+
+    caller: str
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    keys: set[tuple[str, ...]] = field(default_factory=set)
+    items: dict[str, Item] = field(default_factory=dict)
+    turns: set[Turn] = field(default_factory=set)
+    """What was asked about, whether or not it could be judged."""
+
+
+def _key(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
+    return row["game_id"], row["request_id"], row["stage"], row["intention"], row["dimension"]
 
 
 def _turns(game: Game, seed: str) -> list[str]:

@@ -1,0 +1,147 @@
+"""Judgements as CSV, out and in: what ``GET /annotations?format=csv`` gives can be read back."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from app.errors import InvalidRequest
+from app.evaluations.schemas import JudgementSpec, JudgementView, RaterSpec
+from evaluators.items import make_id
+
+__all__ = ["FIELDS", "Line", "read_sheet", "write_sheet"]
+
+M = TypeVar("M", bound=BaseModel)
+
+FIELDS: Final = tuple(JudgementView.model_fields)
+"""The columns, in their order."""
+
+_NEEDED: Final = ("game_id", "request_id", "stage", "intention")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+_SCORE: Final = re.compile(r"[1-5](\.0+)?")
+
+
+def write_sheet(views: Iterable[JudgementView]) -> str:
+    """Judgements as CSV with a header, one a line."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, FIELDS)
+    writer.writeheader()
+    for view in views:
+        writer.writerow({name: _cell(value) for name, value in view.model_dump(mode="json").items()})
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    # A spreadsheet takes a leading sign for a formula.
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One judgement of a sheet."""
+
+    number: int
+    """Of the line in the file, from 1; the last one of a cell with several lines."""
+    rater: RaterSpec
+    judgement: JudgementSpec
+
+
+def read_sheet(text: str, *, rater: str | None = None, kind: str | None = None) -> Iterator[Line]:
+    """The judgements of a sheet; a line that judges selection and following gives two.
+
+    ``rater`` and ``kind`` stand for every line in place of the columns. A line without any judgement is
+    passed over: raters leave lines empty. Raises InvalidRequest with line and column.
+    """
+    lines = text.removeprefix("\ufeff").replace("\0", "\ufffd").splitlines(keepends=True)
+    header = lines[0] if lines else ""
+    reader = csv.reader(lines, delimiter=";" if ";" in header and "," not in header else ",", strict=True)
+    columns: list[str] | None = None
+    try:
+        for cells in reader:
+            number = reader.line_num
+            if columns is None:
+                columns = _columns(cells)
+                continue
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(columns):
+                raise _wrong(number, "", f"{len(cells)} cells, the header has {len(columns)}")
+            values = {name: _read(cell) for name, cell in zip(columns, cells, strict=True)}
+            yield from _line(number, values, rater, kind)
+    except csv.Error as fault:
+        raise _wrong(reader.line_num, "", str(fault)) from None
+    if columns is None:
+        raise InvalidRequest(f"the file is empty; it begins with a header: {', '.join(FIELDS)}")
+
+
+def _columns(cells: list[str]) -> list[str]:
+    columns = [cell.strip() for cell in cells]
+    if unknown := sorted(set(columns) - set(FIELDS)):
+        raise _wrong(1, "", f"no such column: {', '.join(unknown)}; there are {', '.join(FIELDS)}")
+    if missing := [name for name in _NEEDED if name not in columns]:
+        raise _wrong(1, "", f"the header lacks {', '.join(missing)}")
+    if len(set(columns)) < len(columns):
+        raise _wrong(1, "", "a column stands there twice")
+    return columns
+
+
+def _read(cell: str) -> str:
+    # What stood before a formula's sign to make it none.
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+
+
+def _wrong(number: int, column: str, message: str) -> InvalidRequest:
+    place = f"line {number}" + (f", {column}" if column else "")
+    return InvalidRequest(f"{place}: {message}", f"/{number}" + (f"/{column}" if column else ""))
+
+
+def _line(number: int, values: Mapping[str, str], rater: str | None, kind: str | None) -> Iterator[Line]:
+    who = _checked(
+        number,
+        RaterSpec,
+        {"name": rater or values.get("rater", "").strip(), "kind": kind or values.get("kind") or "human"},
+        {"name": "rater", "kind": "kind"},
+    )
+    said: dict[str, Any] = {}
+    flag = values.get("reasonable", "").strip().lower()
+    if flag:
+        if flag not in _FLAGS:
+            raise _wrong(number, "reasonable", "1 or 0, true or false, yes or no, or empty")
+        said["reasonable"] = _FLAGS[flag]
+    for part in ("think", "speak"):
+        score = values.get(part, "").strip()
+        if score:
+            if _SCORE.fullmatch(score) is None:
+                raise _wrong(number, part, "a score is 1, 2, 3, 4 or 5, or empty")
+            said[part] = int(score[0])
+    for dimension in ("selection", "following"):
+        own = {name: said[name] for name in said if (name == "reasonable") is (dimension == "selection")}
+        if own:
+            yield Line(number, who, _judgement(number, dimension, values, own))
+
+
+def _judgement(number: int, dimension: Any, values: Mapping[str, str], said: dict[str, Any]) -> JudgementSpec:
+    stage: Any = values["stage"].strip()
+    if stage not in ("first", "final"):
+        raise _wrong(number, "stage", "first or final")
+    item = make_id(values["game_id"].strip(), dimension, values["request_id"].strip(), stage, None)
+    given = {"item_id": item, "intention": values["intention"].strip(), **said}
+    if values.get("comment"):
+        given["comment"] = values["comment"]
+    return _checked(number, JudgementSpec, given, {"item_id": "request_id"})
+
+
+def _checked(number: int, model: type[M], given: dict[str, Any], names: Mapping[str, str]) -> M:
+    try:
+        return model.model_validate(given)
+    except ValidationError as fault:
+        first = fault.errors(include_input=False)[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        raise _wrong(number, names.get(name, name), first["msg"]) from None
