@@ -12,7 +12,7 @@ from evaluators.turns import Game, read_game
 
 __all__ = ["FinishedGames"]
 
-_KEPT: Final = 64
+_KEPT: Final = 128
 """Games kept read: a page of items, its annotation and its scoring ask for the same ones. A finished
 game never changes."""
 
