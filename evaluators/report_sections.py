@@ -596,7 +596,7 @@ def _judges(builder: "ReportBuilder") -> Table:
         "Model judges",
         "Reasonable selections, and following scored 4 or 5, as each judge says; never pooled with people's. "
         "Where people judged too, a judge's scores are shown when its mean kappa with them is at least "
-        f"{BAR.kappa} on {BAR.items} items and at most {BAR.shortfall} below what people reach among themselves.",
+        f"{BAR.kappa} on {BAR.items} items and at most {BAR.shortfall} below people among themselves.",
         ("judge",),
         tuple(
             Column(name, "number" if name.startswith("kappa") else "share")

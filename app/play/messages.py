@@ -265,15 +265,15 @@ class Asked(Shown):
             "examples": [
                 {
                     "t": "request",
-                    "request_id": "2.1.vote.3",
-                    "kind": "vote",
-                    "team_size": None,
-                    "menu": None,
-                    "deadline": "2026-03-01T12:00:30.000Z",
-                    "ttl_ms": 30000,
-                    "schema": {"type": "object", "properties": {"approve": {"enum": [True, False]}}},
-                    "legal": [{"approve": True}, {"approve": False}],
-                    "default": {"approve": False},
+                    "request_id": "1.1.propose_team.1",
+                    "kind": "propose_team",
+                    "team_size": 2,
+                    "menu": ["convince_leader", "reveal_servant"],
+                    "deadline": "2026-03-01T12:02:00.000Z",
+                    "ttl_ms": 120000,
+                    "schema": {"type": "object", "properties": {"team": {"type": "array"}}},
+                    "legal": [{"team": [1, 2]}, {"team": [1, 3]}, {"team": [2, 3]}],
+                    "default": {"team": [1, 2]},
                     "attempts_left": 3,
                 }
             ]
