@@ -191,22 +191,22 @@ class ReportBuilder:
         for row in metrics.table_rows():
             for side, value in (("loyal", row.loyal), ("evil", row.evil)):
                 if isinstance(value, Rate):
-                    count(Key("play", "", row.label, side, "share"), value, 1)
+                    count(Key("play", "", row.label, side, "share"), value)
         for side in Side:
             # By role, so that the mean over roles can be taken after the games are summed.
             held = {role: rate for role, rate in metrics.engagement().items() if side_of(role) is side}
             if held:
                 counts = [n for role in _ROLES[side] for n in held.get(role, Rate(0, 0))]
-                count(Key("play", "", "quest engagement", side.value, "share"), counts, 1)
+                count(Key("play", "", "quest engagement", side.value, "share"), counts)
         for role, rate in metrics.engagement().items():
-            count(Key("roles", "", "role", role.value, "on quests"), rate, 1)
+            count(Key("roles", "", "role", role.value, "on quests"), rate)
         for role in set(game.roles):
             won = Rate(int(side_of(role) is game.winner), 1)
-            count(Key("roles", "", "role", role.value, "games won"), won, 1)
+            count(Key("roles", "", "role", role.value, "games won"), won)
         for round_ in metrics.by_round():
             for name in _OF_ROUND:
                 rate = getattr(round_, name)
-                count(Key("rounds", "", "round", str(round_.round), name), rate, 1)
+                count(Key("rounds", "", "round", str(round_.round), name), rate)
 
     def _of_speeches(self, game: Game, count: "Count") -> None:
         found = Hallucinations()

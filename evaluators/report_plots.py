@@ -49,6 +49,8 @@ def plots(report: Report) -> tuple[Plot, ...]:
             spec = chart.to_dict(validate=False)
             spec["config"] = _CONFIG
             spec["background"] = None
+            # A reader's font may be wider than the one that labels were measured with.
+            spec["padding"] = {"left": 48, "top": 5, "right": 24, "bottom": 5}
             found.append(Plot(name, table, title, _inline(vl_convert.vegalite_to_svg(spec))))
     return tuple(found)
 

@@ -275,7 +275,7 @@ def _play(tally: Tally) -> Iterator[Table]:
             tuple(Column(one) for one in ("ours", *MODELS)),
             tuple(rows) if tally.games else (),
             "" if tally.games else "no finished games",
-            "public" if name == "results" else "items",
+            "public" if name == "results" else "games",
         )
 
 
@@ -299,6 +299,7 @@ def _rounds(tally: Tally) -> Table:
             _Of("changed"),
         ],
         empty="no finished games",
+        told="games",
     )
 
 
@@ -313,6 +314,7 @@ def _roles(tally: Tally) -> Table:
         {"label": "role"},
         [_Of("on quests"), _Of("games won")],
         empty="no finished games",
+        told="games",
     )
 
 

@@ -17,9 +17,9 @@ Unit = Literal["share", "number", "count"]
 LEAST_ITEMS: Final = 20
 """Items, and games, that a figure must rest on before somebody is told it who may not see gold."""
 
-Told = Literal["public", "items", "full"]
+Told = Literal["public", "games", "items", "full"]
 """Who may be told a table: ``public`` everybody, since each game shows it to everybody when it is over;
-``items`` everybody where enough items stand behind it; ``full`` whoever may see whole logs."""
+``games``, ``items`` everybody where enough of them stand behind it; ``full`` whoever may see whole logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +131,18 @@ _TOLD_OF: Final = ("games", "version", "confidence", "intervals", "variant")
 def _limited(table: Table, least: int) -> Table:
     if table.told == "public":
         return table
-    few = {row.labels[:-1] for row in table.rows if not _enough(row, least)}
+    few = {row.labels[:-1] for row in table.rows if not _enough(row, table.told, least)}
     kept = tuple(row for row in table.rows if row.labels[:-1] not in few)
-    empty = table.empty or ("" if kept else f"fewer than {least} items")
+    empty = table.empty or ("" if kept else f"fewer than {least} {table.told}")
     return replace(table, rows=kept, empty=empty)
 
 
-def _enough(row: Row, least: int) -> bool:
-    return all(
-        one.method == "published" or (one.value is None and not one.items) or (one.items or 0) >= least
-        for one in row.figures.values()
-    )
+def _enough(row: Row, told: Told, least: int) -> bool:
+    for one in row.figures.values():
+        behind = (one.games if told == "games" else one.items) or 0
+        if one.method != "published" and behind < least and (one.value is not None or behind):
+            return False
+    return True
 
 
 def padded(table: Table) -> Table:
