@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-from sqlalchemy import case, func, insert, select
+from sqlalchemy import case, func, insert, select, tuple_
 from sqlalchemy.sql.elements import ColumnElement
 
 from agents.llm.desk import CallKey
@@ -17,6 +17,9 @@ __all__ = ["CallStore"]
 
 _INSERT: Final = insert(model_calls)
 _c: Final = model_calls.c
+
+_PAGE: Final = 500
+"""Calls read at once, where there may be very many."""
 
 
 def _row(game: str, call: Call) -> dict[str, Any]:
@@ -84,10 +87,21 @@ class CallStore:
 
     async def one_by_one(self, game: str) -> AsyncIterator[Call]:
         """The same without holding all of them: a judge's calls stand under its evaluation's id."""
-        async with self._database.read_engine.connect() as connection:
-            found = await connection.stream(select(model_calls).where(_c.game_id == game))
-            async for row in found.mappings():
-                yield _call(row)
+        columns = (_c.request_id, _c.step, _c.about, _c.attempt)
+        query = select(model_calls).where(_c.game_id == game).order_by(*columns).limit(_PAGE)
+        after: CallKey | None = None
+        while True:
+            beyond = query
+            if after is not None:
+                last = (after.request_id, after.step, after.about, after.attempt)
+                beyond = query.where(tuple_(*columns) > tuple_(*last))
+            async with self._database.read_engine.connect() as connection:
+                found = [_call(row) for row in (await connection.execute(beyond)).mappings()]
+            for call in found:
+                yield call
+            if len(found) < _PAGE:
+                return
+            after = found[-1].key
 
     async def keep(self, game: str, call: Call) -> Call:
         """Commits a call and returns it; or, where there is one under its key, that one."""

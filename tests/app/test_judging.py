@@ -40,7 +40,7 @@ async def over(
 
 @pytest.mark.parametrize("dimension", ["selection", "following"])
 async def test_a_model_judges_every_item_and_its_words_are_stored_as_judgements(
-    database_url: str, dimension: str
+    database_url: str, dimension: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with faking(SENSIBLE) as fake, calling_with(fake, database_url) as caller:
         batch, _ = await games_of(caller, 2)
@@ -79,6 +79,11 @@ async def test_a_model_judges_every_item_and_its_words_are_stored_as_judgements(
                     scores.count(score) for score in range(1, 6)
                 ]
         assert fake.counts.calls == len(items)
+        calls = caller.services.models.calls
+        monkeypatch.setattr("app.store.model_calls._PAGE", 7)
+        kept = [call.key async for call in calls.one_by_one(view["evaluation_id"])]
+        assert len(kept) == len(items) > 7
+        assert set(kept) == set(await calls.of_game(view["evaluation_id"]))
 
 
 async def test_a_judge_is_not_shown_beside_people_before_it_agrees_with_them(tmp_path: Any) -> None:
