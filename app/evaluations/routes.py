@@ -195,7 +195,6 @@ async def _replayed(services: Services, key: Key | None) -> Response | None:
     "/evaluations",
     summary="List evaluations",
     response_model=EvaluationPage,
-    response_model_exclude_none=True,
     dependencies=[Depends(needs("eval:read"))],
     responses=documented(),
 )

@@ -269,7 +269,7 @@ class ItemsPage(Shown):
     excluded: dict[str, int] = Field(
         description="Stages of turns that gave no item, by reason; of this page."
     )
-    next: str | None = Field(description="The cursor of the next page; also in `Link`.")
+    next: str | None = Field(None, description="The cursor of the next page; also in `Link`.")
 
 
 class JudgementSpec(Strict):
