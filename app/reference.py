@@ -134,7 +134,9 @@ def _may_scrape(caller: CallerDep) -> Caller:
     "/metrics",
     summary="Prometheus metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}, "description": "The exposition format."}},
+    responses=documented(
+        also={200: {"content": {"text/plain": {}}, "description": "The exposition format."}}
+    ),
 )
 async def prometheus(_: Annotated[Caller, Depends(_may_scrape)]) -> Response:
     return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)
