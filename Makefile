@@ -5,6 +5,8 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 # Not called PYTHON: that one belongs to the user, who names an interpreter for scripts/install with it.
 IN_VENV := .venv/bin/python
+# Twice the cores: much of the time goes into waiting for processes that are killed, cut and restarted.
+WORKERS ?= $$($(IN_VENV) -c 'import os; print(2 * (os.cpu_count() or 1))')
 # What `make check` reads besides the packages, as far as it is there.
 SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples client)
 
@@ -26,7 +28,7 @@ format: install ## put the sources into shape
 	$(IN_VENV) -m ruff check --fix $(SOURCES)
 
 test: install ## all tests, SQLite and a real PostgreSQL included (ARGS="-k vote -x")
-	$(IN_VENV) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(IN_VENV) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 demo: install ## start the service, play 20 games on it, show the results (ARGS=--exit to stop then)
 	@$(IN_VENV) scripts/demo.py $(ARGS)

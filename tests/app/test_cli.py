@@ -70,7 +70,7 @@ REFUSED = [
     (["simulate", "--players", "11"], "players"),
     (["simulate", "--games", "0"], "games"),
     (["simulate", "--profile", "nobody"], "interintent, official"),
-    (["simulate", "--agents", "nobody"], "random, scripted"),
+    (["simulate", "--agents", "nobody"], "llm, random, remote, scripted"),
     (["simulate", "--agents", "random,random"], "5 seats"),
     (["simulate", "--roles", "merlin,merlin,servant,assassin,minion"], "merlin"),
     (["simulate", "--roles", "jester"], "jester"),
