@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import orjson
 import typer
@@ -453,6 +453,13 @@ def export(
         errors.print(f"{lines} lines in {out}")
 
 
+def _register_replays() -> None:
+    from app.cli_replay import metrics_command, replay_app
+
+    app.add_typer(replay_app, name="replay")
+    app.command("metrics")(metrics_command)
+
+
 def _register() -> None:
     from app.cli_annotations import annotations_app
     from app.cli_authors import authors_app, import_command
@@ -460,7 +467,6 @@ def _register() -> None:
     from app.cli_items import items_command
     from app.cli_keys import keys_app
     from app.cli_models import answers_app
-    from app.cli_replay import metrics_command, replay_app
     from app.cli_report import report_command
     from app.fake_model.command import fake_model_command
 
@@ -469,17 +475,24 @@ def _register() -> None:
     app.add_typer(authors_app, name="authors")
     app.command("import")(import_command)
     app.add_typer(keys_app, name="keys")
-    app.add_typer(replay_app, name="replay")
-    app.command("metrics")(metrics_command)
+    _register_replays()
     app.command("bot-check")(bot_check_command)
     app.command("items")(items_command)
     app.command("report")(report_command)
     app.command("fake-model")(fake_model_command)
 
 
+_HERE: Final = frozenset({"serve", "simulate", "export", "--version"})
+"""First words that need no command of another module: all of those take a second to import."""
+
+
 def main() -> None:
     """The entry point."""
-    _register()
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    if word in ("replay", "metrics"):
+        _register_replays()
+    elif word not in _HERE:
+        _register()
     app()
 
 

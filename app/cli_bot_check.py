@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
 
-from app.bot_check.findings import Finding
-from app.bot_check.run import Checked, check_bot
-from app.bot_check.session import Patience
+if TYPE_CHECKING:
+    from app.bot_check.findings import Finding
+    from app.bot_check.run import Checked
 
 __all__ = ["bot_check_command"]
 
@@ -46,6 +46,10 @@ def bot_check_command(
 
     Exit status: 0 when everything that was tried went well, 1 when something did not, 2 when no bot came.
     """
+    # A whole server: not for those who type another command.
+    from app.bot_check.run import check_bot
+    from app.bot_check.session import Patience
+
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         errors.print(f"--listen takes an address and a port such as 127.0.0.1:8765, got {listen!r}")
@@ -72,7 +76,7 @@ def bot_check_command(
     raise typer.Exit(1 if checked.findings.faults else 0)
 
 
-def _report(checked: Checked, *, as_json: bool) -> None:
+def _report(checked: "Checked", *, as_json: bool) -> None:
     found = checked.findings.all()
     if as_json:
         typer.echo(
@@ -87,11 +91,11 @@ def _report(checked: Checked, *, as_json: bool) -> None:
     typer.echo(f"{counts['ok']} ok, {counts['wrong']} wrong, {counts['not_reached']} not reached")
 
 
-def _row(one: Finding) -> dict[str, Any]:
+def _row(one: "Finding") -> dict[str, Any]:
     return {"name": one.name, "expected": one.expected, "outcome": one.outcome, "why": list(one.why)}
 
 
-def _counts(found: list[Finding]) -> dict[str, int]:
+def _counts(found: list["Finding"]) -> dict[str, int]:
     return {
         outcome.replace(" ", "_"): sum(one.outcome == outcome for one in found)
         for outcome in ("ok", "wrong", "not reached")

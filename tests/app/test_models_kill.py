@@ -31,7 +31,7 @@ from tests.app.modelling import DIRECT, endpoints, faking
 from tests.app.serving import local_settings
 from tests.postgres import PostgresServer, fresh_database
 
-GAMES = int(os.environ.get("KILL_GAMES", "12"))
+GAMES = int(os.environ.get("KILL_GAMES", "8"))
 PARALLEL = 8
 KILLS = GAMES // 2
 RULES = {"max_rejections": 1}
