@@ -172,10 +172,8 @@ async def submit(
             made = await services.evaluations.submit(wish, caller, key)
     except IntegrityError:
         # Somebody was faster: with the same key, or with the same answers.
-        if key is not None and (replayed := await _replayed(services, key)) is not None:
+        if (replayed := await _replayed(services, key)) is not None:
             return replayed
-        if key is not None and await kept(services.database, key) is not None:
-            raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again") from None
         raise AlreadyGraded("some of these answers were graded a moment ago", "/answers") from None
     response.status_code = 202 if made.status == "judging" else 201
     response.headers["Location"] = f"/evaluations/{made.evaluation_id}"
