@@ -1,17 +1,13 @@
 """Items page by page, and what a page tells whom."""
 
-import base64
-import binascii
 from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
-import orjson
-
-from app.errors import InvalidRequest
 from app.evaluations.games import FinishedGames
 from app.evaluations.judged import judgements_from
+from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.evaluations import EvaluationStore
 from evaluators.items import Dimension, Excluded, Followed, Item, Variant, items
 from evaluators.judgements import follow_scores
@@ -68,7 +64,7 @@ class Items:
                 if place == start and index < skip:
                     continue
                 if len(found) == limit:
-                    return Found(found, excluded, _cursor(game.id, index))
+                    return Found(found, excluded, write_cursor(game.id, index))
                 found.append(item)
             # With the game's last item: a game that is cut by the page is counted once.
             excluded.update(of_game)
@@ -84,19 +80,9 @@ class Items:
             yield game, list(items(game, dimension, filtered))
 
 
-def _cursor(game_id: str, index: int) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([game_id, index])).decode().rstrip("=")
-
-
 def _place(cursor: str, games: list[str]) -> tuple[int, int]:
     """Where a page goes on. By the game's id: games that finish meanwhile move the others' places."""
-    wrong = InvalidRequest("this cursor was not given by us for this question", "/cursor", "cursor")
-    try:
-        read: Any = orjson.loads(
-            base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        )
-    except (binascii.Error, ValueError):
-        raise wrong from None
-    if not (isinstance(read, list) and len(read) == 2 and type(read[1]) is int and read[0] in games):
-        raise wrong
+    read = read_cursor(cursor, 2)
+    if type(read[1]) is not int or read[0] not in games:
+        raise unknown_cursor(" for this question")
     return games.index(read[0]), read[1]

@@ -1,16 +1,13 @@
 """Evaluations in the database: answers, judgements, dealt tasks, and who has seen what."""
 
-import base64
-import binascii
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
 from sqlalchemy import and_, func, insert, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.errors import InvalidRequest
+from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.db import Database
 from app.store.evaluation_tables import answers, evaluations, judgements, seen, tasks
 from app.store.games import Row
@@ -144,7 +141,7 @@ class EvaluationStore:
         if len(rows) <= limit:
             return rows, None
         last = rows[limit - 1]
-        return rows[:limit], _cursor(last["created_at"], last["evaluation_id"])
+        return rows[:limit], write_cursor(last["created_at"], last["evaluation_id"])
 
     async def answers_of(self, evaluation_id: str) -> list[Row]:
         """What was handed in with one evaluation, by item and sample."""
@@ -333,21 +330,9 @@ def _last(rows: Iterable[Row], key: Sequence[str]) -> list[Row]:
     return list(found.values())
 
 
-def _cursor(at: int, evaluation_id: str) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([at, evaluation_id])).decode().rstrip("=")
-
-
 def _read_cursor(cursor: str) -> tuple[int, str]:
-    wrong = InvalidRequest("this cursor was not given by us", "/cursor", "cursor")
-    try:
-        read = orjson.loads(
-            base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        )
-    except (binascii.Error, ValueError):
-        raise wrong from None
-    if not (isinstance(read, list) and len(read) == 2):
-        raise wrong
-    at, evaluation_id = read
+    wrong = unknown_cursor()
+    at, evaluation_id = read_cursor(cursor, 2)
     if type(at) is not int or not 0 <= at < 2**53:
         raise wrong
     if not isinstance(evaluation_id, str) or not evaluation_id.isascii() or "\0" in evaluation_id:

@@ -1,17 +1,14 @@
 """Batches and games in the database: laying them out, finding them, counting them."""
 
-import base64
-import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
 from sqlalchemy import and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.errors import InvalidRequest
 from app.outside import random_bits
+from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.db import Database
 from app.store.log import INSERT_EVENTS, event_rows
 from app.store.tables import batches, games
@@ -262,7 +259,7 @@ class GameStore:
         if len(rows) <= limit:
             return rows, None
         last = rows[limit - 1]
-        return rows[:limit], _cursor(last["batch_at"], last["batch_id"], last["position"])
+        return rows[:limit], write_cursor(last["batch_at"], last["batch_id"], last["position"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,21 +272,9 @@ class Tallied:
     last_finished: int | None
 
 
-def _cursor(at: int, batch_id: str, position: int) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps([at, batch_id, position])).decode().rstrip("=")
-
-
 def _read_cursor(cursor: str) -> tuple[int, str, int]:
-    wrong = InvalidRequest("this cursor was not given by us", "/cursor", "cursor")
-    try:
-        read = orjson.loads(
-            base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        )
-    except (binascii.Error, ValueError):
-        raise wrong from None
-    if not (isinstance(read, list) and len(read) == 3):
-        raise wrong
-    at, batch_id, position = read
+    wrong = unknown_cursor()
+    at, batch_id, position = read_cursor(cursor, 3)
     whole = type(at) is int and 0 <= at < 2**53 and type(position) is int and 0 <= position < 2**31
     if not whole or not isinstance(batch_id, str) or not batch_id.isascii() or "\0" in batch_id:
         raise wrong
