@@ -25,6 +25,10 @@ UNREAD_S: Final = 15.0
 """A connection whose peer has taken nothing for so long is dropped by the kernel, with all that
 waited to be sent. uvicorn alone still held such sockets at 100 s (RELIABILITY 6)."""
 
+KEEP_ALIVE_S: Final = 75
+"""An HTTP connection may rest so long: longer than the 60 s of usual balancers, which would otherwise
+send a request just when it is closed here."""
+
 _BACKLOG: Final = 2048
 
 
@@ -148,6 +152,7 @@ class Server(uvicorn.Server):
                 backlog=_BACKLOG,
                 # A proxy's word for who calls is not taken: nothing here decides by address.
                 proxy_headers=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=math.ceil(settings.drain_s),
                 ws=SocketProtocol,
                 ws_max_size=MAX_MESSAGE,
