@@ -375,7 +375,7 @@ async def fork_game(
     row = await game_for(services, caller, game_id)
     if row["status"] != "finished":
         caller.needs("export:full")
-    forked = await services.games.fork(game_id, wish)
+    forked = await services.games.fork(game_id, wish, caller.viewer)
     response.headers["Location"] = f"/games/{forked.game_id}"
     response.headers.update(NO_STORE)
     return forked.model_copy(

@@ -346,7 +346,9 @@ class BatchCreated(Shown):
 class GameForked(Shown):
     game_id: str
     batch_id: str
-    forked_from: dict[str, JsonValue] = Field(description="The game, and the number of events taken over.")
+    forked_from: dict[str, JsonValue] = Field(
+        description="The game, and how many of the events that the caller sees were taken over."
+    )
     seats: list[SeatView]
 
 

@@ -283,8 +283,11 @@ class Games:
         metrics.games_created.labels("imported").inc()
         return imported
 
-    async def fork(self, game_id: str, wish: ForkGame) -> GameForked:
-        """A new game with the same log up to a point. Raises InvalidRequest where there is no such point."""
+    async def fork(self, game_id: str, wish: ForkGame, viewer: Viewer) -> GameForked:
+        """A new game with the same log up to a point, told as ``viewer`` may count its events.
+
+        Raises InvalidRequest where there is no such point.
+        """
         row = await self.row(game_id)
         events = await self._reader.events(game_id)
         if isinstance(wish.after, AfterRequest):
@@ -334,7 +337,8 @@ class Games:
         return GameForked(
             game_id=fork_id,
             batch_id=batch_id,
-            forked_from=origin,
+            # Not `origin`: how often others have thought is in the length of the whole log.
+            forked_from={"game_id": game_id, "events": len(project(events[:taken], viewer))},
             seats=_shown_seats(seats),
         )
 

@@ -13,6 +13,7 @@ from engine.rules import create, pending
 from engine.state import fold
 from engine.terms import Phase
 from tests.app.calling import PROJECT, Line, calling, problem, undisturbed, without_times, written
+from tests.app.test_keys import bearer, make_key, store_of
 
 SEED = 77
 
@@ -105,6 +106,24 @@ async def test_a_fork_takes_over_the_log_and_waits_for_its_own_steps(database_ur
         assert (await caller.get(f"/games/{game}", params={"viewer": "public"})).json()["forked_from"] is None
         await caller.post(f"/games/{game}/step", json={"until": "end"})
         assert without_times(await caller.lines(f"/games/{game}/events")) == whole
+
+
+async def test_who_does_not_see_all_is_told_how_many_public_events_a_fork_took_over(
+    database_url: str,
+) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.played(seeds={"from": SEED})
+        _, reader = await make_key(store_of(caller), "games:create", "games:read")
+        caller.headers.update(bearer((await make_key(store_of(caller)))[1]))
+        answer = await caller.post(
+            f"/games/{origin}/fork",
+            json={"after": {"request": "1.1.speak.3"}, "drive": "manual"},
+            headers=bearer(reader),
+        )
+        forked = answer.json()
+        lines = await caller.lines(f"/games/{forked['game_id']}/events", viewer="public")
+        assert forked["forked_from"] == {"game_id": origin, "events": len(lines)}
+        assert len(lines) < len(await caller.lines(f"/games/{forked['game_id']}/events"))
 
 
 async def test_a_fork_with_other_agents_differs_only_from_there_on(database_url: str) -> None:

@@ -529,7 +529,7 @@ class Twins:
             listed = rng.sample(listed, 1)
         asks = [(one, credential) for one in own] + [(one, READER) for one in listed if viewer == PUBLIC]
         async with contextlib.AsyncExitStack() as stack:
-            # Not kept from one time to the next: the server closes what is idle for five seconds.
+            # Not kept from one time to the next: the server closes what is idle.
             wires = [await self._wire(stack, HttpWire, side) for side in self.sides]
             for ask, bearer in asks:
                 self._still.turn += 1
