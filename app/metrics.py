@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 __all__ = [
     "REGISTRY",
     "append_seconds",
+    "batches_driven",
     "events_written",
     "games_active",
     "games_created",
@@ -27,6 +28,7 @@ games_ended = Counter(
 )
 games_active = Gauge("interintent_games_active", "Games being driven now", registry=REGISTRY)
 games_waiting = Gauge("interintent_games_waiting", "Games waiting to be driven", registry=REGISTRY)
+batches_driven = Gauge("interintent_batches_driven", "Batches this process drives now", registry=REGISTRY)
 events_written = Counter("interintent_events_total", "Events committed to logs", registry=REGISTRY)
 append_seconds = Histogram(
     "interintent_commit_seconds",

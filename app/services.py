@@ -13,8 +13,10 @@ from app.play.limits import Doorstep
 from app.play.pages import Pages
 from app.play.pulse import Bell, Pulse
 from app.play.seats import Seats
+from app.runner.claims import claims_of
 from app.runner.inboxes import Inboxes
 from app.runner.local import LocalRunner
+from app.runner.pickup import Pickup
 from app.settings import Settings
 from app.store.db import Database
 from app.store.games import GameStore
@@ -57,9 +59,17 @@ class Services:
             inboxes,
             settings.parallel_games,
         )
+        self.pickup = Pickup(claims_of(settings.database_url), self.store, lambda: self.runner.has_room)
         self.evaluations = Evaluations(self.database, self.store, self.reader, self.models)
         self.games = Games(
-            self.database, self.store, self.reader, self.feed, self.models, inboxes, self.runner
+            self.database,
+            self.store,
+            self.reader,
+            self.feed,
+            self.models,
+            inboxes,
+            self.runner,
+            self.pickup,
         )
         self.seats = Seats(self.store, self.reader, self.inbox, self.feed)
         self.doorstep = Doorstep()
@@ -77,20 +87,21 @@ class Services:
         if self.bell is not None:
             self.bell.start()
         if self.settings.runner:
-            unfinished = await self.runner.start()
-            await self.games.start()
+            unfinished = await self.pickup.start(self.games.see_through)
             await self.evaluations.judges.start()
             if unfinished:
-                log.info("taking up unfinished games", games=unfinished)
+                log.info("taking up unfinished batches", batches=unfinished)
         self.ready = True
 
     async def stop(self) -> None:
         """Stops between two steps; the next start goes on from there."""
         self.drain()
+        await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)
+        await self.pickup.release()
         if self.bell is not None:
             await self.bell.stop()
         await self.pulse.stop()

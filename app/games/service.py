@@ -46,6 +46,7 @@ from app.play.feed import Feed, request_name
 from app.runner.drive import TellingJournal
 from app.runner.inboxes import Inboxes, NoInbox
 from app.runner.local import LocalRunner
+from app.runner.pickup import Pickup
 from app.seating import LLM, REMOTE, ModelSeats, has_models, has_remote, remote_seats, seat_agents
 from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, NewGame, Row, Tallied, new_id
@@ -71,6 +72,10 @@ log = structlog.get_logger()
 CHUNK: Final = 200
 """Games laid out in one transaction: small enough that nobody else waits long for the writer."""
 
+LEFT_S: Final = 0.1
+LEFT_LAST_S: Final = 10.0
+"""A game that somebody else wrote to is taken up again after so long, first and at most."""
+
 SHOWN: Final = 100
 """Games named in the answer to their creation."""
 
@@ -87,6 +92,7 @@ class Games:
         models: ModelHouse,
         inboxes: Inboxes,
         runner: LocalRunner,
+        pickup: Pickup,
     ) -> None:
         self._database = database
         self._store = store
@@ -95,6 +101,7 @@ class Games:
         self._models = models
         self._inboxes = inboxes
         self._runner = runner
+        self._pickup = pickup
         # A lock lives as long as somebody steps its game or waits to.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._cancelling: set[str] = set()
@@ -130,9 +137,9 @@ class Games:
 
         await self._database.writer.run(work)
         metrics.games_created.labels("created").inc(len(first))
-        self._take_up(wish, first)
-        if len(first) < wish.count:
-            self._spawn(self.lay_out(batch_id))
+        whole = len(first) == wish.count
+        if wish.drive == "auto" or not whole:
+            await self._pickup.offer(batch_id, [game.game_id for game in first] if whole else None)
         return created
 
     def check(self, wish: NewGames) -> None:
@@ -186,13 +193,48 @@ class Games:
                 "no_prices",
             )
 
-    async def lay_out(self, batch_id: str) -> None:
-        """Lays out the rest of a batch, chunk by chunk; a restart takes it up where it stopped."""
+    async def see_through(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
+        """Returns when nothing of the batch is open any more: all of it laid out, driven or cancelled.
+
+        ``game_ids``: its games, where all are known; None to look for them.
+        """
+        driven: dict[str, asyncio.Future[bool]] = {}
+        try:
+            if game_ids is None:
+                await self._lay_out(batch_id, driven)
+            else:
+                driven |= self._runner.submit(game_ids)
+            delay_s = 0.0
+            while driven:
+                await asyncio.wait(driven.values())
+                played = all(one.result() for one in driven.values())
+                driven.clear()
+                # One that others wrote to was left; what the log says now is where it goes on.
+                if not played and (left := await self._store.to_drive(batch_id)):
+                    delay_s = min(2 * delay_s + LEFT_S, LEFT_LAST_S)
+                    await asyncio.sleep(delay_s)
+                    driven |= self._runner.submit(left)
+        finally:
+            for game_id, over in driven.items():
+                if not over.done():
+                    await self._runner.release(game_id)
+
+    async def _lay_out(self, batch_id: str, driven: dict[str, "asyncio.Future[bool]"]) -> None:
+        """Lays out the rest of a batch, chunk by chunk, and puts all of it in line.
+
+        Does away with what is open where the batch was cancelled.
+        """
         row = await self._store.batch(batch_id)
         assert row is not None
+        if row["cancelled"]:
+            await self._cancel_games(batch_id)
+            return
+        driven |= self._runner.submit(await self._store.to_drive(batch_id))
+        laid = await self._store.rows_laid(batch_id)
+        if laid == row["count"]:
+            return
         # Not orjson: a seed may have 128 bits, and orjson stops at 64.
         wish = NewGames.model_validate_json(json.dumps(row["spec"]))
-        laid = await self._store.rows_laid(batch_id)
         while laid < wish.count:
             chunk = [
                 _new_game(wish, int(row["seed"]), position)
@@ -212,12 +254,9 @@ class Games:
             if not await self._database.writer.run(work):
                 return
             metrics.games_created.labels("created").inc(len(chunk))
-            self._take_up(wish, chunk)
+            if wish.drive == "auto":
+                driven |= self._runner.submit(game.game_id for game in chunk)
             laid += len(chunk)
-
-    def _take_up(self, wish: NewGames, laid: Sequence[NewGame]) -> None:
-        if wish.drive == "auto":
-            self._runner.submit(game.game_id for game in laid)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -228,13 +267,6 @@ class Games:
         self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("background work broke; the next start takes it up", exc_info=task.exception())
-
-    async def start(self) -> None:
-        """Takes up what an earlier process left: batches to lay out or to cancel."""
-        for batch_id in await self._store.unlaid_batches():
-            self._spawn(self.lay_out(batch_id))
-        for batch_id in await self._store.cancelled_batches():
-            self._spawn(self._cancel_games(batch_id))
 
     async def stop(self) -> None:
         tasks = list(self._background)
@@ -333,7 +365,7 @@ class Games:
         await self._database.writer.run(work)
         metrics.games_created.labels("forked").inc()
         if wish.drive == "auto" and not over:
-            self._runner.submit([fork_id])
+            await self._pickup.offer(batch_id, [fork_id])
         return GameForked(
             game_id=fork_id,
             batch_id=batch_id,

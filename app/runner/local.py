@@ -1,4 +1,4 @@
-"""Drives the games of one process: asyncio tasks, and a scan for unfinished games at the start."""
+"""Drives the games of one process: asyncio tasks. Which games these are, `pickup` finds."""
 
 import asyncio
 import contextlib
@@ -51,28 +51,36 @@ class LocalRunner:
         self._inboxes = inboxes
         self._line: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
-        self._active: dict[str, asyncio.Task[None]] = {}
+        self._active: dict[str, asyncio.Task[bool]] = {}
         self._freed: dict[str, asyncio.Future[None]] = {}
+        self._over: dict[str, asyncio.Future[bool]] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._parallel = parallel
         self._stopping = False
 
-    async def start(self) -> int:
-        """Takes up every unfinished game there is. Returns how many."""
-        found = await self._store.unfinished()
-        self.submit(found)
-        return len(found)
+    @property
+    def has_room(self) -> bool:
+        """Whether a game put in line now would not wait long."""
+        return len(self._waiting) < self._parallel
 
-    def submit(self, game_ids: Iterable[str]) -> None:
-        """Puts games in line. One that is in line or driven already is not put there twice."""
+    def submit(self, game_ids: Iterable[str]) -> dict[str, asyncio.Future[bool]]:
+        """Puts games in line. One that is in line or driven already is not put there twice.
+
+        What is returned for a game is done when this process does nothing more about it: True when the
+        game is over, False when it was left to somebody else.
+        """
+        over = {}
         for game_id in game_ids:
-            if game_id not in self._waiting and game_id not in self._active:
+            if game_id not in self._over:
+                self._over[game_id] = asyncio.get_running_loop().create_future()
                 self._waiting.add(game_id)
                 self._line.put_nowait(game_id)
+            over[game_id] = self._over[game_id]
         metrics.games_waiting.set(len(self._waiting))
         # Workers live while there is work: an idle service holds no tasks.
         while len(self._workers) < min(self._parallel, len(self._waiting) + len(self._freed)):
             self._workers.add(asyncio.create_task(self._worker(), name="runner"))
+        return over
 
     async def _worker(self) -> None:
         try:
@@ -91,7 +99,7 @@ class LocalRunner:
             self._freed[game_id] = freed
             task = asyncio.create_task(self._guarded(game_id), name=f"drive {game_id}")
             self._active[game_id] = task
-            task.add_done_callback(lambda _, game_id=game_id: self._ended(game_id))  # type: ignore[misc]
+            task.add_done_callback(lambda task, game_id=game_id: self._ended(game_id, task))  # type: ignore[misc]
             metrics.games_active.set(len(self._active))
             await freed
 
@@ -101,13 +109,24 @@ class LocalRunner:
         if freed is not None and not freed.done():
             freed.set_result(None)
 
-    def _ended(self, game_id: str) -> None:
+    def _ended(self, game_id: str, task: "asyncio.Task[bool]") -> None:
         self._active.pop(game_id, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a game was left", game=game_id, exc_info=task.exception())
+            self._leave(game_id, over=False)
+        else:
+            self._leave(game_id, over=not task.cancelled() and task.result())
         self._step_aside(game_id)
         metrics.games_active.set(len(self._active))
         metrics.games_waiting.set(len(self._waiting))
 
-    async def _guarded(self, game_id: str) -> None:
+    def _leave(self, game_id: str, *, over: bool) -> None:
+        waited = self._over.pop(game_id, None)
+        if waited is not None and not waited.done():
+            waited.set_result(over)
+
+    async def _guarded(self, game_id: str) -> bool:
+        """Whether the game is over, and not left."""
         delay_s = RETRY_FIRST_S
         while True:
             try:
@@ -124,10 +143,11 @@ class LocalRunner:
             except Conflict:
                 # Somebody else has appended: this picture of the game is old, and the log is right.
                 log.warning("left a game to another writer", game=game_id)
+                return False
             except PASSING as fault:
                 if is_ours(fault):
                     await self._fail(game_id)
-                    return
+                    return True
                 # The database is away, not the game broken: the log tells where to go on.
                 cause = type(fault).__name__
                 log.warning("the database is away", game=game_id, again_in_s=delay_s, cause=cause)
@@ -136,7 +156,7 @@ class LocalRunner:
                 continue
             except Exception:
                 await self._fail(game_id)
-            return
+            return True
 
     async def _fail(self, game_id: str) -> None:
         fault = random_name()
@@ -147,11 +167,13 @@ class LocalRunner:
 
     async def release(self, game_id: str) -> None:
         """Stops driving this game; returns when nothing of it runs any more."""
-        self._waiting.discard(game_id)
         task = self._active.get(game_id)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+        elif game_id in self._waiting:
+            self._waiting.discard(game_id)
+            self._leave(game_id, over=False)
 
     async def stop(self) -> None:
         """Stops between two steps. What is committed stays; the next start goes on from there."""

@@ -144,12 +144,24 @@ class GameStore:
         async with self._database.read_engine.connect() as connection:
             return list((await connection.execute(query)).scalars())
 
-    async def unfinished(self) -> list[str]:
-        """Games that the runner has to drive on, oldest first."""
+    async def open_batches(self) -> list[str]:
+        """Batches with games that somebody has to drive on, or to cancel; oldest first."""
+        query = (
+            select(games.c.batch_id)
+            .join(batches, batches.c.batch_id == games.c.batch_id)
+            .where(games.c.status.in_(OPEN), or_(games.c.drive == "auto", batches.c.cancelled))
+            .group_by(games.c.batch_id)
+            .order_by(func.min(games.c.created_at), games.c.batch_id)
+        )
+        async with self._database.read_engine.connect() as connection:
+            return list((await connection.execute(query)).scalars())
+
+    async def to_drive(self, batch_id: str) -> list[str]:
+        """The batch's games that are driven automatically and are not over, in their order."""
         query = (
             select(games.c.game_id)
-            .where(games.c.status.in_(OPEN), games.c.drive == "auto")
-            .order_by(games.c.created_at, games.c.batch_id, games.c.position)
+            .where(games.c.batch_id == batch_id, games.c.status.in_(OPEN), games.c.drive == "auto")
+            .order_by(games.c.position)
         )
         async with self._database.read_engine.connect() as connection:
             return list((await connection.execute(query)).scalars())
@@ -162,17 +174,6 @@ class GameStore:
             .outerjoin(laid, laid.c.batch_id == batches.c.batch_id)
             .where(func.coalesce(laid.c.n, 0) < batches.c.count, batches.c.cancelled.is_(False))
             .order_by(batches.c.created_at)
-        )
-        async with self._database.read_engine.connect() as connection:
-            return list((await connection.execute(query)).scalars())
-
-    async def cancelled_batches(self) -> list[str]:
-        """Batches that were cancelled and still have open games."""
-        query = (
-            select(batches.c.batch_id)
-            .join(games, games.c.batch_id == batches.c.batch_id)
-            .where(batches.c.cancelled.is_(True), games.c.status.in_(OPEN))
-            .distinct()
         )
         async with self._database.read_engine.connect() as connection:
             return list((await connection.execute(query)).scalars())

@@ -393,7 +393,7 @@ async def test_a_large_batch_is_accepted_at_once_and_laid_out_behind(database_ur
         assert answer.status_code == 202
         assert len(answer.json()["games"]) == 100
         batch = answer.json()["batch_id"]
-        await until(lambda: not caller.services.games._background)
+        await until(lambda: not (caller.services.pickup.busy or caller.services.games._background))
         assert (await caller.get(f"/batches/{batch}")).json()["games"]["created"] == 450
         positions: list[int] = []
         first = None
@@ -519,7 +519,7 @@ async def test_a_batch_is_cancelled_with_all_that_is_open_in_it(database_url: st
         assert (await caller.post(f"/batches/{batch}/cancel")).status_code == 202
         view = await caller.over(batch)
         assert view["status"] == "cancelled"
-        await until(lambda: not caller.services.games._background)
+        await until(lambda: not (caller.services.pickup.busy or caller.services.games._background))
         counts = (await caller.get(f"/batches/{batch}")).json()["games"]
         assert counts["created"] == counts["running"] == 0
         assert counts["cancelled"] in (200, 400, 450)
@@ -582,8 +582,9 @@ async def test_games_put_in_line_at_any_moment_are_all_driven(tmp_path: Any) -> 
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}", parallel_games=1) as caller:
         driven: list[str] = []
 
-        async def instantly(game_id: str) -> None:
+        async def instantly(game_id: str) -> bool:
             driven.append(game_id)
+            return True
 
         runner = caller.services.runner
         runner._guarded = instantly  # type: ignore[method-assign]

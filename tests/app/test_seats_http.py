@@ -229,7 +229,7 @@ async def test_a_restart_loses_no_answer_and_moves_no_deadline(database_url: str
 async def test_time_runs_through_an_outage(caller: Caller) -> None:
     game, tokens = await remote_game(caller, rules=SHORT, deadlines_s={"propose_team": 0.1}, drive="auto")
     store = caller.services.store
-    await caller.services.runner.release(game)
+    await caller.services.pickup.stop()
     await asyncio.sleep(0.2)
     # Whether anybody drives or not, the deadline has passed.
     problem(await answer(caller, game, tokens[1], TEAM, {"team": [2, 3]}), 410, "too-late")

@@ -1,0 +1,252 @@
+"""Who drives what: a batch, or a judging, has one driver at a time, and another one when that dies.
+
+A claim ends with the process that holds it, at once and without a clock: on PostgreSQL it is a lock of
+the session, on SQLite a lock on a file beside the database. Claims save money, not correctness: two
+drivers of one game would write one log, since its positions are unique, but pay its models twice.
+"""
+
+import asyncio
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final, Protocol
+
+import structlog
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import NullPool
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["Claims", "FileClaims", "SessionClaims", "claims_of"]
+
+log = structlog.get_logger()
+
+BEAT_S: Final = 5.0
+"""How often a session that holds claims is asked whether it still lives."""
+
+_PATIENCE_S: Final = 5.0
+"""A session that does not answer for so long is given up."""
+
+_AGAIN_S: Final = 0.5
+
+_KEEPALIVES: Final = (
+    "SET tcp_keepalives_idle = 10",
+    "SET tcp_keepalives_interval = 5",
+    "SET tcp_keepalives_count = 3",
+)
+"""A server forgets a session whose machine has vanished after some 25 s, not after two hours."""
+
+_TAKE: Final = text(
+    "SELECT key FROM unnest(CAST(:keys AS bigint[])) WITH ORDINALITY AS wanted(key, place) "
+    "WHERE pg_try_advisory_lock(key) ORDER BY place"
+)
+_GIVE_BACK: Final = text("SELECT pg_advisory_unlock(:key)")
+
+
+class Claims(Protocol):
+    """What one process has to itself."""
+
+    sole: bool
+    """Nobody else can hold anything while this process holds something."""
+    on_lost: Callable[[str], None]
+    """Told of each claim that somebody else got while this process could not hold it."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None:
+        """Gives everything back."""
+        ...
+
+    async def take(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that are this process's from now on; none of them may be held by it already.
+
+        Empty while the database, or the other driver, does not let it.
+        """
+        ...
+
+    async def give_back(self, name: str) -> None: ...
+
+
+def claims_of(url: str) -> Claims:
+    """The claims of a process on this database."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return SessionClaims(url)
+    held = parsed.database
+    return FileClaims(Path(held + ".driver") if held and held != ":memory:" else None)
+
+
+class FileClaims:
+    """All or nothing: who locks the file drives every game of its database.
+
+    ``path`` None: a database that no other process can open.
+    """
+
+    sole = True
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+        self._told = False
+        self.on_lost: Callable[[str], None] = lambda name: None
+
+    async def start(self) -> None:
+        self._lock()
+
+    async def stop(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    async def take(self, names: Sequence[str]) -> list[str]:
+        return list(names) if self._lock() else []
+
+    async def give_back(self, name: str) -> None:
+        """Nothing to do: the file stays locked as long as the process lives."""
+
+    def _lock(self) -> bool:
+        if self._path is None or self._file is not None or sys.platform == "win32":
+            return True
+        file = self._path.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            if not self._told:
+                log.warning("another process drives the games of this database", lock=self._path.name)
+                self._told = True
+            return False
+        self._file = file
+        return True
+
+
+class SessionClaims:
+    """Advisory locks of one PostgreSQL session, which does nothing else.
+
+    When the session breaks, its locks are gone. Games go on meanwhile: whoever has the lock once the
+    database is back goes on alone, and the other one is told by ``on_lost``.
+    """
+
+    sole = False
+
+    def __init__(self, url: str) -> None:
+        self._engine = create_async_engine(
+            url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True
+        )
+        self._connection: AsyncConnection | None = None
+        self._held: set[str] = set()
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self.on_lost: Callable[[str], None] = lambda name: None
+
+    async def start(self) -> None:
+        async with self._turn:
+            await self._look()
+        self._task = asyncio.create_task(self._keep(), name="claims")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+        async with self._turn:
+            await self._drop()
+        self._held.clear()
+        await self._engine.dispose()
+
+    async def take(self, names: Sequence[str]) -> list[str]:
+        if not names:
+            return []
+        async with self._turn:
+            taken = await self._try(names)
+            self._held.update(taken)
+        return taken
+
+    async def give_back(self, name: str) -> None:
+        async with self._turn:
+            if name in self._held:
+                self._held.discard(name)
+                with suppress(_Broken):
+                    await self._run(_GIVE_BACK, {"key": _key(name)})
+
+    async def _keep(self) -> None:
+        """Asks now and then whether the session lives, and gets back what a broken one held."""
+        while True:
+            await asyncio.sleep(BEAT_S if self._connection is not None else _AGAIN_S)
+            async with self._turn:
+                await self._look()
+
+    async def _look(self) -> None:
+        if self._connection is not None:
+            with suppress(_Broken):
+                await self._run(text("SELECT 1"), {})
+        if self._connection is None:
+            held = sorted(self._held)
+            try:
+                self._connection = await self._open()
+            except Exception as fault:
+                log.warning("no session to hold claims", cause=type(fault).__name__, held=len(held))
+                return
+            back = set(await self._try(held)) if held else set()
+            if self._connection is None:
+                return
+            for name in held:
+                if name not in back:
+                    self._held.discard(name)
+                    self.on_lost(name)
+
+    async def _try(self, names: Sequence[str]) -> list[str]:
+        by_key = {_key(name): name for name in names}
+        try:
+            found = await self._run(_TAKE, {"keys": list(by_key)})
+        except _Broken:
+            return []
+        return [by_key[row[0]] for row in found]
+
+    async def _open(self) -> AsyncConnection:
+        async with asyncio.timeout(_PATIENCE_S):
+            connection = await self._engine.connect()
+            try:
+                for setting in _KEEPALIVES:
+                    await connection.execute(text(setting))
+            except BaseException:
+                await connection.close()
+                raise
+        return connection
+
+    async def _run(self, statement: Any, values: dict[str, Any]) -> list[Any]:
+        if self._connection is None:
+            raise _Broken
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return list((await self._connection.execute(statement, values)).all())
+        except asyncio.CancelledError:
+            await self._drop()
+            raise
+        except Exception as fault:
+            log.warning("the session that holds claims is gone", cause=type(fault).__name__)
+            await self._drop()
+            raise _Broken from fault
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):
+                await connection.invalidate()
+            with suppress(Exception):
+                await connection.close()
+
+
+class _Broken(Exception):
+    """There is no session now."""
+
+
+def _key(name: str) -> int:
+    """The lock's number: 64 bits of a hash, so two names share one about never."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
