@@ -4,8 +4,13 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+from sqlalchemy import func, select
+
 from app.fake_model import FakeModel, Options
+from app.store.db import Database
+from app.store.tables import model_calls
 from tests.app.calling import Caller, calling
+from tests.app.serving import local_settings
 
 LLM = [{"agent": "llm", "model": "fake"}]
 COMPACT = [{"agent": "llm", "model": "fake", "mechanism": "compact"}]
@@ -32,3 +37,15 @@ async def calling_with(fake: FakeModel, database_url: str, **settings: Any) -> A
     """A service that asks it."""
     async with calling(database_url, **{"models": endpoints(fake), **settings}) as caller:
         yield caller
+
+
+async def stored_calls(url: str) -> int:
+    """How many answers of models a database keeps, whoever serves it."""
+    database = Database(local_settings(url))
+    try:
+        async with database.read_engine.connect() as connection:
+            query = select(func.count()).select_from(model_calls)
+            return int((await connection.execute(query)).scalar_one())
+    finally:
+        await database.write_engine.dispose()
+        await database.read_engine.dispose()

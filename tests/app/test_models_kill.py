@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import func, select
 
 from app.fake_model import FakeModel, Options, read_latency
 from app.models.account import Budget
@@ -23,12 +22,9 @@ from app.models.endpoints import EndpointSettings
 from app.models.recording import Recording
 from app.models.simulating import ModelRun
 from app.simulate import Plan
-from app.store.db import Database
-from app.store.tables import model_calls
 from engine.profile import make_profile
 from tests.app.calling import WITHIN_S, Process, read_ndjson, until, without_times
-from tests.app.modelling import DIRECT, endpoints, faking
-from tests.app.serving import local_settings
+from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
 from tests.postgres import PostgresServer, fresh_database
 
 GAMES = int(os.environ.get("KILL_GAMES", "8"))
@@ -56,17 +52,6 @@ def gone_in_the_end(process: Process) -> Iterator[None]:
     finally:
         if process.process.poll() is None:
             process.kill()
-
-
-async def _stored(url: str) -> int:
-    database = Database(local_settings(url))
-    try:
-        async with database.read_engine.connect() as connection:
-            query = select(func.count()).select_from(model_calls)
-            return int((await connection.execute(query)).scalar_one())
-    finally:
-        await database.write_engine.dispose()
-        await database.read_engine.dispose()
 
 
 def _get(process: Process, path: str, **query: Any) -> httpx.Response:
@@ -109,7 +94,7 @@ async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_
                     batch = answer.json()["batch_id"]
                 if kill < KILLS:
                     await _killed_when(process, fake, fake.counts.calls + chance.randint(1, 60))
-                    lost = fake.counts.calls - await _stored(url)
+                    lost = fake.counts.calls - await stored_calls(url)
                     # Lost are those in flight at this kill. Had a stored one been asked for again, or
                     # one been asked for twice at once, there would be more.
                     assert 0 <= lost - extra <= PARALLEL
@@ -119,7 +104,7 @@ async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_
                     assert read_ndjson(lines.content)[-1]["status"] == "done"
                     view = (await asyncio.to_thread(_get, process, f"/batches/{batch}")).json()
                     export = await asyncio.to_thread(_get, process, f"/batches/{batch}/export", view="full")
-        stored = await _stored(url)
+        stored = await stored_calls(url)
         assert fake.counts.calls - stored == extra
         # What died with a process is not counted; all that was used is.
         assert view["models"][0]["calls"] == stored

@@ -1,0 +1,115 @@
+"""Several processes that all drive games: each batch by one of them, and by another when that one dies."""
+
+import asyncio
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.fake_model import FakeModel, Options, read_latency
+from tests.app.calling import WITHIN_S, Process, read_ndjson, serving_process, until
+from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
+from tests.postgres import PostgresServer, fresh_database
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
+
+PARALLEL = 8
+"""Calls that one process has in flight at most."""
+
+RULES = {"max_rejections": 1}
+
+
+def _settings_file(directory: Path, fake: FakeModel) -> None:
+    (directory / ".env").write_text(
+        f"INTERINTENT_MODELS='{json.dumps(endpoints(fake, parallel=PARALLEL, attempts=1))}'\n"
+    )
+
+
+async def _post(process: Process, **wish: Any) -> str:
+    async with httpx.AsyncClient(base_url=process.url, timeout=WITHIN_S) as client:
+        answer = await client.post("/games", json=wish)
+    assert answer.status_code in (201, 202), answer.text
+    batch: str = answer.json()["batch_id"]
+    return batch
+
+
+async def _done(process: Process, batch: str) -> dict[str, Any]:
+    async with httpx.AsyncClient(base_url=process.url, timeout=WITHIN_S) as client:
+        followed = await client.get(f"/batches/{batch}/events", params={"follow": True})
+    last: dict[str, Any] = read_ndjson(followed.content)[-1]
+    assert last["status"] == "done", last
+    return last
+
+
+async def _driven(process: Process) -> int:
+    async with httpx.AsyncClient(base_url=process.url, timeout=WITHIN_S) as client:
+        lines = (await client.get("/metrics")).text.splitlines()
+    [count] = [line.split()[1] for line in lines if line.startswith("interintent_batches_driven ")]
+    return int(float(count))
+
+
+async def test_who_dies_is_followed_by_another_and_nothing_is_paid_twice(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    chance = random.Random(7)
+    with fresh_database(postgres) as url:
+        async with faking(Options(latency=read_latency("uniform:0.005,0.05"))) as fake:
+            _settings_file(tmp_path, fake)
+            processes = [await asyncio.to_thread(Process, url, tmp_path) for _ in range(3)]
+            try:
+                batches = [
+                    await _post(process, seats=DIRECT, count=2, rules=RULES, seeds={"from": 10 * number})
+                    for number in range(4)
+                    for process in processes[:2]
+                ]
+                allowed = 0
+                for victim in (0, 1):
+                    until_calls = fake.counts.calls + chance.randint(20, 40)
+                    await until(lambda n=until_calls: fake.counts.calls >= n)  # type: ignore[misc]
+                    await asyncio.to_thread(processes[victim].kill)
+                    allowed += PARALLEL
+                for batch in batches:
+                    assert (await _done(processes[2], batch))["games"]["finished"] == 2
+                assert await _driven(processes[2]) == 0
+            finally:
+                for process in processes:
+                    if process.process.poll() is None:
+                        await asyncio.to_thread(process.kill)
+            # Two drivers of one game would ask twice; only what was in flight at a kill is asked again.
+            assert 0 <= fake.counts.calls - await stored_calls(url) <= allowed
+
+
+async def test_who_stops_hands_over_at_once(postgres: PostgresServer, tmp_path: Path) -> None:
+    with fresh_database(postgres) as url, serving_process(url, tmp_path) as first:
+        batch = await _post(first, count=120)
+        with serving_process(url, tmp_path) as second:
+            first.terminate()
+            assert (await _done(second, batch))["games"]["finished"] == 120
+
+
+async def test_what_one_that_only_serves_was_given_is_driven_by_another(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with (
+        fresh_database(postgres) as url,
+        serving_process(url, tmp_path, "--no-runner") as serving,
+        serving_process(url, tmp_path) as driving,
+    ):
+        batch = await _post(serving, count=210, seats=[{"agent": "random"}])
+        assert (await _done(serving, batch))["games"]["finished"] == 210
+        async with httpx.AsyncClient(base_url=serving.url) as client:
+            assert "interintent_events_total 0.0" in (await client.get("/metrics")).text
+        assert await _driven(driving) == 0
+
+
+async def test_on_sqlite_a_second_process_waits_for_the_first_to_go(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    with serving_process(url, tmp_path) as first, serving_process(url, tmp_path) as second:
+        batch = await _post(second, count=60, seats=[{"agent": "scripted"}])
+        await until(lambda: any("another process drives the games" in line for line in second.said))
+        await until(lambda: first.process.poll() is None)
+        await asyncio.to_thread(first.kill)
+        assert (await _done(second, batch))["games"]["finished"] == 60
