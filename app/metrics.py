@@ -12,6 +12,8 @@ __all__ = [
     "games_active",
     "games_created",
     "games_ended",
+    "judge_faults",
+    "judges_waiting",
     "requests",
 ]
 
@@ -40,6 +42,15 @@ append_group = Histogram(
     "interintent_commit_appends",
     "Appends that shared a commit",
     buckets=(1, 2, 5, 10, 20, 50),
+    registry=REGISTRY,
+)
+judges_waiting = Gauge(
+    "interintent_judges_waiting", "Judges that wait for the database in this process", registry=REGISTRY
+)
+judge_faults = Counter(
+    "interintent_judge_faults_total",
+    "Faults of the database that a judge met and waited for, by cause",
+    ["cause"],
     registry=REGISTRY,
 )
 requests = Histogram(

@@ -1,10 +1,16 @@
 """What an evaluator needs of a language model: messages in, text out. ``app`` hands in the rest."""
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Final, Generic, Literal, TypeVar
 
-__all__ = ["Ask", "Message"]
+__all__ = ["ATTEMPTS", "Ask", "Heard", "Message", "entries_in", "shown", "until_usable"]
+
+ATTEMPTS: Final = 3
+"""Answers asked for at most, the first included."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +23,60 @@ class Message:
 
 Ask = Callable[[Sequence[Message]], Awaitable[str]]
 """One answer to a conversation. What it raises (no model, no budget) is the caller's business."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard(Generic[T]):
+    """What came of one question."""
+
+    value: T | None
+    """None: no answer was usable."""
+    answers: tuple[str, ...]
+    """All answers as they came, the last one usable or not."""
+    faults: tuple[str, ...]
+    """What is wrong with the last answer; empty: it was used."""
+
+
+async def until_usable(
+    question: Sequence[Message], ask: Ask, read: Callable[[str], tuple[T, list[str]]], attempts: int
+) -> Heard[T]:
+    """Asks until ``read`` finds no fault, at most ``attempts`` times; each fault is told to the model.
+
+    Raises ValueError for fewer than one attempt; what ``ask`` raises goes through.
+    """
+    if attempts < 1:
+        raise ValueError(f"a judge is asked once at least, got {attempts} attempts")
+    conversation = list(question)
+    answers: list[str] = []
+    faults: list[str] = []
+    for _ in range(attempts):
+        answer = await ask(tuple(conversation))
+        answers.append(answer)
+        value, faults = read(answer)
+        if not faults:
+            return Heard(value, tuple(answers), ())
+        again = "This answer cannot be used:\n" + "\n".join(f"- {fault}" for fault in faults)
+        conversation += [
+            Message("assistant", answer),
+            Message("user", f"{again}\nAnswer again, whole, in the form asked for."),
+        ]
+    return Heard(None, tuple(answers), tuple(faults))
+
+
+def entries_in(answer: str, name: str) -> list[dict[str, Any]] | None:
+    """The objects of the list ``name`` in an answer; None where there is no such list of objects."""
+    # Models put fences and words round their JSON; what is between the outer braces counts.
+    start, end = answer.find("{"), answer.rfind("}")
+    try:
+        value = json.loads(answer[start : end + 1])
+    except (ValueError, RecursionError):
+        return None
+    entries = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return None
+    return entries
+
+
+def shown(value: Any) -> str:
+    """A value of an answer as a fault names it: short."""
+    return json.dumps(value, ensure_ascii=False)[:80]

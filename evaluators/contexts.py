@@ -31,7 +31,17 @@ from engine.terms import EVIL_ROLES, Role, Seat, Side, side_of
 from evaluators.quoting import listed, quoted
 from evaluators.turns import Game
 
-__all__ = ["Context", "Entry", "EntryKind", "History", "View", "possible_roles"]
+__all__ = [
+    "Context",
+    "Entry",
+    "EntryKind",
+    "History",
+    "View",
+    "entries_of",
+    "line_of",
+    "possible_roles",
+    "the_game",
+]
 
 History = Literal["all", "round"]
 """Whether a context holds all earlier rounds or the present one alone."""
@@ -212,7 +222,7 @@ class Context:
     @property
     def text(self) -> str:
         """The context in words: the game, the seat, the record. What seats wrote is quoted."""
-        return "\n".join((*_the_game(self), *_the_seat(self), *_the_record(self)))
+        return "\n".join((*the_game(self.profile, self.names), *_the_seat(self), *_the_record(self)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Context) and self.as_json() == other.as_json()
@@ -269,13 +279,14 @@ def _read(log: Sequence[Event], seat: Seat) -> _Record:
             continue
         if type(event) is ProposalOpened:
             round_, attempt = event.round, event.attempt
-        for entry in _entries(event, round_, attempt):
+        for entry in entries_of(event, round_, attempt):
             record.places.append(place)
             record.entries.append(entry)
     return record
 
 
-def _entries(event: Event, round_: int, attempt: int) -> Iterator[Entry]:
+def entries_of(event: Event, round_: int, attempt: int) -> Iterator[Entry]:
+    """The lines of a record that one event of this attempt gives; most give none."""
     match event:
         case ProposalOpened(leader=leader):
             yield Entry(round_, attempt, "leads", leader)
@@ -309,8 +320,8 @@ def _entries(event: Event, round_: int, attempt: int) -> Iterator[Entry]:
 # --- in words ------------------------------------------------------------------------------------------
 
 
-def _the_game(context: Context) -> Iterator[str]:
-    profile = context.profile
+def the_game(profile: Profile, names: Sequence[str]) -> Iterator[str]:
+    """The rules that were played by and what seats are called, in words; nothing of the deal."""
     evil = [role.value for role in profile.roles if role in EVIL_ROLES]
     loyal = [role.value for role in profile.roles if role not in EVIL_ROLES]
     yield "=== THE GAME ==="
@@ -340,7 +351,7 @@ def _the_game(context: Context) -> Iterator[str]:
         yield "percival was shown merlin and morgana, without telling which is which."
     oberon = "; oberon sees none of them and is seen by none" if Role.OBERON in profile.roles else ""
     yield f"The evil seats were shown each other{oberon}."
-    for seat, name in enumerate(context.names, 1):
+    for seat, name in enumerate(names, 1):
         if name != f"Player {seat}":
             yield f"Seat {seat} is called {quoted(name)}."
 
@@ -375,15 +386,16 @@ def _the_record(context: Context) -> Iterator[str]:
     if context.history == "round" and context.round > 1:
         yield f"(Rounds 1 to {context.round - 1} are not shown.)"
     for entry in context.entries:
-        yield _line(entry)
+        yield line_of(entry)
     if context.later:
         yield "Known besides, from later in this round:"
         for entry in context.later:
-            yield _line(entry)
+            yield line_of(entry)
     yield "=== END OF RECORD ==="
 
 
-def _line(entry: Entry) -> str:
+def line_of(entry: Entry) -> str:
+    """An entry in words. What seats wrote is quoted."""
     who = f"Seat {entry.seat}"
     team = listed(entry.seats)
     match entry.event:

@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.intentions import BY_ID, IntentionId
-from evaluators.asking import Ask, Message
+from evaluators.asking import ATTEMPTS, Ask, Message, entries_in, shown, until_usable
 from evaluators.items import Item
 from evaluators.judgements import SCORES, Judgement
-from evaluators.quoting import quoted
+from evaluators.quoting import quoted, words_of
 from evaluators.rubric import following_text, selection_text
 
 __all__ = ["ATTEMPTS", "Evidence", "Verdict", "judge", "messages"]
-
-ATTEMPTS: Final = 3
-"""Answers asked for at most, the first included."""
 
 _WORDS: Final = 3
 """A quote of fewer words proves nothing, unless the text has no more."""
@@ -102,24 +99,15 @@ async def judge(item: Item, ask: Ask, rater: str, *, attempts: int = ATTEMPTS) -
 
     Raises ValueError for an item that has gold, or fewer than one attempt; what ``ask`` raises goes through.
     """
-    if attempts < 1:
-        raise ValueError(f"a judge is asked once at least, got {attempts} attempts")
-    conversation = messages(item)
-    answers: list[str] = []
-    faults: list[str] = []
-    for _ in range(attempts):
-        answer = await ask(tuple(conversation))
-        answers.append(answer)
-        found, faults = _read(answer, item)
-        if not faults:
-            judgements = tuple(_judgement(item, entry, rater) for entry in found.values())
-            return Verdict(item.id, judgements, tuple(_evidence(item, found)), tuple(answers), ())
-        again = "This answer cannot be used:\n" + "\n".join(f"- {fault}" for fault in faults)
-        conversation += [
-            Message("assistant", answer),
-            Message("user", f"{again}\nAnswer again, whole, in the form asked for."),
-        ]
-    return Verdict(item.id, (), (), tuple(answers), tuple(faults))
+    heard = await until_usable(messages(item), ask, lambda answer: _read(answer, item), attempts)
+    found = heard.value or {}
+    return Verdict(
+        item.id,
+        tuple(_judgement(item, entry, rater) for entry in found.values()),
+        tuple(_evidence(item, found)),
+        heard.answers,
+        heard.faults,
+    )
 
 
 def _judgement(item: Item, entry: Mapping[str, Any], rater: str) -> Judgement:
@@ -150,7 +138,7 @@ def _evidence(item: Item, found: Mapping[IntentionId, Mapping[str, Any]]) -> Ite
 
 def _read(answer: str, item: Item) -> tuple[dict[IntentionId, dict[str, Any]], list[str]]:
     """The entries by intention in the order asked, and everything that is wrong with the answer."""
-    entries = _entries(answer)
+    entries = entries_in(answer, "judgements")
     if entries is None:
         return {}, ['the answer is no JSON object with a list "judgements"']
     asked = [choice.id for choice in item.asked]
@@ -159,7 +147,7 @@ def _read(answer: str, item: Item) -> tuple[dict[IntentionId, dict[str, Any]], l
     for entry in entries:
         intention = entry.get("intention")
         if intention not in asked:
-            faults.append(f"{_shown(intention)} was not asked about")
+            faults.append(f"{shown(intention)} was not asked about")
         elif intention in found:
             faults.append(f"{intention} is judged twice")
         else:
@@ -169,27 +157,10 @@ def _read(answer: str, item: Item) -> tuple[dict[IntentionId, dict[str, Any]], l
     return {intention: found[intention] for intention in asked if intention in found}, faults
 
 
-def _entries(answer: str) -> list[dict[str, Any]] | None:
-    # Models put fences and words round their JSON; what is between the outer braces counts.
-    start, end = answer.find("{"), answer.rfind("}")
-    try:
-        value = json.loads(answer[start : end + 1])
-    except (ValueError, RecursionError):
-        return None
-    entries = value.get("judgements") if isinstance(value, dict) else None
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        return None
-    return entries
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:80]
-
-
 def _faults(entry: Mapping[str, Any], item: Item) -> Iterator[str]:
     if item.dimension == "selection":
         if not isinstance(entry.get("reasonable"), bool):
-            yield f"reasonable is true or false, got {_shown(entry.get('reasonable'))}"
+            yield f"reasonable is true or false, got {shown(entry.get('reasonable'))}"
         reasons = (choice.reason for choice in item.asked)
         yield from _quote_faults(entry, "the situation", _situation(item, reasons), may_be_empty=False)
         return
@@ -200,7 +171,7 @@ def _faults(entry: Mapping[str, Any], item: Item) -> Iterator[str]:
             continue
         score = said.get("score")
         if type(score) is not int or score not in SCORES:
-            yield f"the score of {part} is 1 to 5, got {_shown(score)}"
+            yield f"the score of {part} is 1 to 5, got {shown(score)}"
         text = item.think if part == "think" else item.speech
         for fault in _quote_faults(said, f"the text of {part}", (text,), may_be_empty=score == 1):
             yield f"{part}: {fault}"
@@ -216,22 +187,17 @@ def _quote_faults(
 ) -> Iterator[str]:
     quote, reason = entry.get("quote"), entry.get("reason")
     if not isinstance(reason, str):
-        yield f"the reason is a text, got {_shown(reason)}"
+        yield f"the reason is a text, got {shown(reason)}"
     if not isinstance(quote, str):
-        yield f"the quote is a text, got {_shown(quote)}"
+        yield f"the quote is a text, got {shown(quote)}"
         return
-    words = _words(quote)
+    words = words_of(quote)
     if not words:
         if not may_be_empty:
             yield "the quote is empty"
         return
-    held = [_words(text) for text in texts]
+    held = [words_of(text) for text in texts]
     if not any(f" {words} " in f" {text} " for text in held):
-        yield f"the quote {_shown(quote)} does not stand in {where}"
+        yield f"the quote {shown(quote)} does not stand in {where}"
     elif words.count(" ") + 1 < _WORDS and words not in held:
-        yield f"the quote {_shown(quote)} is shorter than {_WORDS} words"
-
-
-def _words(text: str) -> str:
-    """The words of a text in lower case with single blanks between them."""
-    return " ".join("".join(c if c.isalnum() else " " for c in text.casefold()).split())
+        yield f"the quote {shown(quote)} is shorter than {_WORDS} words"

@@ -2,10 +2,11 @@
 
 import json
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["listed", "quoted"]
+__all__ = ["listed", "places_of", "quoted", "words_of"]
 
 # Chat templates write roles and turns with brackets, and some servers read them out of the content.
 _BRACKETS: Final = re.compile(r"[<>\[\]]")
@@ -27,3 +28,24 @@ def quoted(text: str) -> str:
 def listed(seats: tuple[int, ...]) -> str:
     """Seats by number with blanks between them; ``nobody`` where there are none."""
     return " ".join(map(str, seats)) or "nobody"
+
+
+def words_of(text: str) -> str:
+    """The words of a text in lower case with single blanks between them: what a quote is compared by."""
+    return " ".join("".join(c if c.isalnum() else " " for c in text.casefold()).split())
+
+
+def places_of(quote: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where the quote stands in the text, as start and end, in order; case, punctuation and white space
+    apart. Nowhere where it holds no word.
+    """
+    wanted = [word for word, _, _ in _placed(quote)]
+    held = _placed(text)
+    for first in range(len(held) - len(wanted) + 1 if wanted else 0):
+        found = held[first : first + len(wanted)]
+        if [word for word, _, _ in found] == wanted:
+            yield found[0][1], found[-1][2]
+
+
+def _placed(text: str) -> list[tuple[str, int, int]]:
+    return [(found[0].casefold(), *found.span()) for found in re.finditer(r"[^\W_]+", text)]

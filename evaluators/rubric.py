@@ -8,7 +8,18 @@ from typing import Final, NamedTuple
 
 from engine.intentions import IntentionId
 
-__all__ = ["FOLLOWING", "SELECTION", "SPEAKING", "THINKING", "Example", "following_text", "selection_text"]
+__all__ = [
+    "FOLLOWING",
+    "SELECTION",
+    "SPEAKING",
+    "STATING",
+    "THINKING",
+    "Example",
+    "Stated",
+    "following_text",
+    "selection_text",
+    "statements_text",
+]
 
 
 class Example(NamedTuple):
@@ -125,6 +136,48 @@ SELECTION: Final = (
     ),
 )
 
+
+class Stated(NamedTuple):
+    """A sentence and what is to be said of the statement in it; no verdict: there is none."""
+
+    text: str
+    verdict: str
+    record: str
+    why: str
+
+
+STATING: Final = (
+    Stated(
+        "We owe our only failure to seat 2's choice of people.",
+        "refuted",
+        "Round 2, attempt 1: seat 4 leads.",
+        "Quest 2 is the only one that failed, and seat 4 chose its team.",
+    ),
+    Stated(
+        "I raised my hand against the crew that lost us the second mission.",
+        "supported",
+        "Votes: for 3 4 5; against 1 2. The team is approved.",
+        "Seat 1 speaks, and is among those against the team that failed quest 2.",
+    ),
+    Stated(
+        "Three defeats, and you still let them go!",
+        "refuted",
+        "Quest 2 with the team 3 4 5 failed; failure cards: 1.",
+        "One quest has failed so far; the line that comes nearest is quoted.",
+    ),
+    Stated(
+        "Seat 5 was grinning when the cards came back.",
+        "uncheckable",
+        "",
+        "It is said to have happened at the table, and the record holds no faces.",
+    ),
+    Stated("Seat 3 must have played that failure card.", "", "", "A conclusion about hidden cards."),
+    Stated("If quest 3 fails too, I blame seat 2.", "", "", "A condition, and what is to come."),
+    Stated("Trust me, I am Percival.", "", "", "A claim about a hidden role."),
+    Stated("Seat 4, why did you change your mind?", "", "", "A question."),
+)
+"""Seat 1 speaks in round 3. None of these sentences is of a kind that the rules read."""
+
 FOLLOWING: Final = """\
 You judge how well a seat at a table of Avalon acted on the intentions it had chosen. You do not judge
 whether the intentions are wise, whether the text is well written, or whether the seat lies: a lie may be
@@ -156,6 +209,41 @@ reasonable: a bold, weak or needless move too. Deceit is part of the game for ei
 
 For each verdict quote the words of the situation or of the seat's own reasons that it rests on, exactly as
 they stand there, at least three words in a row, and say why in one sentence."""
+
+
+_STATEMENTS: Final = """\
+You check what a seat at a table of Avalon says against the public record of its game. You get the record
+up to its speech, and the speech. Find every statement in the speech about what has happened at the table
+so far: who led, who was proposed for a team or went on a quest, who voted how, how quests came out and
+with how many failure cards, who said what. Judge each of them on its own.
+
+supported    the record says so
+refuted      the record says otherwise, or such a thing would stand in the record and does not
+uncheckable  it is about what happened, and the record cannot tell
+
+These are no statements, leave them out: opinions, suspicions and conclusions; intentions, promises,
+wishes and proposals; questions and conditions; what is still to come; claims about hidden roles or about
+who played which card. Whether somebody lies about such things is not your business. A seat is also called
+by its name, or a player by its number: Player 2 is seat 2. What a seat said earlier proves that it said
+so, and not that it is so. Take words as the table would: where a statement holds in one plain reading, it
+is supported.
+
+For each statement quote the words of the speech that make it, exactly as they stand there, as few as hold
+it. For supported and refuted quote also words of the line of the record that decides it, exactly as they
+stand there, at least three words in a row out of one line; where what is claimed is missing in the
+record, the line that comes nearest. For uncheckable leave the record empty. Say why in one sentence."""
+
+
+def statements_text() -> str:
+    """The rubric of statements, with examples of each verdict and of what is no statement."""
+    lines = []
+    for one in STATING:
+        if one.verdict:
+            record = f' The record: "{one.record}"' if one.record else ""
+            lines.append(f'- "{one.text}" {one.verdict}.{record} {one.why}')
+        else:
+            lines.append(f'- "{one.text}" No statement: {one.why}')
+    return "\n".join([_STATEMENTS, "", "Examples, seat 1 speaking in round 3:", *lines])
 
 
 def following_text() -> str:

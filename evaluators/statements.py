@@ -18,7 +18,7 @@ from engine.state import Table
 from engine.terms import Seat
 from evaluators.facts import Fact, Led, OnQuest, OnTeam, QuestsCounted, QuestWent, Voted
 
-__all__ = ["Finding", "Verdict", "read_statements"]
+__all__ = ["Finding", "Verdict", "read_statements", "sentences"]
 
 Verdict = Literal["refuted", "supported", "unparsed"]
 
@@ -225,6 +225,12 @@ def read_statements(text: str, speaker: Seat, table: Table) -> tuple[Finding, ..
     """The statements about the record in a speech, in order, checked against the table as it stood then."""
     masked = _masked(text, table.names)
     return tuple(finding for sentence in _sentences(masked, speaker, table) for finding in _read(sentence))
+
+
+def sentences(text: str, names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    """Where the sentences of a speech begin and end, as the rules split it; blank ones are none."""
+    spans = (found.span() for found in _SENTENCE.finditer(_masked(text, names)))
+    return tuple(span for span in spans if any(c.isalnum() for c in text[slice(*span)]))
 
 
 def _sentences(masked: str, speaker: Seat, table: Table) -> Iterator[_Speech]:

@@ -1,25 +1,31 @@
 """What a judge's work comes to: shares with counts and intervals, and its agreement with people."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from math import isnan
 from typing import Any, Final, Literal
 
 from app.evaluations.games import FinishedGames
+from app.evaluations.judge_work import STATEMENTS, spoken_from
 from app.evaluations.judged import judgements_from
 from app.store.evaluations import EvaluationStore
 from app.store.games import Row
+from engine.errors import AvalonError
+from engine.terms import Side
 from evaluators.agreement import BAR, JudgeAgreement, Kappa, grouped, judge_agreement, ratings_of
 from evaluators.following import PARTS, FollowingScores
+from evaluators.hallucination import Hallucinations
 from evaluators.judgements import SCORES, Judgement, by_game
 from evaluators.play import Rate
-from evaluators.resampling import share
+from evaluators.resampling import bootstrap, ratio, share
 from evaluators.rule_judge import RATER as RULES
 from evaluators.rule_judge import Ruling, ruled
 from evaluators.selection import SelectionScores
+from evaluators.statement_scores import READERS, StatementScores, against_rules
 from evaluators.totals import LEAST, estimate_as_json
 from evaluators.turns import Game
 
-__all__ = ["RuleScores", "agreement", "judged_scores", "rulings_as_judgements"]
+__all__ = ["RuleScores", "StatementRules", "agreement", "judged_scores", "rulings_as_judgements"]
 
 _CHUNK: Final = 100
 """Games whose judgements are held at once."""
@@ -34,12 +40,19 @@ async def judged_scores(
     games: FinishedGames,
     store: EvaluationStore,
 ) -> dict[str, Any]:
-    """The scores of what a model judge has said, as ``full`` and ``limited``."""
+    """The scores of what a model judge has said, as ``full`` and ``limited``.
+
+    A game that can no longer be read counts nothing.
+    """
+    if dimension == STATEMENTS:
+        return _statements_told(await _statement_scores(evaluation_id, game_ids, games, store))
     selection, following = SelectionScores(), FollowingScores()
     for first in range(0, len(game_ids), _CHUNK):
         rows = await store.judged_by(evaluation_id, game_ids[first : first + _CHUNK])
         for game_id, said in by_game(judgements_from(rows)).items():
-            game = await games.by_id(game_id)
+            game = await _readable(games, game_id)
+            if game is None:
+                continue
             if dimension == "selection":
                 selection.add(game, said)
             else:
@@ -47,6 +60,73 @@ async def judged_scores(
     if dimension == "selection":
         return _selection_told(selection)
     return _following_told(following)
+
+
+async def _readable(games: FinishedGames, game_id: str) -> Game | None:
+    try:
+        return await games.by_id(game_id)
+    except AvalonError:
+        return None
+
+
+async def _statement_scores(
+    evaluation_id: str, game_ids: Sequence[str], games: FinishedGames, store: EvaluationStore
+) -> StatementScores:
+    scores = StatementScores()
+    for first in range(0, len(game_ids), _CHUNK):
+        rows = await store.statements_by(evaluation_id, game_ids[first : first + _CHUNK])
+        said: dict[str, list[Row]] = {}
+        for row in rows:
+            said.setdefault(row["game_id"], []).append(row)
+        for game_id, of_game in said.items():
+            game = await _readable(games, game_id)
+            if game is not None:
+                await asyncio.to_thread(scores.add, game, spoken_from(of_game))
+    return scores
+
+
+def _statements_told(scores: StatementScores) -> dict[str, Any]:
+    """By rule, by the judge and together, over the speeches that the judge read."""
+    everybody = scores.as_json()
+    for reader in READERS:
+        of_games = {game: tuple(told[reader]) for game, told in scores.by_game.items()}
+        told = everybody[reader]
+        told["refuted_per_speech"] = estimate_as_json(bootstrap(of_games, ratio, resamples=1000))
+    totals = {"games": len(scores.by_game), **everybody}
+    speeches = scores.speeches("rules").den
+    groups = {
+        "by_side": {side.value: scores.as_json(side) for side in Side},
+        "by_role": {role.value: scores.as_json(role) for role in scores.roles},
+    }
+    return {
+        "full": {"totals": {**totals, **groups, "against_rules": against_rules(scores.spans).as_json()}},
+        "limited": {"totals": totals if speeches >= LEAST else None},
+    }
+
+
+class StatementRules:
+    """What the rules alone read in speeches."""
+
+    def __init__(self) -> None:
+        self._found = Hallucinations()
+
+    def add(self, game: Game) -> None:
+        """Counts one game."""
+        self._found.add(game.log, game.roles)
+
+    def as_json(self) -> dict[str, Any]:
+        """``full`` and ``limited``."""
+        told = self._found.as_json()
+        enough = self._found.speeches().den >= LEAST
+        return {
+            "full": {"totals": told},
+            "limited": {"totals": {"all": told["all"]} if enough else None},
+        }
+
+    @property
+    def items(self) -> int:
+        """Speeches."""
+        return self._found.speeches().den
 
 
 def _selection_told(scores: SelectionScores) -> dict[str, Any]:
@@ -117,6 +197,11 @@ class RuleScores:
         if selected:
             self.by_game[game.id] = Rate(kept, selected)
 
+    @property
+    def items(self) -> int:
+        """Intentions selected."""
+        return sum(rate.den for rate in self.by_game.values())
+
     def as_json(self) -> dict[str, Any]:
         """``full`` and ``limited``. The rules refuse and never approve: the accuracy is at most this."""
         at_most = _share(self.by_game)
@@ -150,15 +235,14 @@ async def agreement(
     the paper groups them (1-3, 4-5). Fewer than 20 common items are told to who sees all.
     """
     dimension: str = row["dimension"]
+    if dimension == STATEMENTS:
+        return await _with_rules(row, games, store, sees_all=sees_all)
     people_rows = await store.judgements_of(row["wish"]["games"], kind="human", dimension=dimension)
     shared = sorted({one["game_id"] for one in people_rows})
     people = judgements_from(people_rows)
     if row["wish"]["judge"]["kind"] == "rule":
-        judged = [
-            one
-            for game_id in shared
-            for one in rulings_as_judgements(list(ruled(await games.by_id(game_id))))
-        ]
+        readable = [await _readable(games, game_id) for game_id in shared]
+        judged = [one for game in readable if game for one in rulings_as_judgements(list(ruled(game)))]
     else:
         judged = judgements_from(await store.judged_by(row["evaluation_id"], shared))
     parts: tuple[Part, ...] = ("reasonable",) if dimension == "selection" else ("think", "speak")
@@ -168,6 +252,25 @@ async def agreement(
         return None, fit
     told: dict[str, Any] = {part: _as_json(one) for part, one in measured.items()}
     return {"bar": BAR._asdict(), **told}, fit
+
+
+async def _with_rules(
+    row: Row, games: FinishedGames, store: EvaluationStore, *, sees_all: bool
+) -> tuple[dict[str, Any] | None, bool]:
+    """A judge of statements is measured by the rules, where both read the same; nobody else judges them."""
+    result = row["result"] or {}
+    known = (result.get("full") or {}).get("totals") or {}
+    if row["wish"]["judge"]["kind"] == "rule":
+        return None, True
+    told = known.get("against_rules")
+    if told is None:
+        # Still at it: what the rules read of what was judged so far.
+        scores = await _statement_scores(row["evaluation_id"], row["wish"]["games"], games, store)
+        told = against_rules(scores.spans).as_json()
+    fit = not told["lacking"]
+    if not sees_all and told["items"] < LEAST:
+        return None, fit
+    return {"bar": {"items": BAR.items, "kappa": BAR.kappa}, "statements": told}, fit
 
 
 def _measured(judged: Sequence[Judgement], people: Sequence[Judgement], part: Part) -> JudgeAgreement:

@@ -3,6 +3,9 @@
 A game's judgements are committed together with how far the judge is, in the order of the games. So a
 process that dies costs the answers that were on their way to it: what was answered stands among the
 calls, what was judged among the judgements, and the next process goes on behind them.
+
+A game that cannot be judged is left out and named with the reason; the others are judged. While the
+database does not answer, a judge waits longer and longer, five minutes at most, and says so.
 """
 
 import asyncio
@@ -10,18 +13,19 @@ import contextlib
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import ModelUnavailable
 from agents.llm.desk import CallKey, Desk
-from agents.llm.model import Form
 from agents.llm.model import Message as Asked
+from app import metrics
 from app.errors import BudgetSpent
 from app.evaluations.games import FinishedGames
 from app.evaluations.judge_scores import judged_scores
+from app.evaluations.judge_work import Judged, Work, plain, work_of
 from app.models.account import BUDGET_SPENT, Account
 from app.models.call import Call
 from app.models.house import ModelHouse, budget_of
@@ -32,10 +36,8 @@ from app.store.faults import PASSING, is_ours
 from app.store.games import Row
 from engine.errors import AvalonError
 from evaluators.asking import Message
-from evaluators.items import Item, items
-from evaluators.judge import Evidence, Verdict, judge
 
-__all__ = ["Judges"]
+__all__ = ["KEPT", "Judges", "Waiting", "beginning", "retry_after_s"]
 
 log = structlog.get_logger()
 
@@ -45,17 +47,32 @@ _AHEAD: Final = 8
 _LOOK_S: Final = 2.0
 """How often to look for work that another process was given."""
 
-_RETRY_S: Final = 1.0
+_RETRY_FIRST_S: Final = 1.0
+_RETRY_LAST_S: Final = 300.0
+"""A database may be away for a night: nobody is helped by giving up, or by asking it every second."""
 
-_KEPT: Final = 50
-"""Unusable answers kept with the result; all stand among the calls."""
-
-_MOST: Final = 2000
-"""Characters of an answer or a comment that are kept there."""
+KEPT: Final = 50
+"""Unusable answers, and games left out, kept with the result; the answers all stand among the calls."""
 
 
 class _Ended(Exception):
-    """Somebody has ended the evaluation: nothing more is to be written."""
+    """Somebody has ended the evaluation: nothing more is to be judged."""
+
+
+class _Faulty(Exception):
+    """One game cannot be judged; the message says why."""
+
+
+class Waiting(NamedTuple):
+    """A judge that waits for the database."""
+
+    since: int
+    """UTC, milliseconds since 1970: of the first fault in a row."""
+    faults: int
+    """Faults in a row."""
+    cause: str
+    again_at: int
+    """UTC, milliseconds since 1970: when it tries again."""
 
 
 @dataclass(slots=True)
@@ -69,17 +86,36 @@ class _Progress:
     unusable: int = 0
     unanswered: int = 0
     not_asked: int = 0
+    left_out: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
     """The first unusable answers."""
+    missing: list[dict[str, str]] = field(default_factory=list)
+    """The first games left out, each with its reason."""
 
     @property
     def counts(self) -> dict[str, int]:
-        return {name: value for name, value in asdict(self).items() if name != "samples"}
+        return {name: value for name, value in asdict(self).items() if isinstance(value, int)}
 
     @property
     def result(self) -> dict[str, Any]:
         """As the evaluation's row holds it."""
-        return {"progress": self.counts, "unusable": self.samples, "items": self.judged}
+        return {
+            "progress": self.counts,
+            "unusable": self.samples,
+            "left_out": self.missing,
+            "items": self.judged,
+        }
+
+
+def retry_after_s(faults: int) -> float:
+    """How long to wait after so many faults in a row, one at least."""
+    return min(_RETRY_FIRST_S * 2.0 ** min(faults - 1, 30), _RETRY_LAST_S)
+
+
+def beginning(games: int, left_out: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The result of an evaluation that begins; ``left_out``: games and why they cannot be judged."""
+    missing = [{"game_id": game, "reason": reason} for game, reason in left_out[:KEPT]]
+    return _Progress(games, left_out=len(left_out), missing=missing).result
 
 
 @dataclass(slots=True)
@@ -87,10 +123,12 @@ class _Outcome:
     """What came of asking about one game."""
 
     game_id: str
-    verdicts: list[Verdict] = field(default_factory=list)
+    judged: list[Judged] = field(default_factory=list)
     items: int = 0
     unanswered: int = 0
     not_asked: int = 0
+    left_out: str = ""
+    """Why the game cannot be judged; empty: it can."""
 
 
 class Judges:
@@ -104,6 +142,7 @@ class Judges:
         self._store = store
         self._models = models
         self._at_work: dict[str, asyncio.Task[None]] = {}
+        self._waiting: dict[str, Waiting] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -114,9 +153,24 @@ class Judges:
     def submit(self, evaluation_id: str) -> None:
         """Begins to judge, where this process judges and has not begun."""
         if self._looking is not None and evaluation_id not in self._at_work:
-            task = asyncio.create_task(self._guarded(evaluation_id), name=f"judge {evaluation_id}")
+            task = asyncio.create_task(self.run(evaluation_id), name=f"judge {evaluation_id}")
             self._at_work[evaluation_id] = task
             task.add_done_callback(lambda _: self._at_work.pop(evaluation_id, None))
+
+    def waiting(self, evaluation_id: str) -> Waiting | None:
+        """Whether the judge waits for the database, as far as this process knows."""
+        return self._waiting.get(evaluation_id)
+
+    async def break_off(self, evaluation_id: str) -> None:
+        """Stops judging what was cancelled, and scores what was judged by then. Calls that are under way
+        are let finish and stored: they are paid for.
+        """
+        task = self._at_work.get(evaluation_id)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            self._at_work.pop(evaluation_id, None)
+        self.submit(evaluation_id)
 
     async def stop(self) -> None:
         """Stops between two answers; the next start goes on from there."""
@@ -134,49 +188,94 @@ class Judges:
                 await self._take_up()
 
     async def _take_up(self) -> None:
-        for evaluation_id in await self._store.judging():
-            self.submit(evaluation_id)
+        for row in await self._store.judging():
+            # What a command judges, it goes on with itself: two at it would pay twice.
+            if row["status"] == "cancelled" or not row["wish"].get("by_command"):
+                self.submit(row["evaluation_id"])
 
-    async def _guarded(self, evaluation_id: str) -> None:
-        while True:
-            try:
-                await self._judge(evaluation_id)
-            except _Ended:
+    async def run(self, evaluation_id: str) -> None:
+        """Judges until the evaluation is over; while the database is away, it waits."""
+        try:
+            while not await self._tried(evaluation_id):
                 pass
-            except AvalonError as fault:
-                await self._fail(evaluation_id, str(fault))
-            except Exception as fault:
-                if isinstance(fault, PASSING) and not is_ours(fault):
-                    cause = type(fault).__name__
-                    log.warning("the database is away", evaluation=evaluation_id, cause=cause)
-                    await asyncio.sleep(_RETRY_S)
-                    continue
+        finally:
+            self._heard(evaluation_id)
+
+    async def _tried(self, evaluation_id: str) -> bool:
+        """Whether there is nothing more to do."""
+        try:
+            await self._judge(evaluation_id)
+        except _Ended:
+            return False  # cancelled: what was judged is to be scored
+        except Exception as fault:
+            if isinstance(fault, PASSING) and not is_ours(fault):
+                await self._wait(evaluation_id, fault)
+                return False
+            if isinstance(fault, AvalonError):
+                reason = str(fault)
+            else:
                 trace = random_name()
                 log.exception("a judge failed", evaluation=evaluation_id, trace_id=trace)
-                await self._fail(evaluation_id, f"something broke on our side, trace {trace}")
-            return
+                reason = f"something broke on our side, trace {trace}"
+            try:
+                await self._fail(evaluation_id, reason)
+            except PASSING as away:
+                await self._wait(evaluation_id, away)
+                return False
+        return True
+
+    async def _wait(self, evaluation_id: str, fault: Exception) -> None:
+        known = self._waiting.get(evaluation_id)
+        faults = 1 if known is None else known.faults + 1
+        delay_s = retry_after_s(faults)
+        cause = type(fault).__name__
+        now = now_ms()
+        since = now if known is None else known.since
+        self._waiting[evaluation_id] = Waiting(since, faults, cause, now + int(1000 * delay_s))
+        metrics.judges_waiting.set(len(self._waiting))
+        metrics.judge_faults.labels(cause).inc()
+        log.warning("the database is away", evaluation=evaluation_id, again_in_s=delay_s, cause=cause)
+        await asyncio.sleep(delay_s)
+
+    def _heard(self, evaluation_id: str) -> None:
+        """The database answers again, or nobody waits for it any more."""
+        self._waiting.pop(evaluation_id, None)
+        metrics.judges_waiting.set(len(self._waiting))
 
     async def _fail(self, evaluation_id: str, reason: str) -> None:
         row = await self._store.evaluation(evaluation_id)
-        if row is not None:
-            await self._end(row, _progress_of(row), reason)
+        if row is None:
+            return
+        progress = _progress_of(row)
+        try:
+            await self._end(row, progress, reason)
+        except PASSING:
+            raise
+        except Exception:
+            log.exception("what was judged could not be scored", evaluation=evaluation_id)
+            result = {**progress.result, "reason": reason}
+            await self._store.finish(evaluation_id, "failed", result, now_ms())
 
-    async def _end(self, row: Row, progress: _Progress, reason: str | None) -> None:
+    async def _end(self, row: Row, progress: _Progress, reason: str | None, status: str = "failed") -> None:
         """Scores what was judged, and closes the evaluation."""
         told = await judged_scores(
             row["evaluation_id"], row["dimension"], row["wish"]["games"], self._games, self._store
         )
         result = {**progress.result, **told, **({} if reason is None else {"reason": reason})}
-        status = "scored" if reason is None else "failed"
+        status = "scored" if reason is None else status
         await self._store.finish(row["evaluation_id"], status, result, now_ms())
 
     # --- one evaluation ---------------------------------------------------------------------
 
     async def _judge(self, evaluation_id: str) -> None:
         row = await self._store.evaluation(evaluation_id)
-        if row is None or row["status"] != "judging":
+        if row is None or row["finished_at"] is not None:
             return
         progress = _progress_of(row)
+        if row["status"] == "cancelled":
+            await self._end(row, progress, "cancelled", "cancelled")
+            return
+        work = work_of(row["dimension"])
         left = row["wish"]["games"][progress.games_done :]
         calls = self._models.calls
         account = Account(budget_of(row["wish"]), await calls.uses_of(evaluation_id))
@@ -187,12 +286,13 @@ class Judges:
             while True:
                 while len(begun) < _AHEAD and (game_id := next(waiting, None)) is not None:
                     known = stored.pop(game_id, {})
-                    begun.append(asyncio.create_task(self._ask_about(row, game_id, known, account)))
+                    begun.append(asyncio.create_task(self._ask_about(row, work, game_id, known, account)))
                 if not begun:
                     break
                 outcome = await begun[0]
                 begun.popleft()
-                await self._keep(row, progress, outcome)
+                await self._keep(row, work, progress, outcome)
+                self._heard(evaluation_id)
         finally:
             for task in begun:
                 task.cancel()
@@ -203,6 +303,8 @@ class Judges:
             reason = BUDGET_SPENT
         elif progress.items and not progress.judged:
             reason = "no answer of the judge could be used"
+        elif not progress.items:
+            reason = "none of these games could be judged"
         await self._end(row, progress, reason)
 
     async def _stored(self, evaluation_id: str, left: Sequence[str]) -> dict[str, dict[CallKey, Call]]:
@@ -216,30 +318,51 @@ class Judges:
         return found
 
     async def _ask_about(
-        self, row: Row, game_id: str, stored: Mapping[CallKey, Call], account: Account
+        self, row: Row, work: Work, game_id: str, stored: Mapping[CallKey, Call], account: Account
     ) -> _Outcome:
-        game = await self._games.by_id(game_id)
-        spec = row["wish"]["judge"]
-        desk = self._models.judge_desk(row["evaluation_id"], spec["model"], stored, account)
+        desk = self._models.judge_desk(row["evaluation_id"], row["wish"]["judge"]["model"], stored, account)
         outcome = _Outcome(game_id)
-        found = list(items(game, row["dimension"]))
-        outcome.items = len(found)
-        tasks = [asyncio.create_task(_verdict(item, desk, row["rater"], spec, outcome)) for item in found]
         try:
-            outcome.verdicts = [one for one in await asyncio.gather(*tasks) if one is not None]
+            found = await self._questions(work, game_id)
+        except _Faulty as reason:
+            outcome.left_out = str(reason)
+            return outcome
+        outcome.items = len(found)
+        tasks = [asyncio.create_task(_asked(work, one, desk, row, outcome)) for one in found]
+        try:
+            outcome.judged = [one for one in await asyncio.gather(*tasks) if one is not None]
         finally:
             for task in tasks:
                 task.cancel()
         return outcome
 
-    async def _keep(self, row: Row, progress: _Progress, outcome: _Outcome) -> None:
+    async def _questions(self, work: Work, game_id: str) -> Sequence[Any]:
+        """What is asked about a game. Raises _Faulty where it cannot be read or there is nothing to ask."""
+        try:
+            game = await self._games.by_id(game_id)
+            found = await asyncio.to_thread(work.questions, game)
+            nothing = "" if found else work.nothing(game)
+        except PASSING:
+            raise
+        except AvalonError as fault:
+            raise _Faulty(str(fault)) from None
+        except Exception:
+            trace = random_name()
+            log.exception("a game cannot be judged", game=game_id, trace_id=trace)
+            raise _Faulty(f"it cannot be read, trace {trace}") from None
+        if nothing:
+            raise _Faulty(nothing)
+        return found
+
+    async def _keep(self, row: Row, work: Work, progress: _Progress, outcome: _Outcome) -> None:
         """Commits one game's judgements, and that it is done."""
-        judged = [one for one in outcome.verdicts if one.judgements]
-        unusable = [one for one in outcome.verdicts if not one.judgements]
+        judged = [one for one in outcome.judged if one.usable]
+        unusable = [one for one in outcome.judged if not one.usable]
         samples = [
-            {"item_id": one.item_id, "faults": list(one.faults), "answer": _plain(one.answers[-1])}
+            {"item_id": one.item_id, "faults": list(one.faults), "answer": plain(one.answer)}
             for one in unusable
         ]
+        missing = [{"game_id": outcome.game_id, "reason": outcome.left_out}] if outcome.left_out else []
         after = _Progress(
             progress.games,
             progress.games_done + 1,
@@ -248,26 +371,20 @@ class Judges:
             progress.unusable + len(unusable),
             progress.unanswered + outcome.unanswered,
             progress.not_asked + outcome.not_asked,
-            [*progress.samples, *samples][:_KEPT],
+            progress.left_out + len(missing),
+            [*progress.samples, *samples][:KEPT],
+            [*progress.missing, *missing][:KEPT],
         )
-        rows = [one for verdict in judged for one in _rows(row, verdict)]
+        rows = [one for found in judged for one in found.rows]
 
-        async def work(connection: AsyncConnection) -> None:
+        async def write(connection: AsyncConnection) -> None:
             if not await self._store.advance(connection, row["evaluation_id"], after.result):
                 raise _Ended
             await self._store.lock_rater(connection, row["caller"], row["rater"])
-            held = await self._store.grades(connection, row["caller"], row["rater"], [outcome.game_id])
             at = self._database.writer.stamp()
-            for one in rows:
-                key = (one["game_id"], one["request_id"], one["stage"], one["intention"], one["dimension"])
-                one |= {"grade": held.get(key, 0) + 1, "at": at}
-            await self._store.insert_judgements(connection, rows)
-            # The judgements tell their owner what was chosen: it may not guess that any more.
-            turns = {(one["game_id"], one["request_id"]) for one in rows}
-            if turns and not row["wish"]["sees_all"]:
-                await self._store.mark_seen_in(connection, row["caller"], turns)
+            await work.store(connection, self._store, row, outcome.game_id, rows, at)
 
-        await self._database.writer.run(work)
+        await self._database.writer.run(write)
         for name in _Progress.__slots__:
             setattr(progress, name, getattr(after, name))
 
@@ -275,83 +392,31 @@ class Judges:
 def _progress_of(row: Row) -> _Progress:
     result = row["result"] or {}
     known = result.get("progress") or {"games": len(row["wish"]["games"])}
-    return _Progress(**known, samples=result.get("unusable", []))
+    return _Progress(**known, samples=result.get("unusable", []), missing=result.get("left_out", []))
 
 
-async def _verdict(
-    item: Item, desk: Desk, rater: str, spec: Mapping[str, Any], outcome: _Outcome
-) -> Verdict | None:
-    """What the judge says of one item; None where it could not be asked."""
+async def _asked(work: Work, question: Any, desk: Desk, row: Row, outcome: _Outcome) -> Judged | None:
+    """What the judge says to one question; None where it could not be asked."""
     asked = 0
+    spec = row["wish"]["judge"]
+    form = work.form(question)
 
     async def ask(conversation: Sequence[Message]) -> str:
         nonlocal asked
         asked += 1
-        key = CallKey(item.request_id, f"judge_{item.dimension}", f"{item.game_id}/{item.stage}", asked)
         reply = await desk.ask(
-            key,
+            work.key(question, asked),
             [Asked(one.role, one.content) for one in conversation],
-            _form(item),
+            form,
             temperature=spec["temperature"],
             max_tokens=spec["max_output_tokens"],
         )
         return reply.text
 
     try:
-        return await judge(item, ask, rater, attempts=spec["attempts"])
+        return await work.judge(question, ask, row)
     except ModelUnavailable:
         outcome.unanswered += 1
     except BudgetSpent:
         outcome.not_asked += 1
     return None
-
-
-def _form(item: Item) -> Form:
-    """The form of an answer, for servers that hold a model to one; what counts is read by the judge."""
-    text = {"type": "string"}
-    if item.dimension == "selection":
-        said: dict[str, Any] = {"reasonable": {"type": "boolean"}, "quote": text, "reason": text}
-    else:
-        score = {"type": "integer", "minimum": 1, "maximum": 5}
-        part = _object({"score": score, "quote": text, "reason": text})
-        said = dict.fromkeys(("think", "speak") if item.think.strip() else ("speak",), part)
-    intention = {"type": "string", "enum": [choice.id for choice in item.asked]}
-    entries = {"type": "array", "items": _object({"intention": intention, **said})}
-    return Form(f"judge_{item.dimension}", _object({"judgements": entries}))
-
-
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def _rows(row: Row, verdict: Verdict) -> list[dict[str, Any]]:
-    return [
-        {
-            **{name: getattr(one, name) for name in _FIELDS},
-            "dimension": row["dimension"],
-            "caller": row["caller"],
-            "rater": row["rater"],
-            "kind": "model",
-            "evaluation_id": row["evaluation_id"],
-            "comment": _comment([found for found in verdict.evidence if found.intention == one.intention]),
-        }
-        for one in verdict.judgements
-    ]
-
-
-_FIELDS: Final = ("game_id", "request_id", "stage", "intention", "reasonable", "think", "speak")
-
-
-def _comment(evidence: Sequence[Evidence]) -> str:
-    """The quotes and reasons of one intention as text."""
-    return _plain("\n".join(f"{one.of}: “{one.quote}” {one.reason}" for one in evidence))
-
-
-def _plain(text: str) -> str:
-    """What any database and any reader takes: no U+0000, no half of a surrogate."""
-    return text[:_MOST].encode("utf-8", "replace").decode().replace("\0", "\ufffd")

@@ -13,6 +13,7 @@ from app.errors import AlreadyGraded, KeyInUse
 from app.evaluations.items import SHOWING
 from app.evaluations.reports import Format
 from app.evaluations.schemas import (
+    EvaluationDimension,
     EvaluationPage,
     EvaluationView,
     ItemsPage,
@@ -26,6 +27,7 @@ from app.evaluations.schemas import (
     TasksView,
 )
 from app.evaluations.sheet import FIELDS, write_sheet
+from app.games.schemas import Cancelled
 from app.problems import documented
 from app.services import Services
 from app.store.idempotency import Key, kept
@@ -160,8 +162,9 @@ async def submit(
     evaluation. Several samples of an item are joined by majority. Without `export:full` totals are told
     where at least 20 items stand behind them.
 
-    With `judge` the service judges selections or following itself: by rules at once, or by a model in the
-    background (202). Progress, and how well the judge agrees with people, stand in `GET /evaluations/{e}`.
+    With `judge` the service judges selections, following or statements itself: by rules at once, or by a
+    model in the background (202). Progress, and how well the judge agrees with people (of statements: with
+    the rules), stand in `GET /evaluations/{e}`.
     """
     if (replayed := await _replayed(services, key)) is not None:
         return replayed
@@ -201,7 +204,7 @@ async def list_evaluations(
     caller: CallerDep,
     request: Request,
     response: Response,
-    dimension: Annotated[Dimension | None, Query()] = None,
+    dimension: Annotated[EvaluationDimension | None, Query()] = None,
     rater: Annotated[str | None, Query(max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]*$")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -229,6 +232,24 @@ async def show_evaluation(
 ) -> EvaluationView:
     """Scores never change: they are those of the moment of grading."""
     return await services.evaluations.evaluation(evaluation_id, caller, per_item=per_item)
+
+
+@router.post(
+    "/evaluations/{evaluation_id}/cancel",
+    status_code=202,
+    summary="Cancel a judge's work",
+    response_model=Cancelled,
+    dependencies=[Depends(needs("eval:submit"))],
+    responses=documented(404, 409),
+)
+async def cancel_evaluation(
+    evaluation_id: Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")],
+    services: ServicesDep,
+    caller: CallerDep,
+) -> Cancelled:
+    """Asks its model no further question. What was judged stays and is scored: status `cancelled`."""
+    await services.evaluations.cancel(evaluation_id, caller)
+    return Cancelled()
 
 
 RaterOf = Annotated[

@@ -10,6 +10,7 @@ from evaluators.contexts import History, View
 from evaluators.items import Dimension, Options
 
 __all__ = [
+    "EvaluationDimension",
     "EvaluationId",
     "EvaluationPage",
     "EvaluationView",
@@ -17,6 +18,7 @@ __all__ = [
     "ItemsPage",
     "JudgementView",
     "JudgementsPage",
+    "LeftOutView",
     "ModelJudge",
     "NewEvaluation",
     "NewJudgements",
@@ -31,8 +33,10 @@ __all__ = [
     "TasksView",
     "UnusableView",
     "VariantSpec",
+    "WaitingView",
 ]
 
+EvaluationDimension = Dimension | Literal["statements"]
 EvaluationId = Annotated[str, StringConstraints(pattern=r"^e_[a-z0-9]{1,32}$")]
 ItemName = Annotated[str, StringConstraints(min_length=1, max_length=160)]
 RaterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}$")]
@@ -128,7 +132,9 @@ class JudgeBudget(Strict):
 class NewJudging(Strict):
     """A judge's work on the finished games of a batch, or on one game."""
 
-    dimension: Literal["selection", "following"]
+    dimension: Literal["selection", "following", "statements"] = Field(
+        description="`statements`: what speeches say about the record, and whether it is so."
+    )
     judge: Annotated[ModelJudge | RuleJudge, Field(discriminator="kind")]
     game: Annotated[str, StringConstraints(pattern=r"^g_[a-z0-9]{1,32}$")] | None = None
     batch: Annotated[str, StringConstraints(pattern=r"^b_[a-z0-9]{1,32}$")] | None = None
@@ -166,15 +172,32 @@ class ScoredItem(Shown):
 
 
 class ProgressView(Shown):
-    """How far a model judge is. Items are those of the games done."""
+    """How far a model judge is. Items (of statements: speeches) are those of the games done."""
 
     games: int
-    games_done: int = Field(description="Games whose judgements are stored.")
+    games_done: int = Field(description="Games whose judgements are stored, or that were left out.")
     items: int
     judged: int
     unusable: int = Field(description="Items to which no answer could be used. They get no score.")
     unanswered: int = Field(description="Items to which no model answered.")
     not_asked: int = Field(description="Items that the budget did not reach.")
+    left_out: int = Field(description="Games that cannot be judged; `left_out` names them.")
+
+
+class LeftOutView(Shown):
+    """A game that cannot be judged."""
+
+    game_id: str
+    reason: str
+
+
+class WaitingView(Shown):
+    """A judge whose database does not answer: it waits twice as long after each fault, 5 minutes at most."""
+
+    since: str
+    faults: int = Field(description="Faults in a row.")
+    cause: str
+    again_at: str = Field(description="When it tries again.")
 
 
 class UnusableView(Shown):
@@ -187,8 +210,8 @@ class UnusableView(Shown):
 
 class EvaluationView(Shown):
     evaluation_id: str
-    status: Literal["scored", "judging", "failed"]
-    dimension: Dimension
+    status: Literal["scored", "judging", "cancelled", "failed"]
+    dimension: EvaluationDimension
     rater: dict[str, str]
     variant: dict[str, JsonValue]
     created_at: str
@@ -211,12 +234,19 @@ class EvaluationView(Shown):
         None, description="With `?per_item=true`, for `export:full` only."
     )
     judge: dict[str, JsonValue] | None = Field(None, description="The judge that was named.")
-    reason: str | None = Field(None, description="Why it failed.")
+    reason: str | None = Field(None, description="Why it failed, or that it was cancelled.")
     progress: ProgressView | None = Field(None, description="Of a model judge.")
+    left_out: list[LeftOutView] | None = Field(
+        None, description="Of a judge: games that cannot be judged, the first 50, with the reason."
+    )
+    waiting: WaitingView | None = Field(
+        None, description="Of a judge that this process runs: the database does not answer."
+    )
     agreement: dict[str, JsonValue] | None = Field(
         None,
-        description="The judge against people who judged in the same games, by part, with the bar; in "
-        "`GET /evaluations/{e}`. Null where too few items stand behind it.",
+        description="The judge against people who judged in the same games, by part, with the bar; a judge "
+        "of statements against the rules, where both read the same. In `GET /evaluations/{e}`. Null where "
+        "too few items stand behind it.",
     )
     fit_to_show: bool | None = Field(
         None,

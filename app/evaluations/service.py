@@ -7,19 +7,22 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.auth import Caller
-from app.errors import AlreadyGraded, AlreadyJudged, Forbidden, InvalidRequest, NotFound
+from app.errors import AlreadyGraded, AlreadyJudged, AlreadyOver, Forbidden, InvalidRequest, NotFound
 from app.evaluations.games import FinishedGames
 from app.evaluations.items import SHOWING, Found, Items
-from app.evaluations.judge_scores import RuleScores, agreement
-from app.evaluations.judging import Judges
+from app.evaluations.judge_scores import RuleScores, StatementRules, agreement
+from app.evaluations.judge_work import STATEMENTS
+from app.evaluations.judging import KEPT, Judges, beginning
 from app.evaluations.reports import Reports
 from app.evaluations.schemas import (
     EvaluationView,
+    LeftOutView,
     ModelJudge,
     NewEvaluation,
     NewJudging,
     ProgressView,
     UnusableView,
+    WaitingView,
 )
 from app.evaluations.scoring import Scorer
 from app.evaluations.tasks import Tasks
@@ -29,6 +32,7 @@ from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore, Row, new_id
 from app.store.idempotency import Key, keep
 from app.store.log import LogReader, timestamp
+from engine.errors import AvalonError
 from evaluators.items import Dimension, Item, Variant, parse_id
 from evaluators.rule_judge import RATER as RULES
 
@@ -169,20 +173,29 @@ class Evaluations:
         await self._database.writer.run(work)
         return view
 
-    async def judge(self, wish: NewJudging, caller: Caller, key: Key | None = None) -> EvaluationView:
-        """Judges by the rules at once, or begins to ask a model.
+    async def judge(
+        self, wish: NewJudging, caller: Caller, key: Key | None = None, *, by_command: bool = False
+    ) -> EvaluationView:
+        """Judges by the rules at once, or begins to ask a model. Games that cannot be judged are left out and
+        named. ``by_command``: the caller goes on with it itself, and no service takes it up.
 
         Raises Forbidden for who may not be shown what was chosen, NotFound, InvalidRequest, and
         AlreadyJudged where the judge has judged in one of these games and nothing is regraded.
         """
-        self.may_see(caller, wish.dimension, Variant(), followed=False)
+        if wish.dimension == STATEMENTS:
+            caller.needs("annotate")
+        else:
+            self.may_see(caller, wish.dimension, Variant(), followed=False)
         games = await self.chosen(wish.game, wish.batch)
         if not games:
             raise InvalidRequest("no game of this batch has finished", "/batch", "nothing_finished")
+        left_out = [] if wish.batch is None else await self._unfinished(wish.batch)
         spec = wish.judge
         model = spec if isinstance(spec, ModelJudge) else None
-        if model is None and wish.dimension != "selection":
-            raise InvalidRequest("rules decide about selections only", "/dimension", "dimension")
+        if model is None and wish.dimension == "following":
+            raise InvalidRequest(
+                "rules decide about selections and statements only", "/dimension", "dimension"
+            )
         if model is not None and model.model not in self._models.endpoints.settings:
             raise InvalidRequest(str(self._models.endpoints.none_such()), "/judge/model", "model")
         rater = RULES if model is None else model.name or f"judge {model.model}"
@@ -205,8 +218,11 @@ class Evaluations:
                 **wish.model_dump(mode="json", exclude={"dimension", "regrade_of"}),
                 "games": games,
                 "sees_all": caller.sees_all,
+                **({"by_command": True} if by_command else {}),
             },
-            "result": None if model else await self._ruled(games),
+            "result": beginning(len(games), left_out)
+            if model
+            else await self._ruled(wish.dimension, games, left_out),
         }
         view = evaluation_view(row, sees_all=caller.sees_all)
 
@@ -225,15 +241,37 @@ class Evaluations:
             await keep(connection, key, 202 if model else 201, view)
 
         await self._database.writer.run(work)
-        self.judges.submit(evaluation_id)
+        if model is not None and not by_command:
+            self.judges.submit(evaluation_id)
         return view
 
-    async def _ruled(self, games: list[str]) -> dict[str, Any]:
-        scores = RuleScores()
+    async def _unfinished(self, batch: str) -> list[tuple[str, str]]:
+        """Games of the batch that have not finished, with the reason why they cannot be judged."""
+        found = []
+        for status in ("created", "running", "cancelled", "failed"):
+            ids = await self._rows.ids(batch, status=(status,))
+            found += [(game_id, f"it is {status}, not finished") for game_id in ids]
+        return found
+
+    async def _ruled(
+        self, dimension: str, games: list[str], left_out: list[tuple[str, str]]
+    ) -> dict[str, Any]:
+        scores: RuleScores | StatementRules = StatementRules() if dimension == STATEMENTS else RuleScores()
         for game_id in games:
-            await asyncio.to_thread(scores.add, await self.games.by_id(game_id))
+            try:
+                await asyncio.to_thread(scores.add, await self.games.by_id(game_id))
+            except AvalonError as fault:
+                left_out.append((game_id, str(fault)))
         told = scores.as_json()
-        return {**told, "items": told["full"]["totals"]["selected"]}
+        missing = [{"game_id": game_id, "reason": reason} for game_id, reason in left_out[:KEPT]]
+        return {**told, "items": scores.items, "left_out": missing}
+
+    async def cancel(self, evaluation_id: str, caller: Caller) -> None:
+        """Ends a judge's work; what it has judged stays and is scored. Raises NotFound, AlreadyOver."""
+        row = await self._row(evaluation_id, caller)
+        if not await self.store.cancel(evaluation_id):
+            raise AlreadyOver(f"this evaluation is {row['status']}: there is nothing to cancel")
+        await self.judges.break_off(evaluation_id)
 
     async def _regraded(self, evaluation_id: str, dimension: str, rater: str, caller: Caller) -> int:
         row = await self._row(evaluation_id, caller)
@@ -271,7 +309,11 @@ class Evaluations:
             caller.needs("export:full")
         if "judge" in row["wish"]:
             told, fit = await agreement(row, self.games, self.store, sees_all=caller.sees_all)
-            more: dict[str, Any] = {"agreement": told, "fit_to_show": fit}
+            more: dict[str, Any] = {
+                "agreement": told,
+                "fit_to_show": fit,
+                "waiting": self._waiting(evaluation_id),
+            }
             if per_item:
                 kept = (row["result"] or {}).get("unusable", [])
                 more["unusable"] = [UnusableView(**one) for one in kept]
@@ -281,6 +323,17 @@ class Evaluations:
         answers = await self.store.answers_of(evaluation_id)
         shown = await self._scorer.per_item(row["dimension"], answers, row["wish"]["variant"])
         return view.model_copy(update={"per_item": shown})
+
+    def _waiting(self, evaluation_id: str) -> WaitingView | None:
+        found = self.judges.waiting(evaluation_id)
+        if found is None:
+            return None
+        return WaitingView(
+            since=timestamp(found.since),
+            faults=found.faults,
+            cause=found.cause,
+            again_at=timestamp(found.again_at),
+        )
 
     async def evaluations(
         self,
@@ -323,7 +376,14 @@ def evaluation_view(row: Mapping[str, Any], *, sees_all: bool) -> EvaluationView
         judge=row["wish"].get("judge"),
         reason=result.get("reason"),
         progress=_progress(row),
+        left_out=_left_out(row),
     )
+
+
+def _left_out(row: Mapping[str, Any]) -> list[LeftOutView] | None:
+    if "judge" not in row["wish"]:
+        return None
+    return [LeftOutView(**one) for one in (row["result"] or {}).get("left_out", [])]
 
 
 def _progress(row: Mapping[str, Any]) -> ProgressView | None:

@@ -9,7 +9,7 @@ import re
 from typing import Any, Final
 
 from app.fake_model.prompt import NotOurs
-from evaluators.rubric import following_text, selection_text
+from evaluators.rubric import following_text, selection_text, statements_text
 
 __all__ = ["judged"]
 
@@ -18,11 +18,19 @@ _TEXT: Final = re.compile(r'^Its (thinking|speech): (".*")$', re.M)
 _PARTS: Final = {"thinking": "think", "speech": "speak"}
 
 
+_SPEECH: Final = re.compile(r'^Now seat \d+ says: (".*")$', re.M)
+_RECORD: Final = re.compile(r"^=== RECORD ===\n(.*)^=== END OF RECORD ===$", re.M | re.S)
+_CLAIM: Final = re.compile(r"\b(?:was|were|led|voted|failed|succeeded|leads?)\b")
+
+
 def judged(messages: list[dict[str, Any]], seed: int) -> str:
     """The verdicts that are asked for, as JSON. Raises NotOurs for what is no question to a judge."""
-    if len(messages) < 2 or messages[0].get("content") not in (following_text(), selection_text()):
+    rubrics = (following_text(), selection_text(), statements_text())
+    if len(messages) < 2 or messages[0].get("content") not in rubrics:
         raise NotOurs("no rubric of ours stands at the beginning")
     question = str(messages[1].get("content"))
+    if messages[0]["content"] == statements_text():
+        return _stated(question, random.Random(f"{seed}/{question}"))
     before, _, after = question.partition("\nThe seat chose:\n")
     asked = _ASKED.findall(after)
     if not asked:
@@ -35,6 +43,28 @@ def judged(messages: list[dict[str, Any]], seed: int) -> str:
         for intention in asked
     ]
     return json.dumps({"judgements": entries}, ensure_ascii=False)
+
+
+def _stated(question: str, chance: random.Random) -> str:
+    """A verdict on every sentence of the speech that sounds like a statement; the last line of the record
+    that holds words is what each rests on.
+    """
+    speech, record = _SPEECH.search(question), _RECORD.search(question)
+    if speech is None or record is None:
+        raise NotOurs("no speech or no record is shown")
+    lines = [line for line in record[1].splitlines() if len(re.findall(r"[^\W_]+", line)) >= 3]
+    entries = []
+    for sentence in re.split(r"(?<=[.!?])\s+", json.loads(speech[1])):
+        if not _CLAIM.search(sentence) or "?" in sentence:
+            continue
+        verdict = chance.choice(("supported", "supported", "supported", "refuted", "uncheckable"))
+        if not lines:
+            verdict = "uncheckable"
+        entry = {"quote": sentence, "verdict": verdict, "record": "", "reason": "So the record stands."}
+        if verdict != "uncheckable":
+            entry["record"] = lines[-1]
+        entries.append(entry)
+    return json.dumps({"statements": entries[:40]}, ensure_ascii=False)
 
 
 def _scored(said: dict[str, str], chance: random.Random) -> dict[str, Any]:

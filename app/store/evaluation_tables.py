@@ -14,11 +14,13 @@ __all__ = [
     "EvaluationRow",
     "JudgementRow",
     "SeenRow",
+    "StatementsRow",
     "TaskRow",
     "answers",
     "evaluations",
     "judgements",
     "seen",
+    "statements",
     "tasks",
 ]
 
@@ -45,7 +47,7 @@ class EvaluationRow(SQLModel, table=True):
     """1 at first; a re-grade has that of what it grades again, plus 1."""
     regrade_of: str | None = Field(default=None, max_length=40)
     status: str
-    """scored, judging or failed."""
+    """scored, judging, cancelled or failed."""
     wish: Json = Field(sa_column=Column(JSON, nullable=False))
     """The variant, and for a judge what it judges."""
     result: Json | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
@@ -100,6 +102,25 @@ class JudgementRow(SQLModel, table=True):
     comment: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
 
 
+class StatementsRow(SQLModel, table=True):
+    """One rater's word on the statements of one speech: what it says of the record, and if that is so."""
+
+    __tablename__ = "statement_judgements"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    turn: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    """Utterances before it in the attempt."""
+    caller: str = Field(primary_key=True)
+    rater: str = Field(primary_key=True, max_length=80)
+    grade: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    kind: str
+    evaluation_id: str = Field(max_length=40)
+    statements: list[Json] = Field(sa_column=Column(JSON, nullable=False))
+    """Each with start, end, quote, verdict, record and reason; empty: the speech states nothing."""
+
+
 class TaskRow(SQLModel, table=True):
     """A speaking turn that a rater was dealt to judge."""
 
@@ -128,3 +149,4 @@ answers: Final = _tables["answers"]
 judgements: Final = _tables["judgements"]
 tasks: Final = _tables["annotation_tasks"]
 seen: Final = _tables["seen_turns"]
+statements: Final = _tables["statement_judgements"]

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.db import Database
-from app.store.evaluation_tables import answers, evaluations, judgements, seen, tasks
+from app.store.evaluation_tables import answers, evaluations, judgements, seen, statements, tasks
 from app.store.games import Row
 from app.store.tables import games
 
@@ -41,14 +41,30 @@ class EvaluationStore:
         found = await self._rows(query)
         return found[0] if found else None
 
-    async def judging(self) -> list[str]:
-        """Ids of evaluations whose judge has not finished, oldest first."""
+    async def judging(self) -> list[Row]:
+        """Evaluations whose judge has not finished, or that were cancelled and are not scored yet: id,
+        status and wish, oldest first.
+        """
+        c = evaluations.c
         query = (
-            select(evaluations.c.evaluation_id)
-            .where(evaluations.c.status == "judging")
-            .order_by(evaluations.c.created_at, evaluations.c.evaluation_id)
+            select(c.evaluation_id, c.status, c.wish)
+            .where(c.status.in_(("judging", "cancelled")), c.finished_at.is_(None))
+            .order_by(c.created_at, c.evaluation_id)
         )
-        return [row["evaluation_id"] for row in await self._rows(query)]
+        return await self._rows(query)
+
+    async def cancel(self, evaluation_id: str) -> bool:
+        """Ends a judge's work; False: it had ended. What it has judged is scored afterwards."""
+
+        async def work(connection: AsyncConnection) -> bool:
+            done = await connection.execute(
+                update(evaluations)
+                .where(evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
+                .values(status="cancelled")
+            )
+            return bool(done.rowcount)
+
+        return await self._database.writer.run(work)
 
     async def judged_before(
         self, connection: AsyncConnection, caller: str, rater: str, dimension: str, games: Collection[str]
@@ -62,11 +78,12 @@ class EvaluationStore:
         )
         if any(not set(games).isdisjoint(wish["games"]) for (wish,) in rows):
             return True
-        j = judgements.c
+        table = statements if dimension == "statements" else judgements
+        j = table.c
         for some in _parts(games):
-            query = select(j.game_id).where(
-                j.game_id.in_(some), j.caller == caller, j.rater == rater, j.dimension == dimension
-            )
+            query = select(j.game_id).where(j.game_id.in_(some), j.caller == caller, j.rater == rater)
+            if table is judgements:
+                query = query.where(j.dimension == dimension)
             if (await connection.execute(query.limit(1))).first() is not None:
                 return True
         return False
@@ -106,7 +123,11 @@ class EvaluationStore:
         async def work(connection: AsyncConnection) -> None:
             await connection.execute(
                 update(evaluations)
-                .where(evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
+                .where(
+                    evaluations.c.evaluation_id == evaluation_id,
+                    evaluations.c.status.in_(("judging", status)),
+                    evaluations.c.finished_at.is_(None),
+                )
                 .values(status=status, result=dict(result), finished_at=at)
             )
 
@@ -232,18 +253,66 @@ class EvaluationStore:
             )
         return _last(rows, ("game_id", "request_id", "stage", "intention", "dimension", "caller", "rater"))
 
+    # --- statements -------------------------------------------------------------------------
+
+    async def insert_statements(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Writes what a judge says of speeches, in the caller's transaction. A second word of a rater
+        breaks the key.
+        """
+        if rows:
+            await connection.execute(insert(statements), [dict(row) for row in rows])
+
+    async def statement_grades(
+        self, connection: AsyncConnection, caller: str, rater: str, game_id: str
+    ) -> dict[tuple[str, int], int]:
+        """The rater's last grade in this game by (request, turn), as the caller's transaction sees it."""
+        c = statements.c
+        query = (
+            select(c.request_id, c.turn, func.max(c.grade))
+            .where(c.caller == caller, c.rater == rater, c.game_id == game_id)
+            .group_by(c.request_id, c.turn)
+        )
+        return {(request, turn): grade for request, turn, grade in (await connection.execute(query)).all()}
+
+    async def statements_by(self, evaluation_id: str, games: Collection[str]) -> list[Row]:
+        """What the judge of this evaluation said of the speeches of these games."""
+        rows: list[Row] = []
+        c = statements.c
+        for some in _parts(games):
+            rows += await self._rows(
+                select(statements)
+                .where(c.game_id.in_(some), c.evaluation_id == evaluation_id)
+                .order_by(c.game_id, c.request_id, c.turn)
+            )
+        return rows
+
+    async def statements_of(self, games: Collection[str], *, caller: str | None = None) -> list[Row]:
+        """What stands of the speeches of these games: of each rater's words the last grade."""
+        rows = []
+        c = statements.c
+        for some in _parts(games):
+            query = select(statements).where(c.game_id.in_(some))
+            if caller is not None:
+                query = query.where(c.caller == caller)
+            rows += await self._rows(
+                query.order_by(c.game_id, c.request_id, c.turn, c.caller, c.rater, c.grade)
+            )
+        return _last(rows, ("game_id", "request_id", "turn", "caller", "rater"))
+
     async def given(self, batch_id: str) -> tuple[int, int]:
-        """Judgements and answers stored about the batch's games: they are added and never changed."""
+        """Judgements, those of statements included, and answers stored about the batch's games: they are
+        added and never changed.
+        """
         counts = []
         async with self._database.read_engine.connect() as connection:
-            for table in (judgements, answers):
+            for table in (judgements, statements, answers):
                 query = (
                     select(func.count())
                     .select_from(table.join(games, games.c.game_id == table.c.game_id))
                     .where(games.c.batch_id == batch_id)
                 )
                 counts.append(int((await connection.execute(query)).scalar_one()))
-        return counts[0], counts[1]
+        return counts[0] + counts[1], counts[2]
 
     # --- tasks, and who has seen what -------------------------------------------------------
 

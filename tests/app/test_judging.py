@@ -60,6 +60,7 @@ async def test_a_model_judges_every_item_and_its_words_are_stored_as_judgements(
             "unusable": 0,
             "unanswered": 0,
             "not_asked": 0,
+            "left_out": 0,
         }
         said = (await caller.get("/annotations", params={"batch": batch})).json()["judgements"]
         assert len(said) == sum(len(item["asked"]) for item in items)

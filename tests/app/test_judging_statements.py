@@ -1,0 +1,122 @@
+"""A judge of statements in the service: what is asked, what is stored, and when it may be shown."""
+
+import json
+import re
+from pathlib import Path
+
+from sqlalchemy import select
+
+from app.fake_model import Options
+from app.fake_model.brains import BRAINS
+from app.store.tables import model_calls
+from evaluators.speeches import speeches
+from evaluators.statement_judge import speech_messages
+from tests.app.calling import calling, problem
+from tests.app.modelling import calling_with, faking
+from tests.app.test_evaluations_api import games_of
+from tests.app.test_judging import MODEL, SENSIBLE, judging, over
+from tests.app.test_keys import bearer, make_key, store_of
+
+
+async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database_url: str) -> None:
+    async with faking(SENSIBLE) as fake, calling_with(fake, database_url, store_prompts=True) as caller:
+        batch, ids = await games_of(caller, 2)
+        games = [await caller.services.evaluations.games.by_id(game) for game in ids]
+        asked = [speech for game in games for speech in speeches(game.id, game.log)]
+        answer = await judging(caller, "statements", batch=batch)
+        assert answer.status_code == 202, answer.text
+        view = await over(caller, answer.json()["evaluation_id"], per_item=True)
+        assert view["status"] == "scored", view
+        assert view["progress"]["items"] == view["progress"]["judged"] == len(asked) == fake.counts.calls
+        # What was sent is the question, and nothing else.
+        async with caller.services.database.read_engine.connect() as connection:
+            sent = {
+                json.loads(text)[1]["content"]
+                for (text,) in await connection.execute(select(model_calls.c.messages))
+            }
+        assert sent == {speech_messages(speech)[1].content for speech in asked}
+        totals = view["totals"]
+        for reader in ("rules", "judge", "together"):
+            told = totals[reader]
+            assert told["speeches"]["den"] == len(asked)
+            assert (
+                told["refuted"]
+                == totals["by_side"]["loyal"][reader]["refuted"]
+                + (totals["by_side"]["evil"][reader]["refuted"])
+            )
+            rate = told["refuted_per_speech"]
+            assert rate["value"] == told["refuted"] / len(asked)
+        assert totals["rules"]["refuted"] == 0
+        assert totals["judge"]["refuted"] == totals["together"]["refuted"]
+        sentences = totals["sentences"]
+        assert sentences["all"] == sentences["by_rules"] + sentences["by_judge"] + sentences["neither"]
+        told = view["agreement"]["statements"]
+        assert told["items"] > 20
+        assert told["precision"]["num"] == told["recall"]["den"] == 0
+        assert view["fit_to_show"] is False
+        assert "kappa with the rules" in told["lacking"][-1]
+        rows = await caller.services.evaluations.store.statements_of(ids)
+        assert len(rows) == len(asked)
+        spoken = {speech.key: speech for speech in asked}
+        for row in rows:
+            speech = spoken[row["game_id"], row["request_id"], row["turn"]]  # type: ignore[index]
+            for one in row["statements"]:
+                assert speech.text[one["start"] : one["end"]] == one["quote"]
+                assert one["record"] in ("", *speech.record)
+        again = await judging(caller, "statements", batch=batch)
+        problem(again, 409, "already-judged", "/judge")
+        again = await judging(caller, "statements", batch=batch, regrade_of=view["evaluation_id"])
+        second = await over(caller, again.json()["evaluation_id"])
+        assert (second["grade"], second["status"]) == (2, "scored")
+        assert {row["grade"] for row in await caller.services.evaluations.store.statements_of(ids)} == {2}
+
+
+async def test_who_judges_statements_is_told_nothing_that_was_chosen(tmp_path: Path) -> None:
+    async with (
+        faking(SENSIBLE) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
+    ):
+        batch, _ = await games_of(caller, 1)
+        _, key = await make_key(store_of(caller), "eval:submit", "eval:read", "annotate")
+        rater = bearer(key)
+        query = {"batch": batch, "dimension": "guessing"}
+        items = (await caller.get("/evaluations/items", params=query, headers=rater)).json()["items"]
+        body = {"dimension": "statements", "judge": MODEL, "batch": batch}
+        made = await caller.post("/evaluations", json=body, headers=rater)
+        view = await over(caller, made.json()["evaluation_id"], rater)
+        assert view["status"] == "scored"
+        # Sides are told to who sees all.
+        assert {"rules", "judge", "together", "sentences", "games"} == set(view["totals"])
+        guess = {"item_id": items[0]["id"], "intentions": []}
+        body = {"dimension": "guessing", "rater": {"name": "r"}, "answers": [guess]}
+        assert (await caller.post("/evaluations", json=body, headers=rater)).status_code == 201
+        _, key = await make_key(store_of(caller), "eval:submit", "eval:read")
+        body = {"dimension": "statements", "judge": MODEL, "batch": batch}
+        problem(await caller.post("/evaluations", json=body, headers=bearer(key)), 403, "forbidden")
+
+
+async def test_the_rules_alone_count_statements_at_once(tmp_path: Path) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        batch, ids = await games_of(caller, 1)
+        body = {"dimension": "statements", "judge": {"kind": "rule"}, "batch": batch}
+        answer = await caller.post("/evaluations", json=body)
+        assert answer.status_code == 201, answer.text
+        (game,) = [await caller.services.evaluations.games.by_id(game) for game in ids]
+        totals = answer.json()["totals"]
+        assert totals["all"]["speeches"]["den"] == answer.json()["items"] == len(list(speeches("", game.log)))
+        assert totals["all"]["statements"]["num"] == 0
+
+
+async def test_what_cannot_be_used_leaves_the_speech_unread(tmp_path: Path) -> None:
+    async with (
+        faking(Options(brain=BRAINS["prose"](0))) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
+    ):
+        _, (game,) = await games_of(caller, 1)
+        body = {"dimension": "statements", "judge": {**MODEL, "attempts": 1}, "game": game}
+        made = (await caller.post("/evaluations", json=body)).json()
+        view = await over(caller, made["evaluation_id"], per_item=True)
+        assert (view["status"], view["reason"]) == ("failed", "no answer of the judge could be used")
+        assert re.fullmatch(rf"{game}/statements/1\.1\.propose_team\.1/0/-", view["unusable"][0]["item_id"])
+        assert await caller.services.evaluations.store.statements_of([game]) == []
+        assert view["totals"]["rules"]["speeches"]["den"] == 0
