@@ -465,6 +465,7 @@ def _register() -> None:
     from app.cli_authors import authors_app, import_command
     from app.cli_bot_check import bot_check_command
     from app.cli_items import items_command
+    from app.cli_judge import judge_command
     from app.cli_keys import keys_app
     from app.cli_models import answers_app
     from app.cli_report import report_command
@@ -478,6 +479,7 @@ def _register() -> None:
     _register_replays()
     app.command("bot-check")(bot_check_command)
     app.command("items")(items_command)
+    app.command("judge")(judge_command)
     app.command("report")(report_command)
     app.command("fake-model")(fake_model_command)
 

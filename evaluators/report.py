@@ -30,9 +30,11 @@ from evaluators.items import DIMENSIONS, Dimension, Followed, Item, Variant, ite
 from evaluators.judgements import SCORES, Judgement, follow_scores
 from evaluators.play import PlayMetrics, Rate
 from evaluators.ratings import Played
+from evaluators.report_statements import count_statements
 from evaluators.report_tables import Report
 from evaluators.scoring import Scores
 from evaluators.selection import SelectionScores, judged_turns
+from evaluators.statement_scores import SpeechJudgement
 from evaluators.turns import Game
 
 __all__ = ["Answered", "Given", "ModelUse", "ReportBuilder"]
@@ -78,6 +80,8 @@ class Given:
     judges: frozenset[str] = frozenset()
     """Raters that are models. Their scores are never pooled with people's; where no person judged a game,
     theirs stand for what was followed there."""
+    statements: Sequence[SpeechJudgement] = ()
+    """What model judges say of its speeches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,8 @@ class ReportBuilder:
         self.judges: set[str] = set()
         """Raters that are models."""
         self.judgements: Counter[str] = Counter()
+        self.judged_speeches: Counter[str] = Counter()
+        """By the judge that read them for statements."""
         self.answers: Counter[tuple[Dimension, str]] = Counter()
         self.variants: dict[str, dict[str, Any]] = {}
         self.excluded: dict[str, Counter[str]] = {}
@@ -163,6 +169,7 @@ class ReportBuilder:
         self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
         self._of_play(game, count)
         self._of_speeches(game, count)
+        self.judged_speeches.update(count_statements(game, given.statements, count))
         self._of_items(game)
         self._of_beliefs(game, count)
         ours = [one for one in given.judgements if one.game_id == game.id]
@@ -421,6 +428,7 @@ class ReportBuilder:
         for mine, theirs in (
             (self.items, other.items),
             (self.judgements, other.judgements),
+            (self.judged_speeches, other.judged_speeches),
             (self.answers, other.answers),
             (self.profiles, other.profiles),
         ):
@@ -471,6 +479,7 @@ class ReportBuilder:
             ],
             "judgements": dict(sorted(self.judgements.items())),
             "judges": sorted(self.judges),
+            "judged_speeches": dict(sorted(self.judged_speeches.items())),
             "judged_games": self.judged_games,
             "beliefs": self.beliefs,
             "groups": {group: tally.games for group, tally in sorted(self.groups.items())},

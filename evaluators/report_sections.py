@@ -16,6 +16,7 @@ from evaluators.judgements import SCORES
 from evaluators.play import MODELS, PUBLISHED, Rate
 from evaluators.ratings import Rating, head_to_head
 from evaluators.report_agreement import agreement
+from evaluators.report_statements import statement_tables
 from evaluators.report_tables import Column, Row, Table, Told, Unit
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def all_tables(builder: "ReportBuilder") -> Iterator[Table]:
     yield _impact(builder)
     yield from _correction(tally)
     yield _hallucination(tally)
+    yield from statement_tables(tally)
     yield agreement(
         {
             what: {rater: rated for rater, rated in held.items() if rater not in builder.judges}

@@ -9,6 +9,7 @@ import orjson
 
 from app.auth import Caller
 from app.errors import NotFound
+from app.evaluations.judge_work import spoken_from
 from app.evaluations.judged import judgements_from, judges_in
 from app.evaluations.scoring import answered_by_game
 from app.models.account import UseKey
@@ -22,6 +23,7 @@ from evaluators.report import Answered, Given, ModelUse, ReportBuilder
 from evaluators.report_csv import as_csv
 from evaluators.report_page import as_html
 from evaluators.report_tables import Report, limited
+from evaluators.statement_scores import SpeechJudgement
 from evaluators.turns import read_game
 
 __all__ = ["Format", "Reports", "agent_name"]
@@ -98,6 +100,9 @@ class Reports:
             rows = await self._games.games_of(ids)
             said = await self._store.judgements_of(ids, caller=whose)
             judgements, judges = by_game(judgements_from(said)), judges_in(said)
+            spoken: dict[str, list[SpeechJudgement]] = {}
+            for word in spoken_from(await self._store.statements_of(ids, caller=whose)):
+                spoken.setdefault(word.key.game_id, []).append(word)
             answers = await self._answers(ids, whose)
             for game_id in ids:
                 agents = tuple(map(agent_name, rows[game_id]["seats"])) or None
@@ -108,7 +113,13 @@ class Reports:
                     builder.pass_over(str(reason).replace(game_id, "it"))
                     continue
                 given = Given(
-                    game, judgements.get(game_id, ()), answers.get(game_id, ()), agents, group, judges
+                    game,
+                    judgements.get(game_id, ()),
+                    answers.get(game_id, ()),
+                    agents,
+                    group,
+                    judges,
+                    spoken.get(game_id, ()),
                 )
                 await asyncio.to_thread(builder.add, given)
         tally = await self._games.tally(batch_id)

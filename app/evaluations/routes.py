@@ -22,6 +22,7 @@ from app.evaluations.schemas import (
     JudgementView,
     NewJudgements,
     NewJudging,
+    SpeechPage,
     Stored,
     Submission,
     TasksView,
@@ -232,6 +233,31 @@ async def show_evaluation(
 ) -> EvaluationView:
     """Scores never change: they are those of the moment of grading."""
     return await services.evaluations.evaluation(evaluation_id, caller, per_item=per_item)
+
+
+@router.get(
+    "/evaluations/{evaluation_id}/statements",
+    summary="What a judge read in speeches",
+    response_model=SpeechPage,
+    dependencies=[Depends(needs("eval:read"))],
+    responses=documented(404),
+)
+async def list_statements(
+    evaluation_id: Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")],
+    services: ServicesDep,
+    caller: CallerDep,
+    request: Request,
+    response: Response,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> SpeechPage:
+    """The statements of each speech with the line of the record that decides them, as far as it has judged.
+
+    They are public speeches and the public record: nothing that was hidden is in them.
+    """
+    page = await services.evaluations.statements(evaluation_id, caller, limit=limit, cursor=cursor)
+    _link(request, response, page.next)
+    return page
 
 
 @router.post(

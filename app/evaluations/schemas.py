@@ -27,6 +27,9 @@ __all__ = [
     "RaterSpec",
     "RuleJudge",
     "ScoredItem",
+    "SpeechPage",
+    "SpeechView",
+    "StatementView",
     "Stored",
     "Submission",
     "TaskView",
@@ -256,6 +259,32 @@ class EvaluationView(Shown):
     unusable: list[UnusableView] | None = Field(
         None, description="The first answers that could not be used; with `?per_item=true`."
     )
+
+
+class StatementView(Shown):
+    """One statement about the record, as a judge reads it."""
+
+    start: int
+    end: int = Field(description="It is these characters of the speech.")
+    quote: str
+    verdict: Literal["supported", "refuted", "uncheckable"]
+    record: str = Field(description="The line of the public record that decides it; empty: none does.")
+    reason: str
+
+
+class SpeechView(Shown):
+    """A speech that a judge read."""
+
+    game_id: str
+    request_id: str
+    turn: int = Field(description="Utterances before it in the attempt.")
+    seat: int
+    statements: list[StatementView] = Field(description="Empty: it states nothing about the record.")
+
+
+class SpeechPage(Shown):
+    speeches: list[SpeechView]
+    next: str | None = Field(None, description="The cursor of the next page; also in `Link`.")
 
 
 class EvaluationPage(Shown):

@@ -21,6 +21,9 @@ from app.evaluations.schemas import (
     NewEvaluation,
     NewJudging,
     ProgressView,
+    SpeechPage,
+    SpeechView,
+    StatementView,
     UnusableView,
     WaitingView,
 )
@@ -265,6 +268,28 @@ class Evaluations:
         told = scores.as_json()
         missing = [{"game_id": game_id, "reason": reason} for game_id, reason in left_out[:KEPT]]
         return {**told, "items": scores.items, "left_out": missing}
+
+    async def statements(
+        self, evaluation_id: str, caller: Caller, *, limit: int, cursor: str | None
+    ) -> SpeechPage:
+        """What a judge of statements said, speech by speech. Raises NotFound, also for another judge's."""
+        row = await self._row(evaluation_id, caller)
+        if row["dimension"] != STATEMENTS:
+            raise NotFound("this evaluation is not about statements")
+        rows, following = await self.store.statement_page(evaluation_id, limit, cursor)
+        return SpeechPage(
+            speeches=[
+                SpeechView(
+                    game_id=one["game_id"],
+                    request_id=one["request_id"],
+                    turn=one["turn"],
+                    seat=int(one["request_id"].rpartition(".")[2]),
+                    statements=[StatementView(**said) for said in one["statements"]],
+                )
+                for one in rows
+            ],
+            next=following,
+        )
 
     async def cancel(self, evaluation_id: str, caller: Caller) -> None:
         """Ends a judge's work; what it has judged stays and is scored. Raises NotFound, AlreadyOver."""

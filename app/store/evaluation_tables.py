@@ -106,6 +106,9 @@ class StatementsRow(SQLModel, table=True):
     """One rater's word on the statements of one speech: what it says of the record, and if that is so."""
 
     __tablename__ = "statement_judgements"
+    __table_args__ = (
+        Index("ix_statement_judgements_evaluation", "evaluation_id", "game_id", "request_id", "turn"),
+    )
 
     game_id: str = Field(primary_key=True, max_length=40)
     request_id: str = Field(primary_key=True, max_length=40)

@@ -286,6 +286,21 @@ class EvaluationStore:
             )
         return rows
 
+    async def statement_page(
+        self, evaluation_id: str, limit: int, cursor: str | None
+    ) -> tuple[list[Row], str | None]:
+        """What the judge of this evaluation said, speech by speech, and the cursor of the next page."""
+        c = statements.c
+        place = (c.game_id, c.request_id, c.turn)
+        query = select(statements).where(c.evaluation_id == evaluation_id)
+        if cursor is not None:
+            query = query.where(tuple_(*place) > tuple_(*_read_place(cursor)))
+        rows = await self._rows(query.order_by(*place).limit(limit + 1))
+        if len(rows) <= limit:
+            return rows, None
+        last = rows[limit - 1]
+        return rows[:limit], write_cursor(last["game_id"], last["request_id"], last["turn"])
+
     async def statements_of(self, games: Collection[str], *, caller: str | None = None) -> list[Row]:
         """What stands of the speeches of these games: of each rater's words the last grade."""
         rows = []
@@ -407,3 +422,14 @@ def _read_cursor(cursor: str) -> tuple[int, str]:
     if not isinstance(evaluation_id, str) or not evaluation_id.isascii() or "\0" in evaluation_id:
         raise wrong
     return at, evaluation_id
+
+
+def _read_place(cursor: str) -> tuple[str, str, int]:
+    wrong = unknown_cursor()
+    game_id, request_id, turn = read_cursor(cursor, 3)
+    for text in (game_id, request_id):
+        if not isinstance(text, str) or not text.isascii() or "\0" in text:
+            raise wrong
+    if type(turn) is not int or not 0 <= turn < 2**31:
+        raise wrong
+    return game_id, request_id, turn

@@ -25,7 +25,16 @@ def upgrade() -> None:
         sa.Column("statements", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("game_id", "request_id", "turn", "caller", "rater", "grade"),
     )
+    with op.batch_alter_table("statement_judgements", schema=None) as batch_op:
+        batch_op.create_index(
+            "ix_statement_judgements_evaluation",
+            ["evaluation_id", "game_id", "request_id", "turn"],
+            unique=False,
+        )
 
 
 def downgrade() -> None:
+    with op.batch_alter_table("statement_judgements", schema=None) as batch_op:
+        batch_op.drop_index("ix_statement_judgements_evaluation")
+
     op.drop_table("statement_judgements")

@@ -63,6 +63,26 @@ async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database
             for one in row["statements"]:
                 assert speech.text[one["start"] : one["end"]] == one["quote"]
                 assert one["record"] in ("", *speech.record)
+        path, shown = f"/evaluations/{view['evaluation_id']}/statements?limit=13", []
+        following: str | None = path
+        while following:
+            page = (await caller.get(following)).json()
+            shown += page["speeches"]
+            following = page["next"] and f"{path}&cursor={page['next']}"
+        assert [(one["game_id"], one["request_id"], one["turn"]) for one in shown] == [
+            (row["game_id"], row["request_id"], row["turn"])
+            for row in await caller.services.evaluations.store.statements_by(view["evaluation_id"], ids)
+        ]
+        assert sum(len(one["statements"]) for one in shown) == sum(len(row["statements"]) for row in rows)
+        for cursor in ("AAAA", "W10", "WzEsMiwzXQ", "WyJhIiwiYiIsLTFd"):
+            problem(await caller.get(f"{path}&cursor={cursor}"), 422, "invalid-request")
+        report = (await caller.get("/reports", params={"batch": batch})).json()
+        tables = {one["name"]: one for one in report["tables"]}
+        labels = {tuple(row["labels"]) for row in tables["hallucination_judged"]["rows"]}
+        assert ("judge fake: rules and judge", "all", "all") in labels
+        (told,) = tables["statement_judges"]["rows"]
+        assert told["figures"]["kappa"]["den"] == view["agreement"]["statements"]["items"]
+        assert report["made_of"]["judged_speeches"] == {"judge fake": len(asked)}
         again = await judging(caller, "statements", batch=batch)
         problem(again, 409, "already-judged", "/judge")
         again = await judging(caller, "statements", batch=batch, regrade_of=view["evaluation_id"])
