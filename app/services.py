@@ -59,8 +59,9 @@ class Services:
             inboxes,
             settings.parallel_games,
         )
-        self.pickup = Pickup(claims_of(settings.database_url), self.store, lambda: self.runner.has_room)
-        self.evaluations = Evaluations(self.database, self.store, self.reader, self.models)
+        claims = claims_of(settings.database_url)
+        self.pickup = Pickup(claims, self.store, lambda: self.runner.has_room)
+        self.evaluations = Evaluations(self.database, self.store, self.reader, self.models, claims)
         self.games = Games(
             self.database,
             self.store,

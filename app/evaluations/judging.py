@@ -30,6 +30,7 @@ from app.models.account import BUDGET_SPENT, Account
 from app.models.call import Call
 from app.models.house import ModelHouse, budget_of
 from app.outside import now_ms, random_name
+from app.runner.claims import Claims
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.faults import PASSING, is_ours
@@ -135,9 +136,15 @@ class Judges:
     """The judges of one process."""
 
     def __init__(
-        self, database: Database, games: FinishedGames, store: EvaluationStore, models: ModelHouse
+        self,
+        database: Database,
+        games: FinishedGames,
+        store: EvaluationStore,
+        models: ModelHouse,
+        claims: Claims,
     ) -> None:
         self._database = database
+        self._claims = claims
         self._games = games
         self._store = store
         self._models = models
@@ -147,15 +154,32 @@ class Judges:
 
     async def start(self) -> None:
         """Takes up every evaluation that is being judged, now and whenever there is a new one."""
+        self._claims.on_lost.append(self._give_up)
         await self._take_up()
         self._looking = asyncio.create_task(self._look(), name="judges")
 
     def submit(self, evaluation_id: str) -> None:
         """Begins to judge, where this process judges and has not begun."""
         if self._looking is not None and evaluation_id not in self._at_work:
-            task = asyncio.create_task(self.run(evaluation_id), name=f"judge {evaluation_id}")
+            task = asyncio.create_task(self._claimed(evaluation_id), name=f"judge {evaluation_id}")
             self._at_work[evaluation_id] = task
             task.add_done_callback(lambda _: self._at_work.pop(evaluation_id, None))
+
+    async def _claimed(self, evaluation_id: str) -> None:
+        """Judges if nobody else does; another process may have been faster, and goes on with it."""
+        if await self._claims.take([evaluation_id]):
+            try:
+                await self.run(evaluation_id)
+            finally:
+                # A process that stops keeps its claims until its last calls are stored.
+                if self._looking is not None:
+                    await self._claims.give_back(evaluation_id)
+
+    def _give_up(self, evaluation_id: str) -> None:
+        task = self._at_work.get(evaluation_id)
+        if task is not None:
+            log.warning("another process has taken a judge over", evaluation=evaluation_id)
+            task.cancel()
 
     def waiting(self, evaluation_id: str) -> Waiting | None:
         """Whether the judge waits for the database, as far as this process knows."""

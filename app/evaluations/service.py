@@ -30,6 +30,7 @@ from app.evaluations.schemas import (
 from app.evaluations.scoring import Scorer
 from app.evaluations.tasks import Tasks
 from app.models.house import ModelHouse
+from app.runner.claims import Claims
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore, Row, new_id
@@ -45,7 +46,9 @@ __all__ = ["Evaluations"]
 class Evaluations:
     """Items, answers, judgements."""
 
-    def __init__(self, database: Database, games: GameStore, reader: LogReader, models: ModelHouse) -> None:
+    def __init__(
+        self, database: Database, games: GameStore, reader: LogReader, models: ModelHouse, claims: Claims
+    ) -> None:
         self._database = database
         self._models = models
         self._rows = games
@@ -54,7 +57,7 @@ class Evaluations:
         self.items = Items(self.games, self.store)
         self.tasks = Tasks(database, self.games, self.store)
         self.reports = Reports(games, reader, self.store, models)
-        self.judges = Judges(database, self.games, self.store, models)
+        self.judges = Judges(database, self.games, self.store, models, claims)
         self._scorer = Scorer(self.games, self.items, self.store)
 
     # --- which games ------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class Claims(Protocol):
 
     sole: bool
     """Nobody else can hold anything while this process holds something."""
-    on_lost: Callable[[str], None]
+    on_lost: list[Callable[[str], None]]
     """Told of each claim that somebody else got while this process could not hold it."""
 
     async def start(self) -> None: ...
@@ -93,7 +93,7 @@ class FileClaims:
         self._path = path
         self._file: IO[bytes] | None = None
         self._told = False
-        self.on_lost: Callable[[str], None] = lambda name: None
+        self.on_lost: list[Callable[[str], None]] = []
 
     async def start(self) -> None:
         self._lock()
@@ -142,7 +142,7 @@ class SessionClaims:
         self._held: set[str] = set()
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self.on_lost: Callable[[str], None] = lambda name: None
+        self.on_lost: list[Callable[[str], None]] = []
 
     async def start(self) -> None:
         async with self._turn:
@@ -199,7 +199,8 @@ class SessionClaims:
             for name in held:
                 if name not in back:
                     self._held.discard(name)
-                    self.on_lost(name)
+                    for tell in self.on_lost:
+                        tell(name)
 
     async def _try(self, names: Sequence[str]) -> list[str]:
         by_key = {_key(name): name for name in names}

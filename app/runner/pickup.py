@@ -58,7 +58,7 @@ class Pickup:
     async def start(self, see_through: SeeThrough) -> int:
         """Takes up what an earlier process left, now and from now on. Returns how many batches."""
         self._see_through = see_through
-        self._claims.on_lost = self._give_up
+        self._claims.on_lost.append(self._give_up)
         await self._claims.start()
         await self._look(unlaid=True)
         self._looking = asyncio.create_task(self._keep_looking(), name="pickup")

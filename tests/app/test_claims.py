@@ -68,7 +68,7 @@ async def test_a_broken_session_gets_its_claims_back_or_says_which_are_lost(
     with fresh_database(postgres) as url:
         one, other = SessionClaims(url), SessionClaims(url)
         lost: list[str] = []
-        one.on_lost = lost.append
+        one.on_lost.append(lost.append)
         await one.start()
         await one.take(["b_1", "b_2"])
         await other.start()

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from app.fake_model import FakeModel, Options, read_latency
+from app.fake_model.brains import BRAINS
 from tests.app.calling import WITHIN_S, Process, read_ndjson, serving_process, until
 from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
 from tests.postgres import PostgresServer, fresh_database
@@ -80,6 +81,34 @@ async def test_who_dies_is_followed_by_another_and_nothing_is_paid_twice(
                         await asyncio.to_thread(process.kill)
             # Two drivers of one game would ask twice; only what was in flight at a kill is asked again.
             assert 0 <= fake.counts.calls - await stored_calls(url) <= allowed
+
+
+async def test_a_judge_is_followed_too_and_pays_nothing_twice(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    sensible = Options(brain=BRAINS["sensible"](0), latency=read_latency("uniform:0.01,0.03"))
+    with fresh_database(postgres) as url:
+        async with faking(sensible) as fake:
+            _settings_file(tmp_path, fake)
+            with serving_process(url, tmp_path) as first, serving_process(url, tmp_path) as second:
+                batch = await _post(first, count=2, seeds={"from": 40})
+                await _done(first, batch)
+                body = {"dimension": "following", "judge": {"kind": "model", "model": "fake"}, "batch": batch}
+                async with httpx.AsyncClient(timeout=WITHIN_S) as client:
+                    made = (await client.post(f"{first.url}/evaluations", json=body)).json()
+                    await until(lambda: fake.counts.calls >= 25)
+                    await asyncio.to_thread(first.kill)
+                    path = f"{second.url}/evaluations/{made['evaluation_id']}"
+                    async with asyncio.timeout(WITHIN_S):
+                        while True:
+                            view = (await client.get(path)).json()
+                            if view["status"] != "judging":
+                                break
+                            await asyncio.sleep(0.05)
+            assert view["status"] == "scored", view
+            items = view["progress"]["items"]
+            assert view["progress"]["judged"] == items > 50
+            assert items <= fake.counts.calls <= items + PARALLEL
 
 
 async def test_who_stops_hands_over_at_once(postgres: PostgresServer, tmp_path: Path) -> None:
