@@ -29,7 +29,7 @@ class Attentive(Protocol):
     """An agent that thinks while others speak. Only a game that is played on to its end tells it."""
 
     def notice(self, observation: Observation) -> None:
-        """What the seat sees after somebody spoke, with the request for its own coming speech."""
+        """What the seat sees now, with the request for its own coming speech, which is not open yet."""
         ...
 
     def leave(self) -> None:

@@ -1,7 +1,7 @@
 """Play: ask who is open, decide, append, fold, until nobody is asked."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
@@ -15,6 +15,9 @@ from engine.terms import Kind, Phase, Seat
 from engine.view import Observation, observe
 
 __all__ = ["ATTEMPTS", "MemoryJournal", "play", "settled", "step"]
+
+_ONE_SHORT: Final = 2
+"""Quests a side has won when the next may end the game."""
 
 ATTEMPTS: Final = 3
 """Answers a seat may give to one request before the default is played for it."""
@@ -39,31 +42,49 @@ async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Jour
     # By its method: asking a protocol whether it is met takes as long as a step of the rules.
     attentive = {seat: cast(Attentive, one) for seat, one in agents.items() if hasattr(one, "notice")}
     try:
-        while await step(state, agents, journal):
-            if attentive and _are_to_speak(state.table):
+        while True:
+            if attentive:
                 _tell(state, attentive)
+            if not await step(state, agents, journal):
+                break
     finally:
         for agent in attentive.values():
             agent.leave()
     return state
 
 
-def _are_to_speak(table: Table) -> bool:
-    """Whether seats are about to speak that are not asked yet."""
-    opening = table.phase is Phase.PROPOSE and table.profile.discussion == "after_proposal"
-    return opening or table.phase is Phase.DISCUSS
-
-
 def _tell(state: State, attentive: Mapping[Seat, Attentive]) -> None:
-    """Shows the table to every attentive agent whose seat is still to speak in this attempt."""
-    table = state.table
-    # Who opens with a team is asked for it at once.
-    first = max(table.turn, table.phase is Phase.PROPOSE)
-    for turn in range(first, table.players):
-        seat = (table.leader - 1 + turn) % table.players + 1
-        if seat in attentive:
-            speech = Request(seat, Kind.SPEAK, table.round, table.attempt, None)
-            attentive[seat].notice(observe(state, speech))
+    """Shows the table to every attentive agent whose seat is certain to speak next, before it is asked."""
+    for speech in _coming(state.table):
+        if speech.seat in attentive:
+            attentive[speech.seat].notice(observe(state, speech))
+
+
+def _coming(table: Table) -> Iterator[Request]:
+    """The speeches that are still to come in this attempt; while it is voted on, played for or summed up, the
+    one that opens the next, if there surely is one.
+    """
+    discussion = table.profile.discussion
+    opening = table.phase is Phase.PROPOSE and discussion == "after_proposal"
+    if opening or table.phase is Phase.DISCUSS:
+        # Who opens with a team is asked for it at once.
+        for turn in range(max(table.turn, opening), table.players):
+            seat = (table.leader - 1 + turn) % table.players + 1
+            yield Request(seat, Kind.SPEAK, table.round, table.attempt, None)
+    elif discussion != "none" and (_goes_on(table) or table.phase is Phase.SUMMARY):
+        ends = table.phase is Phase.QUEST or len(table.quests) == table.round
+        round_, attempt = (table.round + 1, 1) if ends else (table.round, table.attempt + 1)
+        if discussion == "after_proposal":
+            size = table.profile.team_sizes[round_ - 1]
+            yield Request(table.next_leader(), Kind.PROPOSE_TEAM, round_, attempt, size)
+        else:
+            yield Request(table.next_leader(), Kind.SPEAK, round_, attempt, None)
+
+
+def _goes_on(table: Table) -> bool:
+    """Whether a quest is played for, and the game goes on after it whatever comes of it."""
+    shot = table.profile.assassination == "after_any_quest"
+    return table.phase is Phase.QUEST and max(table.succeeded, table.failed) < _ONE_SHORT and not shot
 
 
 async def step(

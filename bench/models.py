@@ -41,8 +41,8 @@ __all__ = ["critical_path", "model_rows"]
 AUTHORS_CALLS: Final = {3: 160, 4: 219, 5: 278}
 """Of the authors' code in a game of five without a rejection, by rounds, all in a row."""
 
-AUTHORS_DEEP: Final = 220
-"""The same at four rounds, as the aims have it."""
+FAILED: Final[Mapping[int, frozenset[int]]] = {3: frozenset(), 4: frozenset({2}), 5: frozenset({2, 4})}
+"""The quests that fail in a game of so many rounds, so that it ends with the assassination."""
 
 _CHARACTERS: Final = 4
 """A token, roughly."""
@@ -73,10 +73,38 @@ def critical_path(calls: Iterable[CallKey]) -> int:
 # --- what a game asks for ---------------------------------------------------------------------------------
 
 
+class _Waves:
+    """Answers everybody who waits at once: its waves are the depth of the longest chain of calls."""
+
+    def __init__(self) -> None:
+        self.waves = 0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._ticker: asyncio.Task[None] | None = None
+
+    async def wait(self) -> None:
+        mine = asyncio.get_running_loop().create_future()
+        self._waiting.append(mine)
+        if len(self._waiting) == 1:
+            self._ticker = asyncio.create_task(self._tick())
+        await mine
+
+    async def _tick(self) -> None:
+        # Long enough for everybody who can ask to have asked.
+        for _ in range(50):
+            await asyncio.sleep(0)
+        self.waves += 1
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.set_result(None)
+
+
 @dataclass
 class _Meter:
-    """A desk that answers from the prompt, agrees with every team and lets every quest succeed."""
+    """A desk that answers from the prompt, agrees with every team and lets quests end as wished."""
 
+    waves: _Waves
+    failed: frozenset[int]
+    """Quests that fail; there is an evil seat on every team then."""
     prefix: PrefixMeter = field(default_factory=PrefixMeter)
     keys: list[CallKey] = field(default_factory=list)
     completion: int = 0
@@ -86,17 +114,30 @@ class _Meter:
     ) -> Reply:
         self.keys.append(key)
         self.prefix.add(messages)
+        await self.waves.wait()
         plain = [{"role": one.role, "content": one.content} for one in messages]
         value = json.loads(answer(plain, dict(form.schema), 1))
-        value |= {name: word for name, word in (("vote", "agree"), ("card", "success")) if name in value}
+        fails = int(key.request_id.partition(".")[0]) in self.failed
+        properties = form.schema["properties"]
+        if "vote" in value:
+            value["vote"] = "agree"
+        if "card" in value:
+            value["card"] = "failure" if fails and "failure" in properties["card"]["enum"] else "success"
+        if self.failed and "enum" in properties.get("team", {}):
+            value["team"] = next(team for team in properties["team"]["enum"] if _EVIL in team.split())
         text = json.dumps(value, ensure_ascii=False)
         self.completion += len(text) // _CHARACTERS
         return Reply(text, value, Usage(0, 0, 0, False), 0.0, 0.0, "bench", "stop", 1)
 
 
+_SEED: Final = 3
+_EVIL: Final = "2"
+"""An evil seat in the deal of that seed."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A game of five and three rounds, none rejected."""
+    """A game of five, none rejected."""
 
     calls: int
     deep: int
@@ -107,20 +148,21 @@ class _Asked:
     completion: int
 
 
-def _asked(mechanism: str) -> _Asked:
-    meters = {seat: _Meter() for seat in range(1, 6)}
+def _asked(mechanism: str, rounds: int = 3, timing: str = "exact") -> _Asked:
+    waves = _Waves()
+    meters = {seat: _Meter(waves, FAILED[rounds]) for seat in range(1, 6)}
+    options = {"mechanism": mechanism, "timing": timing}
     agents: Mapping[Seat, Agent] = {
-        seat: LlmAgent(Setup(seat, secret("1", seat), {"mechanism": mechanism}), meter)
-        for seat, meter in meters.items()
+        seat: LlmAgent(Setup(seat, secret("1", seat), options), meter) for seat, meter in meters.items()
     }
-    state = asyncio.run(play(create(make_profile("interintent", 5), 3), agents, MemoryJournal()))
-    assert len(state.table.quests) == len(state.table.tallies) == 3, "no game of three rounds"
+    state = asyncio.run(play(create(make_profile("interintent", 5), _SEED), agents, MemoryJournal()))
+    assert len(state.table.quests) == len(state.table.tallies) == rounds, f"no game of {rounds} rounds"
     keys = [key for meter in meters.values() for key in meter.keys]
     sent = sum(meter.prefix.sent for meter in meters.values())
     repeated = sum(meter.prefix.repeated for meter in meters.values())
     return _Asked(
         len(keys),
-        critical_path(keys),
+        waves.waves,
         sent // _CHARACTERS,
         (sent - repeated) // _CHARACTERS,
         sum(meter.completion for meter in meters.values()),
@@ -135,8 +177,7 @@ def _asked_rows() -> Iterator[Row]:
         beside = f"authors {theirs / rounds:.0f}, all in a row"
         yield Row(f"{name}, calls a round", game.calls / rounds, "calls", beside, game.calls / theirs, aim)
         deep = f"authors {theirs / rounds:.0f}"
-        aim = "62 %" if name == "paper" else ""
-        yield Row(f"{name}, of them in a row", game.deep / rounds, "calls", deep, game.deep / theirs, aim)
+        yield Row(f"{name}, of them in a row", game.deep / rounds, "calls", deep, game.deep / theirs)
         yield Row(
             f"{name}, prompt tokens a round",
             game.prompt / rounds,
@@ -155,6 +196,24 @@ def _asked_rows() -> Iterator[Row]:
             "0.85 in a prefix",
         )
         yield Row(f"{name}, completion tokens a round", game.completion / rounds, "tokens")
+    yield from _deep_rows()
+
+
+def _deep_rows() -> Iterator[Row]:
+    """How many calls wait for each other in a game that ends with the assassination."""
+    for rounds, theirs in AUTHORS_CALLS.items():
+        # The authors' counts are without the shot, which they ask for in a call of its own.
+        all_in_a_row = theirs + 1
+        for timing, aim in (("exact", "62 % at 4 rounds"), ("eager", "45 % at 4 rounds")):
+            deep = _asked("paper", rounds, timing).deep
+            yield Row(
+                f"paper in {timing}, {rounds} rounds, calls in a row",
+                deep,
+                "calls",
+                f"authors {all_in_a_row}",
+                deep / all_in_a_row,
+                aim if rounds == 4 else "",
+            )
 
 
 # --- how long it takes ------------------------------------------------------------------------------------

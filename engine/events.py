@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 from engine.errors import CorruptLog, InvalidProfile
 from engine.profile import Profile, profile_from_settings
 from engine.terms import FULL, PUBLIC, Ending, Kind, Role, Seat, SeenBy, Side, Viewer
-from engine.thoughts import Belief, Choice, Reading, SelectionStage, SpeechStage
+from engine.thoughts import Belief, Choice, Reading, SelectionStage, SpeechStage, Unheard
 
 __all__ = [
     "EVENT_TYPES",
@@ -39,6 +39,7 @@ __all__ = [
     "RoleLearned",
     "RolesDealt",
     "RoundSummarised",
+    "SelectionPrepared",
     "SpeechDrafted",
     "TeamConfirmed",
     "TeamProposed",
@@ -230,6 +231,17 @@ class IntentionsSelected:
 
 
 @dataclass(frozen=True, slots=True)
+class SelectionPrepared:
+    """The first selection of this turn was made before the seat had heard its whole record."""
+
+    seen_by: ClassVar[SeenBy] = "seat"
+    seat: Seat
+    without: Unheard
+    """``speech``: the last speech, and the team proposed with it. ``summary``: the seat's own summary of the
+    attempt before, whose speeches it had whole instead."""
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechDrafted:
     seen_by: ClassVar[SeenBy] = "seat"
     seat: Seat
@@ -282,7 +294,7 @@ class ReplyUnusable:
 Thought = BeliefsFormed | IntentionsSelected | SpeechDrafted | ReadingsImagined | ChoiceExplained
 """A private record of a seat; the rules pass over it."""
 
-Note = Thought | ActionRefused | ActionDefaulted | ReplyUnusable
+Note = Thought | SelectionPrepared | ActionRefused | ActionDefaulted | ReplyUnusable
 """What may stand before an action in the log: how the seat came to it."""
 
 Event = (

@@ -26,6 +26,7 @@ from engine.events import (
     RoleLearned,
     RolesDealt,
     RoundSummarised,
+    SelectionPrepared,
     SpeechDrafted,
     TeamConfirmed,
     TeamProposed,
@@ -200,6 +201,9 @@ class _Reader:
         changed = ", changed" if e.changed else ""
         yield f"    {self.seat(e.seat)} intends ({e.stage}{changed}): {chosen}"
 
+    def selection_prepared(self, e: SelectionPrepared) -> Iterator[str]:
+        yield f"    {self.seat(e.seat)} has chosen without the {_UNHEARD[e.without]}"
+
     def speech_drafted(self, e: SpeechDrafted) -> Iterator[str]:
         yield f"    {self.seat(e.seat)} thinks ({e.stage}): {_quoted(e.think)}"
         if e.stage == "formulation":
@@ -245,6 +249,7 @@ _LINES: Final[dict[type[Any], Callable[[_Reader, Any], Iterator[str]]]] = {
     RoundSummarised: _Reader.round_summarised,
     BeliefsFormed: _Reader.beliefs_formed,
     IntentionsSelected: _Reader.intentions_selected,
+    SelectionPrepared: _Reader.selection_prepared,
     SpeechDrafted: _Reader.speech_drafted,
     ReadingsImagined: _Reader.readings_imagined,
     ChoiceExplained: _Reader.choice_explained,
@@ -260,9 +265,13 @@ _THOUGHTS: Final = frozenset(
         IntentionsSelected,
         ReadingsImagined,
         RoundSummarised,
+        SelectionPrepared,
         SpeechDrafted,
     }
 )
+
+
+_UNHEARD: Final = {"speech": "last speech", "summary": "own summary of the last attempt"}
 
 
 def _fails(count: int) -> str:

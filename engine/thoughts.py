@@ -10,10 +10,11 @@ from typing import Literal
 from engine.intentions import IntentionId
 from engine.terms import Role, Seat
 
-__all__ = ["Belief", "Choice", "Reading", "SelectionStage", "SpeechStage"]
+__all__ = ["Belief", "Choice", "Reading", "SelectionStage", "SpeechStage", "Unheard"]
 
 SelectionStage = Literal["first", "final"]
 SpeechStage = Literal["formulation", "refinement"]
+Unheard = Literal["speech", "summary"]
 
 
 @dataclass(frozen=True, slots=True)

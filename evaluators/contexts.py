@@ -8,7 +8,7 @@ is asked for.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from engine.events import (
@@ -28,6 +28,7 @@ from engine.events import (
 from engine.knowledge import sees
 from engine.profile import Profile
 from engine.terms import EVIL_ROLES, Role, Seat, Side, side_of
+from engine.thoughts import Unheard
 from evaluators.quoting import listed, quoted
 from evaluators.turns import Game
 
@@ -95,7 +96,18 @@ class Context:
     It shares the game's log until it is dropped. Two contexts are equal where all that they show is.
     """
 
-    __slots__ = ("_end", "_game", "attempt", "history", "knows", "round", "seat", "view")
+    __slots__ = (
+        "_end",
+        "_game",
+        "_unheard",
+        "attempt",
+        "history",
+        "knows",
+        "round",
+        "seat",
+        "view",
+        "without",
+    )
 
     seat: Seat
     """Whose eyes."""
@@ -106,6 +118,8 @@ class Context:
     knows: bool
     """Whether the seats it was shown at the start are told; the authors' guessing scripts name the
     role alone."""
+    without: Unheard | None
+    """What the seat had not heard yet, though it was there (the timing ``eager`` of language models)."""
 
     def __init__(
         self,
@@ -118,16 +132,22 @@ class Context:
         history: History = "all",
         view: View = "seat",
         knows: bool = True,
+        without: Unheard | None = None,
+        unheard: range = range(0),
     ) -> None:
-        """``end`` is the place in the log of the first event that is no longer part of it."""
+        """``end`` is the place in the log of the first event that is no longer part of it, ``unheard`` the
+        places before it of events that are no part of it either.
+        """
         self._game = game
         self._end = end
+        self._unheard = unheard
         self.seat = seat
         self.round = round_
         self.attempt = attempt
         self.history = history
         self.view = view
         self.knows = knows
+        self.without = without
 
     @property
     def profile(self) -> Profile:
@@ -161,7 +181,13 @@ class Context:
         """The record up to the point, oldest first."""
         record = _record(self._game, self.seat)
         known = record.entries[: bisect_left(record.places, self._end)]
+        if self._unheard:
+            places = record.places[: len(known)]
+            known = [entry for place, entry in zip(places, known, strict=True) if place not in self._unheard]
         summed = {(e.round, e.attempt) for e in known if e.event == "summary"}
+        if self.without == "summary":
+            # Before it is opened an attempt is no new round: nothing of the one that ends is shortened yet.
+            summed = {(round_, attempt) for round_, attempt in summed if round_ < known[-2].round}
         return tuple(
             entry
             for entry in known
@@ -208,6 +234,7 @@ class Context:
             "attempt": self.attempt,
             "history": self.history,
             "view": self.view,
+            "without": self.without or "",
             "roles": [role.value for role in self.profile.roles],
             "seats": [
                 {"seat": seat, "name": name, "shown": seat in self.sees}
@@ -387,11 +414,19 @@ def _the_record(context: Context) -> Iterator[str]:
         yield f"(Rounds 1 to {context.round - 1} are not shown.)"
     for entry in context.entries:
         yield line_of(entry)
+    if context.without is not None:
+        yield _UNHEARD[context.without]
     if context.later:
         yield "Known besides, from later in this round:"
         for entry in context.later:
             yield line_of(entry)
     yield "=== END OF RECORD ==="
+
+
+_UNHEARD: Final[Mapping[Unheard, str]] = {
+    "speech": "(The next speech was heard only after this.)",
+    "summary": "(The seat summed this attempt up only after this.)",
+}
 
 
 def line_of(entry: Entry) -> str:

@@ -312,7 +312,15 @@ def _own(
         stage=stage.name,
         speaker=turn.seat,
         reader=None,
-        context=_context(game, turn, turn.seat, turn.opening, variant),
+        # A first selection is judged upon what its seat had heard; the release's scripts know of no other.
+        context=_context(
+            game,
+            turn,
+            turn.seat,
+            turn.opening,
+            variant,
+            prepared=not spoken and stage.name == "first" and variant.context == "seat",
+        ),
         think=draft.think if spoken and draft is not None else "",
         speech=(turn.text if draft is None else draft.speak) if spoken else "",
         asked=asked,
@@ -393,7 +401,14 @@ def _in_order(ids: frozenset[IntentionId]) -> tuple[Option, ...]:
 
 
 def _context(
-    game: Game, turn: Turn, eyes: Seat, end: int, variant: Variant, *, knows: bool = True
+    game: Game,
+    turn: Turn,
+    eyes: Seat,
+    end: int,
+    variant: Variant,
+    *,
+    knows: bool = True,
+    prepared: bool = False,
 ) -> Context:
     return Context(
         game,
@@ -404,6 +419,8 @@ def _context(
         history=variant.history,
         view=variant.context,
         knows=knows,
+        without=turn.without if prepared else None,
+        unheard=turn.unheard if prepared else range(0),
     )
 
 

@@ -95,15 +95,21 @@ def ruled(game: Game) -> Iterator[Ruling]:
     state = State()
     done = 0
     for turn in game.turns:
+        # A first selection may have been made before the last speech, and the team proposed with it.
+        heard = turn.unheard.start if turn.without == "speech" else turn.opening
+        apply(state, game.log[done:heard])
+        facts = {"first": state.table.facts(turn.seat)}
         # Up to the turn's own proposal or utterance: its thoughts come before, and tell the table nothing.
-        apply(state, game.log[done : turn.opening])
+        apply(state, game.log[heard : turn.opening])
         done = turn.opening
         if turn.defaulted is not None:
             continue
-        facts = state.table.facts(turn.seat)
+        facts["final"] = state.table.facts(turn.seat)
         stages = (turn.first, turn.final if turn.changed or turn.first is None else None)
         for stage in filter(None, stages):
             key = StageKey(game.id, turn.request_id, stage.name)
             for choice in stage.chosen:
-                found = rule(game.role(turn.seat), choice.id, stage.intentions - {choice.id}, facts)
+                found = rule(
+                    game.role(turn.seat), choice.id, stage.intentions - {choice.id}, facts[stage.name]
+                )
                 yield Ruling(key, choice.id, *(found or (None, "")))

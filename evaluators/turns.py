@@ -21,6 +21,8 @@ from engine.events import (
     ProposalOpened,
     RoleLearned,
     RolesDealt,
+    RoundSummarised,
+    SelectionPrepared,
     SpeechDrafted,
     TeamProposed,
     UtteranceMade,
@@ -28,7 +30,7 @@ from engine.events import (
 from engine.intentions import IntentionId
 from engine.profile import Profile
 from engine.terms import Kind, Role, Seat, Side, side_of
-from engine.thoughts import Belief, Choice, SelectionStage
+from engine.thoughts import Belief, Choice, SelectionStage, Unheard
 from evaluators.errors import Unmeasurable
 
 __all__ = ["Game", "Stage", "Turn", "read_game"]
@@ -75,6 +77,10 @@ class Turn:
     """Whether the seat recorded a final selection of its own, another than the first or not."""
     beliefs: tuple[Belief, ...]
     """What it believed of the others when it began to speak."""
+    without: Unheard | None
+    """What the seat had not heard of its record when it made the first selection; None: nothing."""
+    unheard: range
+    """The places in the log of what it had not heard; empty where nothing was missing."""
     defaulted: Cause | None
     """Why a default was played for it; None: the seat spoke itself."""
     repeated: bool
@@ -163,13 +169,14 @@ def read_game(game_id: str, log: Iterable[Event]) -> Game:
 class _Notes:
     """What one seat recorded since its last turn."""
 
-    __slots__ = ("beliefs", "defaulted", "drafts", "selected")
+    __slots__ = ("beliefs", "defaulted", "drafts", "selected", "without")
 
     def __init__(self) -> None:
         self.selected: dict[str, tuple[Choice, ...]] = {}
         self.drafts: dict[str, SpeechDrafted] = {}
         self.beliefs: tuple[Belief, ...] = ()
         self.defaulted: dict[str, Cause] = {}
+        self.without: Unheard | None = None
 
 
 class _Reader:
@@ -184,6 +191,7 @@ class _Reader:
         "_roles",
         "_round",
         "_spoken",
+        "_summaries",
         "_turns",
         "_winner",
     )
@@ -199,6 +207,7 @@ class _Reader:
         self._notes: dict[Seat, _Notes] = {}
         self._proposal: tuple[int, Seat] | None = None
         self._spoken: set[Seat] = set()
+        self._summaries: dict[Seat, int] = {}
         self._turns: list[Turn] = []
 
     def read(self, place: int, event: Event) -> None:
@@ -256,11 +265,26 @@ class _Reader:
                 final=final,
                 modified="final" in notes.selected,
                 beliefs=notes.beliefs,
+                without=notes.without,
+                unheard=self._unheard(event.seat, notes.without, place - opens),
                 defaulted=notes.defaulted.get(request_id),
                 repeated=event.seat in self._spoken,
             )
         )
         self._spoken.add(event.seat)
+
+    def _unheard(self, seat: Seat, without: Unheard | None, opening: int) -> range:
+        if without == "speech" and self._spoken:
+            return range(self._turns[-1].opening, opening)
+        if without == "summary" and seat in self._summaries:
+            return range(self._summaries[seat], self._summaries[seat] + 1)
+        return range(0)
+
+    def summarised(self, place: int, event: RoundSummarised) -> None:
+        self._summaries[event.seat] = place
+
+    def prepared(self, place: int, event: SelectionPrepared) -> None:
+        self._of(event.seat).without = event.without
 
     def believed(self, place: int, event: BeliefsFormed) -> None:
         self._of(event.seat).beliefs = event.beliefs
@@ -306,6 +330,8 @@ _HANDLERS: Final[dict[type[Any], Any]] = {
     ProposalOpened: _Reader.opened,
     TeamProposed: _Reader.proposed,
     UtteranceMade: _Reader.said,
+    RoundSummarised: _Reader.summarised,
+    SelectionPrepared: _Reader.prepared,
     BeliefsFormed: _Reader.believed,
     IntentionsSelected: _Reader.selected,
     SpeechDrafted: _Reader.drafted,

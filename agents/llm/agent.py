@@ -1,13 +1,13 @@
 """A seat played by a language model: which steps a request needs."""
 
-import asyncio
 from typing import Final
 
 from agents.agent import Setup
 from agents.errors import ModelUnavailable
 from agents.llm.context import listed
 from agents.llm.desk import Desk
-from agents.llm.mechanism import Sibling, ask_about, ready_abouts, rejected_team, speaking_turn
+from agents.llm.eager import Begun, eager_turn, prepare
+from agents.llm.mechanism import rejected_team, speaking_turn
 from agents.llm.options import read_options
 from agents.llm.replies import (
     Explained,
@@ -49,40 +49,44 @@ class LlmAgent:
         self._options = read_options(setup.options)
         self._desk = desk
         self._templates = our_templates() if templates is None else templates
-        self._begun_for = ""
-        self._begun: dict[Seat, asyncio.Task[Sibling]] = {}
+        self._eager = self._options.timing == "eager" and self._options.mechanism == "paper"
+        self._begun = Begun()
+        """For the coming speech."""
+        self._turn_begun = Begun()
+        """For the speech that is asked for now."""
 
     async def act(self, observation: Observation) -> SeatAction:
         """The model's answer; the default, marked ``model_error``, where it gives none that is usable."""
         turn = self._turn(observation)
-        if self._begun_for == observation.request.id:
-            turn.begun = self._begun
         try:
+            if self._eager and _speaks(turn):
+                return await eager_turn(turn, self._taken(turn))
             return await _answer(turn)
         except (StepFailed, ModelUnavailable):
             return turn.defaulted()
+        finally:
+            self._turn_begun.give_up()
+            self._turn_begun = Begun()
 
     def notice(self, observation: Observation) -> None:
-        """Puts the questions of the seat's coming speech that need not wait for it (timing eager).
-
-        The question is the very one that the turn would put, so an agent made anew misses nothing but time.
-        """
-        if self._options.timing != "eager" or self._options.mechanism != "paper":
+        """Puts the questions of the seat's coming speech that need not wait for it (timing eager)."""
+        if not self._eager:
             return
-        request = observation.request
-        if request.id != self._begun_for:
+        if observation.request.id != self._begun.request_id:
             self.leave()
-            self._begun_for = request.id
-        turn = self._turn(observation)
-        for seat in ready_abouts(turn):
-            if seat not in self._begun:
-                self._begun[seat] = asyncio.create_task(ask_about(turn, seat))
+            self._begun.request_id = observation.request.id
+        prepare(self._turn(observation), self._begun)
 
     def leave(self) -> None:
         """Gives up what was put before its turn and is not needed any more."""
-        for task in self._begun.values():
-            task.cancel()
-        self._begun = {}
+        self._begun.give_up()
+        self._begun = Begun()
+
+    def _taken(self, turn: Turn) -> Begun:
+        """What was begun for this turn, once: an answer that is refused is asked for from the start."""
+        if self._begun.request_id == turn.request.id:
+            self._turn_begun, self._begun = self._begun, Begun()
+        return self._turn_begun
 
     def _turn(self, observation: Observation) -> Turn:
         return Turn(observation, self._options, self._desk, self._templates)
@@ -90,7 +94,7 @@ class LlmAgent:
 
 async def _answer(turn: Turn) -> SeatAction:
     request = turn.request
-    if offered(turn.table, turn.hand, request.kind) is not None:
+    if _speaks(turn):
         return await speaking_turn(turn)
     match request.kind:
         case Kind.PROPOSE_TEAM:
@@ -105,6 +109,11 @@ async def _answer(turn: Turn) -> SeatAction:
             return await _summary(turn)
         case _:
             return await _assassination(turn)
+
+
+def _speaks(turn: Turn) -> bool:
+    """Whether the request is for a turn of the discussion."""
+    return offered(turn.table, turn.hand, turn.request.kind) is not None
 
 
 def _explained(turn: Turn, why: str) -> tuple[Note, ...]:

@@ -42,18 +42,21 @@ from engine.thoughts import Belief
 __all__ = [
     "END_OF_RECORD",
     "RECORD",
+    "RECORD_GOES_ON",
     "believed",
     "catalogue",
     "listed",
     "one_line",
     "quoted",
     "record",
+    "record_lines",
     "situation",
-    "through",
 ]
 
 RECORD: Final = "=== RECORD ==="
 END_OF_RECORD: Final = "=== END OF RECORD ==="
+RECORD_GOES_ON: Final = "=== THE RECORD GOES ON ==="
+"""Before what was heard after the conversation had begun (timing eager)."""
 
 # Control, format, private, surrogate and unassigned characters, and the separators that end lines:
 # what cannot be seen cannot be judged.
@@ -148,16 +151,9 @@ def record(events: Sequence[Event], seat: Seat) -> str:
     return "\n".join(lines) + "\n"
 
 
-def through(events: Sequence[Event], seat: Seat) -> Sequence[Event]:
-    """The events up to and with that seat's speech in the present attempt; where it has not spoken in
-    it, up to the attempt's opening.
-    """
-    opened = max(i for i, event in enumerate(events) if type(event) is ProposalOpened)
-    for i in range(len(events) - 1, opened, -1):
-        event = events[i]
-        if type(event) is UtteranceMade and event.seat == seat:
-            return events[: i + 1]
-    return events[: opened + 1]
+def record_lines(events: Sequence[Event], seat: Seat) -> list[str]:
+    """The lines of these events, whole; nothing of them is shortened."""
+    return [line for event in events for line in _lines(event, seat, short=False)]
 
 
 def _lines(event: Event, seat: Seat, *, short: bool) -> list[str]:

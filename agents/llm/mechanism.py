@@ -5,7 +5,7 @@ all at once) and leaves one record, in the order in which the scripted seat leav
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from agents.errors import ModelUnavailable
@@ -40,12 +40,23 @@ from engine.events import (
     SpeechDrafted,
     UtteranceMade,
 )
-from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed
-from engine.rules import offered
+from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed, menu
 from engine.terms import Kind, Role, Seat
 from engine.thoughts import Belief, Choice
 
-__all__ = ["Sibling", "abouts", "ask_about", "ready_abouts", "speaking_turn"]
+__all__ = [
+    "Sibling",
+    "abouts",
+    "ask_about",
+    "drafted",
+    "formed",
+    "formulation",
+    "revised",
+    "selected_first",
+    "selection",
+    "selection_words",
+    "speaking_turn",
+]
 
 
 async def speaking_turn(turn: Turn) -> SeatAction:
@@ -64,10 +75,16 @@ async def speaking_turn(turn: Turn) -> SeatAction:
 
 
 async def _paper(turn: Turn) -> SeatAction:
-    talk, first = await _analysed_and_selected(turn)
-    turn.notes += _selected(turn, "first", first, changed=False)
+    talk = turn.talk(formed(turn, await first_order(turn, abouts(turn))))
+    first = await selection(turn, talk, selection_words(turn))
+    turn.notes += selected_first(turn, first)
     draft = await formulation(turn, talk)
-    turn.notes.append(SpeechDrafted(turn.seat, "formulation", _think(first, draft), draft.speak))
+    turn.notes.append(drafted(turn, first, draft))
+    return await revised(turn, talk, first)
+
+
+async def revised(turn: Turn, talk: Talk, first: Selected) -> SeatAction:
+    """The last three steps of a turn, after the draft."""
     await _read_by_others(turn, talk)
     final = await modification(turn, talk, first)
     turn.notes += _modified(turn, first, final)
@@ -94,57 +111,13 @@ async def _read_by_others(turn: Turn, talk: Talk) -> None:
 # --- the steps ---------------------------------------------------------------------------------------
 
 
-async def _analysed_and_selected(turn: Turn) -> tuple[Talk, Selected]:
-    """The first two steps. In the timing ``eager`` the analysis of the seat that has just spoken and the
-    selection, which has heard that speech too, do not wait for each other; the draft has both.
-    """
-    about = abouts(turn)
-    late = _just_heard(turn) if turn.options.timing == "eager" else None
-    if late not in about:
-        talk = turn.talk(_formed(turn, await first_order(turn, about)))
-        return talk, await selection(turn, talk)
-    notes: list[Note] = []
-    try:
-        async with asyncio.TaskGroup() as group:
-            last = group.create_task(_answered(turn, late))
-            before = await first_order(turn, tuple(seat for seat in about if seat != late))
-            talk = turn.talk(one.belief for one in before if one.belief is not None)
-            whole = all(one.unavailable is None for one in before)
-            selected = await _held(selection(turn, talk, notes)) if whole else None
-    except ExceptionGroup as faults:
-        raise faults.exceptions[0] from None
-    # In the order of the steps and the seats, whoever was answered first.
-    results = sorted([*before, last.result()], key=lambda one: one.about)
-    _formed(turn, results)
-    turn.notes += notes
-    assert selected is not None, "what was unavailable has been raised"
-    if isinstance(selected, Exception):
-        raise selected
-    if (belief := last.result().belief) is not None:
-        talk.tell(belief)
-    return talk, selected
-
-
-async def _held(selecting: Awaitable[Selected]) -> "Selected | StepFailed | ModelUnavailable":
-    """What comes of it, a failure of the step as a value: it must not cut short what runs beside it."""
-    try:
-        return await selecting
-    except (StepFailed, ModelUnavailable) as fault:
-        return fault
-
-
-def _just_heard(turn: Turn) -> Seat | None:
-    """The seat that spoke before this one in this attempt; None for who opens it."""
-    return None if turn.seat == turn.table.leader else (turn.seat - 2) % turn.table.players + 1
-
-
 async def first_order(turn: Turn, about: Sequence[Seat]) -> "list[Sibling]":
     """What the seat makes of other seats: one question each, all at once, none knowing the others' answers.
     A seat about which no answer was usable has no belief.
     """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_answered(turn, seat)) for seat in about]
+            tasks = [group.create_task(ask_about(turn, seat)) for seat in about]
     except ExceptionGroup as faults:
         # What stops the game looks alike whether it met one question or several.
         raise faults.exceptions[0] from None
@@ -152,7 +125,7 @@ async def first_order(turn: Turn, about: Sequence[Seat]) -> "list[Sibling]":
     return [task.result() for task in tasks]
 
 
-def _formed(turn: Turn, results: "Sequence[Sibling]") -> tuple[Belief, ...]:
+def formed(turn: Turn, results: "Sequence[Sibling]") -> tuple[Belief, ...]:
     """The beliefs, recorded. Raises ModelUnavailable when any question met it."""
     for one in results:
         turn.notes += one.notes
@@ -163,11 +136,6 @@ def _formed(turn: Turn, results: "Sequence[Sibling]") -> tuple[Belief, ...]:
         if one.unavailable is not None:
             raise one.unavailable
     return beliefs
-
-
-async def _answered(turn: Turn, seat: Seat) -> "Sibling":
-    begun = turn.begun.get(seat)
-    return await (ask_about(turn, seat) if begun is None else begun)
 
 
 class Sibling:
@@ -205,16 +173,15 @@ async def ask_about(turn: Turn, seat: Seat) -> Sibling:
     return out
 
 
-async def selection(turn: Turn, talk: Talk, notes: list[Note] | None = None) -> Selected:
+async def selection(turn: Turn, talk: Talk, words: str, notes: list[Note] | None = None) -> Selected:
     """What the speech is to do. Unusable answers go to ``notes``, else to the turn's."""
-    shape = _selection_shape(turn, "selection")
-    return await talk.ask("selection", _selection_words(turn), shape, notes=notes)
+    return await talk.ask("selection", words, _selection_shape(turn, "selection"), notes=notes)
 
 
-async def formulation(turn: Turn, talk: Talk) -> Speech:
-    """A first draft."""
+async def formulation(turn: Turn, talk: Talk, notes: list[Note] | None = None) -> Speech:
+    """A first draft. Unusable answers go to ``notes``, else to the turn's."""
     words = turn.render("formulation", opening=_opening(turn))
-    return await talk.ask("formulation", words, speech_shape("formulation"))
+    return await talk.ask("formulation", words, speech_shape("formulation"), notes=notes)
 
 
 async def second_order(turn: Turn, talk: Talk) -> Readings:
@@ -226,7 +193,7 @@ async def second_order(turn: Turn, talk: Talk) -> Readings:
 
 async def modification(turn: Turn, talk: Talk, first: Selected) -> Selected:
     """The selection that stands."""
-    words = turn.render("modification", count=_count(turn, len(_menu(turn))))
+    words = turn.render("modification", count=_count(turn, len(offer(turn))))
     return await talk.ask("modification", words, _selection_shape(turn, "modification"))
 
 
@@ -250,15 +217,15 @@ async def _compact(turn: Turn) -> SeatAction:
     about = abouts(turn)
     size = _size(turn)
     readers = other_roles(turn)
-    menu = _menu(turn)
+    on_offer = offer(turn)
     words = turn.render(
         "compact",
         abouts=about,
         roles=_asked_roles(turn),
         holders=[role.value for role in readers],
-        count=_count(turn, len(menu)),
+        count=_count(turn, len(on_offer)),
         snippets=SNIPPETS,
-        menu=menu,
+        menu=on_offer,
         categories=CATEGORIES,
         readers=[role.value for role in readers],
         size=size,
@@ -314,16 +281,6 @@ def abouts(turn: Turn) -> tuple[Seat, ...]:
     return tuple(seat for seat in others if seat in spoken)
 
 
-def ready_abouts(turn: Turn) -> tuple[Seat, ...]:
-    """Of these, the seats about which nothing more will be heard before this seat's own turn: they have
-    spoken in this attempt, or speak after it.
-    """
-    table = turn.table
-    order = {(table.leader - 1 + n) % table.players + 1: n for n in range(table.players)}
-    mine = order[turn.seat]
-    return tuple(seat for seat in abouts(turn) if order[seat] < table.turn or order[seat] > mine)
-
-
 def other_roles(turn: Turn) -> tuple[Role, ...]:
     """The roles that others may hold, in the deck's order: without the seat's own unless there are two."""
     deck = turn.table.profile.roles
@@ -350,9 +307,10 @@ def _belief_of(turn: Turn, lengths: Lengths = FULL) -> Callable[[Seat], Shape[Be
     return lambda seat: belief_shape(seat, roles, theirs, fewest, most, lengths)
 
 
-def _menu(turn: Turn) -> tuple[IntentionId, ...]:
-    whole = offered(turn.table, turn.hand, turn.request.kind)
-    assert whole, "a turn of the discussion has a menu"
+def offer(turn: Turn) -> tuple[IntentionId, ...]:
+    """The menu of this turn, cut down where the options say so."""
+    # What ``offered`` gives in the turn itself, which a question put before it cannot ask.
+    whole = menu(turn.role, opener=turn.opens, first_quest=turn.request.round == 1)
     if turn.options.menu == "whole":
         return whole
     impactful = tuple(id_ for id_ in whole if id_ in IMPACTFUL_RELEASE)
@@ -370,19 +328,20 @@ def _count(turn: Turn, available: int) -> str:
     return f"{fewest} {'or' if most == fewest + 1 else 'to'} {most}"
 
 
-def _selection_words(turn: Turn) -> str:
-    menu = _menu(turn)
+def selection_words(turn: Turn, **told: object) -> str:
+    on_offer = offer(turn)
+    count = _count(turn, len(on_offer))
     if turn.options.selection == "generated":
-        return turn.render("selection_generated", categories=CATEGORIES, count=_count(turn, len(menu)))
-    return turn.render("selection", menu=menu, count=_count(turn, len(menu)))
+        return turn.render("selection_generated", categories=CATEGORIES, count=count, **told)
+    return turn.render("selection", menu=on_offer, count=count, **told)
 
 
 def _selection_shape(turn: Turn, step: str, lengths: Lengths = FULL) -> Shape[Selected]:
-    menu = _menu(turn)
-    fewest, most = _limits(turn, len(menu))
+    on_offer = offer(turn)
+    fewest, most = _limits(turn, len(on_offer))
     if turn.options.selection == "generated":
-        return generated_shape(step, fewest, most, lambda words: close_intention(words, menu), lengths)
-    return (selection_shape if step == "selection" else modification_shape)(menu, fewest, most, lengths)
+        return generated_shape(step, fewest, most, lambda words: close_intention(words, on_offer), lengths)
+    return (selection_shape if step == "selection" else modification_shape)(on_offer, fewest, most, lengths)
 
 
 def _size(turn: Turn) -> int:
@@ -416,6 +375,16 @@ def rejected_team(turn: Turn) -> str:
 
 
 # --- what the answers become -------------------------------------------------------------------------------
+
+
+def selected_first(turn: Turn, first: Selected) -> list[Note]:
+    """The record of the first selection; none where it holds nothing of the catalogue."""
+    return _selected(turn, "first", first, changed=False)
+
+
+def drafted(turn: Turn, first: Selected, draft: Speech) -> Note:
+    """The record of the draft."""
+    return SpeechDrafted(turn.seat, "formulation", _think(first, draft), draft.speak)
 
 
 def _selected(turn: Turn, stage: str, selected: Selected, *, changed: bool) -> list[Note]:

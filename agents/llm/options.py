@@ -35,7 +35,8 @@ class Options:
     """How often an unusable answer is asked again."""
     timing: Timing = "exact"
     """exact: a question holds the whole record up to the turn it belongs to. eager: a question about a
-    seat holds the record through that seat's speech, so that it can start while others speak."""
+    seat holds the record through that seat's speech, and the first selection all but the last speech, so
+    that they can start while others speak."""
 
     @property
     def intends(self) -> bool:

@@ -1,7 +1,7 @@
 """One request put to a model: its conversations, the asking again, and the notes that are left."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -9,17 +9,19 @@ from typing import Any, Final, TypeVar
 from agents.llm.context import (
     END_OF_RECORD,
     RECORD,
+    RECORD_GOES_ON,
     believed,
     catalogue,
     listed,
     one_line,
     quoted,
     record,
+    record_lines,
     situation,
-    through,
 )
 from agents.llm.desk import CallKey, Desk
 from agents.llm.fields import Fields, UnusableReply
+from agents.llm.heard import heard_about
 from agents.llm.model import Message, Reply
 from agents.llm.options import Options
 from agents.llm.replies import Shape
@@ -30,7 +32,7 @@ from engine.events import ActionDefaulted, Event, Note, ReplyUnusable
 from engine.profile import Profile
 from engine.rules import check, default
 from engine.state import fold
-from engine.terms import Role, Seat, side_of
+from engine.terms import Kind, Role, Seat, side_of
 from engine.thoughts import Belief
 from engine.view import Observation
 
@@ -79,10 +81,14 @@ class Turn:
         self.record = record(self.events, self.seat)
         self.situation = situation(table, hand)
         self.notes: list[Note] = []
-        self.begun: Mapping[Seat, Awaitable[Any]] = {}
-        """First-order questions that were put before the turn began (timing eager)."""
+        at_hand = (table.round, table.attempt) == (self.request.round, self.request.attempt)
+        self.leader: Seat = table.leader if at_hand else self.seat
+        """Who leads the attempt of the request; before it is open only its leader prepares for it."""
+        self.opens = self.seat == self.leader and (
+            self.request.kind is Kind.PROPOSE_TEAM or table.profile.discussion == "before_proposal"
+        )
+        """Whether the request is for the speech that opens the attempt's discussion."""
         self._templates = templates
-        self._default = default(table, self.request)
 
     def render(self, template: str, **values: Any) -> str:
         """A question's words. Every template may name what all of them may name."""
@@ -95,6 +101,7 @@ class Turn:
             "attempt": self.request.attempt,
             "intends": self.options.intends,
             "generated": self.options.selection == "generated",
+            "early": False,
         }
         return self._templates.render(template, **(common | values))
 
@@ -107,8 +114,13 @@ class Turn:
         """A conversation about one other seat, and where the game stood when its record ends."""
         if self.options.timing == "exact":
             return Talk(self, _head(self.record, ())), self.situation
-        part = through(self.events, seat)
-        return Talk(self, _head(record(part, self.seat), ())), situation(fold(part).table, self.hand)
+        part = heard_about(self.events, self.request, self.opens, seat)
+        return self.talk_through(part), situation(fold(part).table, self.hand)
+
+    def talk_through(self, part: Sequence[Event], beliefs: Iterable[Belief] = ()) -> "Talk":
+        """A conversation that begins with an earlier record, and with beliefs formed meanwhile."""
+        lines = [believed(belief) for belief in beliefs]
+        return Talk(self, _head(record(part, self.seat), lines))
 
     def legal(self, action: SeatAction) -> SeatAction:
         """The action. Raises UnusableReply where the rules do not allow it."""
@@ -121,7 +133,7 @@ class Turn:
     def defaulted(self) -> SeatAction:
         """What is played without a usable answer, with the thoughts completed before, and marked."""
         marked = ActionDefaulted(self.seat, self.request.id, "model_error")
-        return replace(self._default, thoughts=(*self.notes, marked))
+        return replace(default(self.table, self.request), thoughts=(*self.notes, marked))
 
 
 def _head(record_: str, lines: Sequence[str]) -> str:
@@ -173,9 +185,11 @@ class Talk:
         self._head = head
         self._said: list[Message] = [Message("system", turn.system)]
 
-    def tell(self, belief: Belief) -> None:
-        """Puts a belief that was formed meanwhile before the next question."""
-        self._head = _notes([believed(belief)])
+    def tell(self, events: Sequence[Event] = (), beliefs: Iterable[Belief] = ()) -> None:
+        """Puts what was heard and believed meanwhile before the next question: the record goes on."""
+        lines = record_lines(events, self._turn.seat)
+        goes_on = "\n".join([RECORD_GOES_ON, *lines, END_OF_RECORD, "", ""]) if lines else ""
+        self._head = goes_on + _notes([believed(belief) for belief in beliefs])
 
     async def ask(
         self, step: str, words: str, shape: Shape[T], *, about: str = "", notes: list[Note] | None = None

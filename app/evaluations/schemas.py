@@ -381,6 +381,10 @@ class TaskStage(Shown):
     )
     following_item: str | None = Field(description="Score think and speak of each 1 to 5. Null: not asked.")
     intentions: list[AskedView]
+    without: Literal["", "speech", "summary"] = Field(
+        description="What of the record it had not heard when it selected these: the last `speech`, and "
+        "the team proposed with it; its own `summary` of the attempt before. Empty: it had heard all."
+    )
     think: str
     speech: str
 

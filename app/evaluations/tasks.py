@@ -123,7 +123,9 @@ class Tasks:
         selections = {item.stage: item for item in items(game, "selection")}
         followings = {item.stage: item for item in items(game, "following")}
         known = {**selections, **followings}
-        first = next(iter(known.values()))
+        # The record is shown whole; what a first selection had not heard of it, its stage says.
+        whole = [item for item in known.values() if item.context.without is None]
+        first = (whole or list(known.values()))[0]
         return TaskView(
             game_id=game.id,
             request_id=turn[1],
@@ -288,6 +290,7 @@ def _stage(item: Item, selection: Item | None, following: Item | None) -> TaskSt
             AskedView(id=choice.id, label=BY_ID[choice.id].label, reason=choice.reason)
             for choice in item.asked
         ],
+        without="" if selection is None else selection.context.without or "",
         think=spoken.think,
         speech=spoken.speech,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from agents.llm.context import END_OF_RECORD, RECORD
+from agents.llm.context import END_OF_RECORD, RECORD, RECORD_GOES_ON
 from engine.errors import AvalonError
 from engine.events import (
     AssassinationDeclined,
@@ -77,6 +77,7 @@ _QUESTION: Final = re.compile(
 )
 _ABOUT: Final = re.compile(r"^This question is about: seat (\d{1,3})$", re.M)
 _FORM: Final = re.compile(r"^Answer with this JSON object: (.*)$", re.M)
+_GOES_ON: Final = re.compile(rf"^{RECORD_GOES_ON}\n(.*?)\n{END_OF_RECORD}$", re.M | re.S)
 _MENU: Final = re.compile(r"Your menu: ([a-z_, ]+)\.")
 
 
@@ -87,6 +88,7 @@ def read_prompt(messages: Sequence[Mapping[str, Any]]) -> Prompt:
     whole = "\n".join(text for text in texts if isinstance(text, str))
     preamble, begun, rest = whole.partition(f"\n{RECORD}\n")
     record, ended, asked = rest.partition(f"\n{END_OF_RECORD}\n")
+    record = "\n".join([record, *_GOES_ON.findall(asked)])
     questions = list(_QUESTION.finditer(asked))
     forms = _FORM.findall(asked)
     if not (begun and ended and questions and forms):
@@ -168,16 +170,20 @@ def seen(preamble: str, record: str, request: Request, *, asked: bool = True) ->
     """What the asked seat may know, as far as its prompt tells.
 
     Of closed attempts the speeches may be missing; they stand there as silent ones. The seat's private
-    notes are left out. Raises NotOurs where the record does not read, or, unless ``asked`` is False,
-    does not lead to the request: in the timing ``eager`` a question about a seat holds an earlier record.
+    notes are left out. In the timing ``eager`` a record may end before the request: for a question that needs
+    the turn itself, ``asked``, what is missing is filled up with silence and the first team there is.
+
+    Raises NotOurs where the record does not read, or does not lead to the request.
     """
     try:
         state = _state(preamble, record)
+        if asked and (request.kind is Kind.SPEAK or request.kind is Kind.PROPOSE_TEAM):
+            state = _filled_up(preamble, record, request)
     except (ValueError, LookupError, TypeError, AttributeError, AvalonError) as fault:
         raise NotOurs(f"the record does not read: {fault}") from None
     table = state.table
     observation = observe(state, request)
-    if (table.round, table.attempt) != (request.round, request.attempt):
+    if (table.round, table.attempt) > (request.round, request.attempt):
         raise NotOurs(f"the record ends in round {table.round}, attempt {table.attempt}")
     if asked:
         try:
@@ -194,6 +200,25 @@ def _state(preamble: str, record: str) -> State:
     for line in record.split("\n"):
         reader.read(line)
     return reader.state
+
+
+@lru_cache(maxsize=256)
+def _filled_up(preamble: str, record: str, request: Request) -> State:
+    """The game as it may stand when the request comes, by a record that ends somewhat earlier."""
+    reader = _Reader(_start(preamble))
+    for line in record.split("\n"):
+        reader.read(line)
+    state, table, asked = reader.state, reader.table, (request.round, request.attempt)
+    if (table.round, table.attempt) < asked:
+        reader.apply(ProposalOpened(*asked, request.seat))
+    if table.phase is Phase.PROPOSE and request.kind is Kind.SPEAK:
+        size = table.profile.team_sizes[table.round - 1]
+        reader.apply(TeamProposed(table.leader, tuple(range(1, size + 1))))
+        reader.apply(reader.utterance(table.leader, "discuss", ""))
+    if table.phase is Phase.DISCUSS and request.kind is Kind.SPEAK:
+        while table.speaker != request.seat and table.turn < table.players - 1:
+            reader.apply(reader.utterance(table.speaker, "discuss", ""))
+    return state
 
 
 _OWN_NOTES: Final = ("you believed ", "you intended ", "you thought ", "you explained ")
@@ -216,11 +241,14 @@ class _Reader:
         for pattern, make in _LINES:
             found = pattern.fullmatch(line)
             if found:
-                event = make(self, *found.groups())
-                self._fill_up(event)
-                apply(self.state, [event])
+                self.apply(make(self, *found.groups()))
                 return
         raise NotOurs(f"no line of a record: {line[:80]!r}")
+
+    def apply(self, event: Event) -> None:
+        """Folds the event, and before it what the record leaves out."""
+        self._fill_up(event)
+        apply(self.state, [event])
 
     def _fill_up(self, event: Event) -> None:
         """Puts in what the record leaves out before this event: the speeches of a shortened attempt,
@@ -230,7 +258,7 @@ class _Reader:
         while table.phase is Phase.DISCUSS and type(event) in _AFTER_TALK:
             if table.turn >= table.players:
                 raise NotOurs("more speeches than seats")
-            apply(self.state, [self._utterance(table.speaker, "discuss", "")])
+            apply(self.state, [self.utterance(table.speaker, "discuss", "")])
         if type(event) is VotesRevealed:
             own = event.votes[self.me - 1]
             if own is not None:
@@ -241,7 +269,7 @@ class _Reader:
     def _owes_summary(self) -> bool:
         return self.table.phase is Phase.SUMMARY and self.hand.answered != self.table.opening
 
-    def _utterance(self, seat: Seat, phase: Any, text: str) -> UtteranceMade:
+    def utterance(self, seat: Seat, phase: Any, text: str) -> UtteranceMade:
         table = self.table
         return UtteranceMade(seat, table.round, table.attempt, table.turn, phase, text)
 
@@ -271,7 +299,7 @@ class _Reader:
 
     def said(self, seat: str, on_team: str | None, text: str) -> Event:
         words = "" if text == "nothing" else json.loads(text)
-        return self._utterance(self.seat(seat), "reconsider" if on_team else "discuss", words)
+        return self.utterance(self.seat(seat), "reconsider" if on_team else "discuss", words)
 
     def confirmed(self, leader: str, verb: str, team: str) -> Event:
         return TeamConfirmed(self.seat(leader), self.seats(team), changed=verb == "changes to")

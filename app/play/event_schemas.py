@@ -47,6 +47,7 @@ _TOLD: Final = {
     "game_cancelled": "The last event: the game was broken off.",
     "beliefs_formed": "A thought: what this seat believes of others.",
     "intentions_selected": "A thought: the intentions behind the coming speech.",
+    "selection_prepared": "What the first selection after it had not heard yet of the record.",
     "speech_drafted": "A thought: a draft of the speech.",
     "readings_imagined": "A thought: how others would take the speech.",
     "choice_explained": "A thought: why the seat chooses so.",
@@ -56,6 +57,7 @@ _TOLD: Final = {
 }
 
 _FIELDS: Final = {
+    "without": "`speech`: the last one, and the team with it; `summary`: its own of the attempt before.",
     "sees": "Seats shown to this one at the start, without their roles.",
     "shoots": "Whether this seat holds the assassination.",
     "turn": "Utterances made before this one in the attempt.",

@@ -33,7 +33,7 @@ RANDOM = [{"agent": "random"}]
 SECRET_TYPES = {
     *("roles_dealt", "role_learned", "vote_cast", "card_played", "round_summarised", "beliefs_formed"),
     *("intentions_selected", "speech_drafted", "readings_imagined", "choice_explained", "action_refused"),
-    *("action_defaulted", "reply_unusable", "evil_conferred"),
+    *("action_defaulted", "reply_unusable", "evil_conferred", "selection_prepared"),
 }
 """HOUSE, "Events": seen by a seat or by the full viewer only."""
 

@@ -30,6 +30,7 @@ from engine.events import (
     Note,
     ReadingsImagined,
     ReplyUnusable,
+    SelectionPrepared,
     SpeechDrafted,
     payload,
     type_name,
@@ -116,6 +117,7 @@ def random_thoughts(rng: Random, table: Table, hand: Hand, request: Request) -> 
                     SpeechDrafted(seat, "formulation", rng.choice(WORDS), rng.choice(WORDS)),
                     ReadingsImagined(seat, (Reading("seat 1", rng.choice(WORDS)),), rng.random() < 0.5),
                     ActionDefaulted(seat, request.id, "deadline"),
+                    SelectionPrepared(seat, rng.choice(("speech", "summary"))),
                 )
             )
         )

@@ -33,6 +33,7 @@ from engine.events import (
     IntentionsSelected,
     ReadingsImagined,
     ReplyUnusable,
+    SelectionPrepared,
     SpeechDrafted,
     payload,
     type_name,
@@ -60,6 +61,7 @@ NOTES = (
     IntentionsSelected,
     ReadingsImagined,
     ReplyUnusable,
+    SelectionPrepared,
     SpeechDrafted,
 )
 

@@ -62,6 +62,7 @@ SEEN_BY = {
     "choice_explained": "seat",
     "action_refused": "seat",
     "action_defaulted": "seat",
+    "selection_prepared": "seat",
     "reply_unusable": "full",
 }
 

@@ -47,6 +47,8 @@ def turn(
         first=stage("first", *first.split()),
         final=stage("final", *(final or first).split()),
         beliefs=(),
+        without=None,
+        unheard=range(0),
         modified=final is not None,
         defaulted=defaulted,  # type: ignore[arg-type]
         repeated=False,

@@ -1,7 +1,10 @@
 """The six steps: who is asked what, in how many calls, how deep, and what is recorded."""
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -17,6 +20,8 @@ from engine.events import (
     BeliefsFormed,
     Event,
     IntentionsSelected,
+    ProposalOpened,
+    SelectionPrepared,
     SpeechDrafted,
 )
 from engine.intentions import BY_ID, IMPACTFUL_RELEASE
@@ -151,18 +156,38 @@ def agreeing(messages: Sequence[Message], form: object) -> object:
     return values
 
 
-async def rounds_of(mechanism: str, **options: object) -> tuple[Waves, dict[str, int]]:
-    """The waves of a game of five with three quests, and the calls by round."""
-    waves = Waves(agreeing)
+async def rounds_of(
+    mechanism: str, failed: Sequence[int] = (), **options: object
+) -> tuple[Waves, dict[str, int]]:
+    """The waves of a game of five in which loyal wins after the given quests failed, and calls by round."""
+    waves = Waves(agreeing if not failed else losing(failed))
     agents, desks = llm_seats(5, waves, {"mechanism": mechanism, **options})
-    state = await play(create(FIVE, 3), agents, MemoryJournal())
-    assert [quest.succeeded for quest in state.table.quests] == [True] * 3
+    state = await play(create(FIVE, 3, deal=DEAL if failed else None), agents, MemoryJournal())
+    rounds = 3 + len(failed)
+    assert [quest.succeeded for quest in state.table.quests] == [r + 1 not in failed for r in range(rounds)]
     calls: dict[str, int] = {}
     for desk in desks.values():
         for one in desk.sent:
             number = one.key.request_id.partition(".")[0]
             calls[number] = calls.get(number, 0) + 1
     return waves, calls
+
+
+def losing(failed: Sequence[int]) -> Callable[[Sequence[Message], object], object]:
+    """``agreeing``, with a fail card on these quests: an evil seat, the fourth, is on every team."""
+
+    def answer(messages: Sequence[Message], form: object) -> object:
+        values = agreeing(messages, form)
+        properties = form.schema["properties"]  # type: ignore[attr-defined]
+        if "enum" in properties.get("team", {}):
+            values["team"] = next(team for team in properties["team"]["enum"] if "4" in team)  # type: ignore[index]
+        question = messages[-1].content
+        if "card" in properties and "failure" in properties["card"]["enum"]:
+            lost = any(f"=== QUESTION {number}.1.card." in question for number in failed)
+            values["card"] = "failure" if lost else "success"  # type: ignore[index]
+        return values
+
+    return answer
 
 
 async def test_a_paper_turn_is_six_calls_deep() -> None:
@@ -175,26 +200,94 @@ async def test_a_paper_turn_is_six_calls_deep() -> None:
     assert calls == {"1": 35 + 1 + 5 + 2 + 5, "2": 45 + 1 + 5 + 3 + 5, "3": 45 + 1 + 5 + 2 + 1}
 
 
-async def test_an_eager_turn_is_five_calls_deep_but_the_opening_one() -> None:
-    # All that is asked about others is answered before the turn, but for the seat that has just spoken:
-    # that is asked beside the selection. So four turns a round wait for five calls instead of six.
-    waves, calls = await rounds_of("paper", timing="eager")
-    assert waves.waves == 33 + 34 + 34 - 3 * 4
-    assert sum(calls.values()) == sum((await rounds_of("paper"))[1].values())
+@pytest.mark.parametrize(
+    ("failed", "deep"),
+    [
+        # A round: five turns of four calls, reconsideration, vote, cards, summaries; the very first turn has
+        # a selection besides, the last round no summaries but the assassination.
+        ((), 3 * 24 + 1),
+        ((2,), 4 * 24 + 1),
+        # After a quest that might have ended the game its opener is asked about the others one call later.
+        ((3,), 4 * 24 + 2),
+        ((1, 2), 5 * 24 + 3),
+    ],
+)
+async def test_an_eager_turn_is_four_calls_deep(failed: tuple[int, ...], deep: int) -> None:
+    waves, calls = await rounds_of("paper", failed, timing="eager")
+    assert waves.waves == deep
+    exact, asked = await rounds_of("paper", failed)
+    assert exact.waves == (3 + len(failed)) * 34 - 1
+    # Nothing is asked in vain.
+    assert calls == asked
 
 
-async def test_an_eager_draft_knows_what_the_seat_believes_of_who_has_just_spoken() -> None:
+async def test_an_eager_draft_has_what_the_selection_had_not_heard() -> None:
     _, desks = await played(FIVE, 3, noise(), {"timing": "eager"})
     turns = 0
     for seat, desk in desks.items():
         sent = {one.key.step: one for one in desk.sent if one.key.request_id == f"2.1.speak.{seat}"}
         if not sent:
             continue  # it opens
-        late = f'you believed {{"seat": {(seat - 2) % 5 + 1},'
-        assert late not in sent["selection"].messages[-1].content.partition(NOTES)[2]
-        assert sent["formulation"].messages[-1].content.startswith(f"{NOTES}\n{late}")
+        before = (seat - 2) % 5 + 1
+        selected = sent["selection"].messages[-1].content
+        assert f"seat {before} says" not in selected.rpartition("round 2 attempt 1")[2]
+        assert f'you believed {{"seat": {before},' not in selected.partition(NOTES)[2]
+        drafted = sent["formulation"].messages[-1].content
+        (told,) = re.findall(r"^=== THE RECORD GOES ON ===\n((?:.*\n)*?)=== END OF RECORD ===\n\n", drafted)
+        lines = told.splitlines()
+        assert lines[-1].startswith(f"seat {before} says ")
+        # The first to respond hears of the team with the opener's speech.
+        assert len(lines) == (2 if f"seat {before} leads" in selected else 1)
+        assert (
+            sent["second_order"].messages[-1].content.startswith(f'{NOTES}\nyou believed {{"seat": {before},')
+        )
         turns += 1
     assert turns == 4
+
+
+async def test_an_eager_opener_selects_before_it_has_summed_up_and_drafts_with_all() -> None:
+    state, desks = await played(FIVE, 3, noise(), {"timing": "eager"}, deal=DEAL)
+    turns = 0
+    for opened in (event for event in state.log if isinstance(event, ProposalOpened)):
+        if (opened.round, opened.attempt) == (1, 1):
+            continue
+        request = f"{opened.round}.{opened.attempt}.propose_team.{opened.leader}"
+        sent = [one for one in desks[opened.leader].sent if one.key.request_id == request]
+        (selection,) = (one.messages[-1].content for one in sent if one.key.step == "selection")
+        (draft,) = (one.messages[-1].content for one in sent if one.key.step == "formulation")
+        heard = selection.partition("\n=== END OF RECORD ===")[0].rpartition("\n")[2]
+        assert heard.startswith(("quest ", "votes: "))
+        goes_on = draft.splitlines()
+        assert goes_on[0] == "=== THE RECORD GOES ON ==="
+        assert goes_on[1].startswith("you summed up ")
+        assert goes_on[2] == f"round {opened.round} attempt {opened.attempt}: seat {opened.leader} leads"
+        assert goes_on[3] == "=== END OF RECORD ==="
+        # Only those of the last quest, whose questions hold its result, come with the draft.
+        team = re.findall(r"^quest \d: team ([\d ]+);", heard)
+        late = set(map(int, team[0].split())) - {opened.leader} if team else set()
+        believed = {
+            name: set(map(int, re.findall(r'^you believed {"seat": (\d)', text.partition(NOTES)[2], re.M)))
+            for name, text in (("selection", selection), ("draft", draft))
+        }
+        assert believed["draft"] == late
+        assert believed["selection"] == set(range(1, 6)) - late - {opened.leader}
+        turns += 1
+    assert turns > 3
+
+
+async def test_the_log_says_what_an_eager_selection_had_not_heard() -> None:
+    state, _ = await played(FIVE, 3, noise(), {"timing": "eager"})
+    told: dict[str, list[str]] = {}
+    for before, event in pairwise(state.log):
+        if isinstance(event, IntentionsSelected) and event.stage == "first":
+            opens = event.seat == fold(state.log[: state.log.index(event)]).table.leader
+            kind = before.without if isinstance(before, SelectionPrepared) else "nothing"
+            told.setdefault("opens" if opens else "responds", []).append(kind)
+    assert set(told["responds"]) == {"speech"}
+    assert told["opens"][0] == "nothing"
+    assert set(told["opens"][1:]) == {"summary"}
+    exact, _ = await played(FIVE, 3, noise())
+    assert not any(isinstance(event, SelectionPrepared) for event in exact.log)
 
 
 async def test_a_compact_turn_is_one_call() -> None:
@@ -267,18 +360,23 @@ async def test_generated_intentions_are_mapped_where_clear_and_else_kept_in_the_
 # --- eager ------------------------------------------------------------------------------------------------
 
 
-async def test_an_eager_question_holds_the_record_through_the_speech_of_its_seat() -> None:
+async def test_an_eager_question_holds_the_record_through_the_last_thing_its_seat_did() -> None:
     _, desks = await played(FIVE, 3, noise(), {"timing": "eager"})
-    checked = 0
+    ends: Counter[str] = Counter()
     for desk in desks.values():
         for one in desk.sent:
             if one.key.step == "first_order":
                 last = one.text.split("\n=== END OF RECORD ===")[0].rpartition("\n")[2]
                 number = one.key.about.removeprefix("seat ")
-                # Who speaks later in this attempt has not spoken in it: the record ends at its opening.
-                assert last.startswith((f"seat {number} says ", "round "))
-                checked += last.startswith("seat")
-    assert checked > 20
+                if ".speak." in one.key.request_id:
+                    # Who speaks later in this attempt has not spoken in it: the record ends at its opening.
+                    assert last.startswith((f"seat {number} says ", "round "))
+                else:
+                    # An opener has heard the quest where the other seat was on it, else the vote.
+                    on_quest = last.startswith("quest ") and number in last.partition(";")[0].split()
+                    assert last.startswith("votes: ") or on_quest
+                ends[last.split()[0]] += 1
+    assert all(ends[word] > 3 for word in ("seat", "round", "quest", "votes:")), ends
 
 
 async def test_eager_questions_go_out_while_others_speak() -> None:
