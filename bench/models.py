@@ -41,6 +41,10 @@ __all__ = ["critical_path", "model_rows"]
 AUTHORS_CALLS: Final = {3: 160, 4: 219, 5: 278}
 """Of the authors' code in a game of five without a rejection, by rounds, all in a row."""
 
+AUTHORS_PROMPT: Final = {3: 458_000, 4: 637_000, 5: 823_000}
+"""Prompt tokens of the same games with the shot: their loop's messages and rules of what is shown to whom,
+followed with answers as long as the fake model's (docs/models.md)."""
+
 FAILED: Final[Mapping[int, frozenset[int]]] = {3: frozenset(), 4: frozenset({2}), 5: frozenset({2, 4})}
 """The quests that fail in a game of so many rounds, so that it ends with the assassination."""
 
@@ -182,8 +186,8 @@ def _asked_rows() -> Iterator[Row]:
             f"{name}, prompt tokens a round",
             game.prompt / rounds,
             "tokens",
-            "" if game is paper else f"paper {paper.prompt / rounds:,.0f}",
-            None if game is paper else game.prompt / paper.prompt,
+            f"authors {AUTHORS_PROMPT[rounds] / rounds:,.0f}, as reconstructed",
+            game.prompt / AUTHORS_PROMPT[rounds],
             "" if game is paper else "1/5",
         )
         share = 1 - game.outside / game.prompt
