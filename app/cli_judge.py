@@ -54,7 +54,7 @@ def judge_command(
         str | None, typer.Option(help="The rater's name of what it says.  [judge and the model]")
     ] = None,
     attempts: Annotated[int, typer.Option(min=1, max=5, help="Answers asked for where one is unusable.")] = 3,
-    temperature: Annotated[float, typer.Option(min=0, max=2)] = 0.0,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="Of the judge.")] = 0.0,
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Ask no more when it took so many, prompts included.")
     ] = None,

@@ -110,7 +110,7 @@ def statement_tables(tally: Tally) -> Iterator[Table]:
         "Statements that the record refutes, by rules and by a judge",
         "Over the speeches that the judge read. What rules decide is theirs; the judge adds statements that "
         "they cannot read, each with its quote and a line of the record. What it adds is shown when it "
-        f"agrees with the rules where both read the same: kappa of at least {BAR.kappa} on {BAR.items} of them.",
+        f"agrees with the rules where both read the same: kappa {BAR.kappa} or more on {BAR.items} of them.",
         ("read by", "by", "group"),
         (Column("speeches with one"), Column("refuted a speech", "number")),
         tuple(rows),

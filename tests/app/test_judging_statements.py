@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import select
 
@@ -13,6 +14,7 @@ from evaluators.speeches import speeches
 from evaluators.statement_judge import speech_messages
 from tests.app.calling import calling, problem
 from tests.app.modelling import calling_with, faking
+from tests.app.test_evaluation_leaks import lay, scripted, twin
 from tests.app.test_evaluations_api import games_of
 from tests.app.test_judging import MODEL, SENSIBLE, judging, over
 from tests.app.test_keys import bearer, make_key, store_of
@@ -140,3 +142,41 @@ async def test_what_cannot_be_used_leaves_the_speech_unread(tmp_path: Path) -> N
         assert re.fullmatch(rf"{game}/statements/1\.1\.propose_team\.1/0/-", view["unusable"][0]["item_id"])
         assert await caller.services.evaluations.store.statements_of([game]) == []
         assert view["totals"]["rules"]["speeches"]["den"] == 0
+
+
+async def _judged_twin(directory: Path, logs: Any) -> tuple[list[str], Any]:
+    """What a model was sent about these games, and what a rater without ``export:full`` is told of it."""
+    async with (
+        faking(SENSIBLE) as fake,
+        calling_with(fake, f"sqlite:///{directory}.sqlite", store_prompts=True) as caller,
+    ):
+        await lay(caller, logs)
+        _, key = await make_key(store_of(caller), "eval:submit", "eval:read", "annotate")
+        rater = bearer(key)
+        body = {"dimension": "statements", "judge": MODEL, "batch": "b_twins"}
+        made = await caller.post("/evaluations", json=body, headers=rater)
+        view = await over(caller, made.json()["evaluation_id"], rater)
+        assert view["status"] == "scored"
+        path = f"/evaluations/{view['evaluation_id']}/statements?limit=200"
+        shown = (await caller.get(path, headers=rater)).json()
+        report = await caller.get("/reports?batch=b_twins", headers=rater)
+        tables = [
+            one
+            for one in report.json()["tables"]
+            if one["name"] in ("hallucination_judged", "statement_judges")
+        ]
+        async with caller.services.database.read_engine.connect() as connection:
+            rows = await connection.execute(select(model_calls.c.messages))
+            sent = sorted(text for (text,) in rows)
+    return sent, ({**view, "evaluation_id": "", "created_at": ""}, shown, tables)
+
+
+async def test_what_was_chosen_changes_no_byte_that_a_judge_of_statements_is_sent_or_tells(
+    tmp_path: Path,
+) -> None:
+    logs = [await scripted(seed) for seed in (60, 61)]
+    sent, told = await _judged_twin(tmp_path / "one", logs)
+    other, other_told = await _judged_twin(tmp_path / "other", [twin(log)[0] for log in logs])
+    assert sent == other
+    assert told == other_told
+    assert len(sent) > 40
