@@ -55,6 +55,10 @@ def judge_command(
     ] = None,
     attempts: Annotated[int, typer.Option(min=1, max=5, help="Answers asked for where one is unusable.")] = 3,
     temperature: Annotated[float, typer.Option(min=0, max=2, help="Of the judge.")] = 0.0,
+    planted: Annotated[
+        int,
+        typer.Option(min=0, max=10, help="Of statements: speeches of known truth that measure it, a game."),
+    ] = 1,
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Ask no more when it took so many, prompts included.")
     ] = None,
@@ -102,7 +106,7 @@ def judge_command(
             endpoint = _ENDPOINT if base_url else model
             rater = name or f"judge {model}"
             spec = {"kind": "model", "model": endpoint, "name": rater, "attempts": attempts}
-            spec["temperature"] = temperature
+            spec |= {"temperature": temperature, "planted": planted}
         assert what is not None
         wish = _wish(what, dimension, spec, max_tokens, max_cost, parallel, regrade_of)
     configure()

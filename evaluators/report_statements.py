@@ -64,11 +64,12 @@ def _of_judge(scores: StatementScores, judge: str, count: Callable[..., Any]) ->
     sentences = scores.sentences()
     for name, column in _SENTENCES.items():
         count(key._replace(column=column), (sentences[name], sentences["all"]), speeches)
-    found = against_rules(scores.spans)
+    found = against_rules(scores.spans, scores.planted)
+    count(key._replace(column="planted"), (found.planted, found.compared), speeches)
     count(key._replace(column="passed over"), (found.silent, found.silent + found.compared), speeches)
     count(key._replace(column="precision"), found.precision, speeches)
     count(key._replace(column="recall"), found.recall, speeches)
-    for span, n in scores.spans.items():
+    for span, n in (scores.spans + scores.planted).items():
         count(key._replace(column="/".join(span)), (n,), speeches)
 
 
@@ -122,11 +123,12 @@ def statement_tables(tally: Tally) -> Iterator[Table]:
         "Judges of statements against the rules",
         "Sentences of the speeches by who decided one of their statements; undecided: neither could, of a "
         "statement that one of them saw. Precision: what the judge refutes and the rules refute too; recall: "
-        "what the rules refute and the judge too; passed over: what the rules decided and the judge did not.",
+        "what the rules refute and the judge too; passed over: what the rules decided and the judge did not. "
+        "Planted: of what both decided, the share in speeches made of the record to measure the judge.",
         ("judge",),
         (
             *(Column(name) for name in _SENTENCES.values()),
-            *(Column(name) for name in ("passed over", "precision", "recall")),
+            *(Column(name) for name in ("planted", "passed over", "precision", "recall")),
             Column("kappa", "number"),
         ),
         tuple(_judge(tally, judge, found[judge]) for judge in judges),
@@ -170,6 +172,7 @@ def _judge(tally: Tally, judge: str, found: RulesAgreement) -> Row:
         for column in _SENTENCES.values()
     }
     for column, empty in (
+        ("planted", "nothing was compared"),
         ("passed over", "the rules decided nothing"),
         ("precision", "the judge refuted nothing that the rules decided"),
         ("recall", "the rules refuted nothing"),

@@ -24,7 +24,8 @@ class SpeechKey(NamedTuple):
     request_id: str
     """The request that it answers, e.g. ``2.1.reconsider.3``."""
     turn: int
-    """Utterances before it in the attempt: a foreign record may let a seat answer one request twice."""
+    """Utterances before it in the attempt: a foreign record may let a seat answer one request twice.
+    Negative: it was planted, and nobody made it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Speech:
     """One speech, and what the rules read in it."""
 
     key: SpeechKey
+    place: int
+    """In the log."""
     seat: Seat
     text: str
     findings: tuple[Finding, ...]
@@ -63,6 +66,7 @@ def speeches(game_id: str, log: Sequence[Event]) -> Iterator[Speech]:
             if any(c.isalnum() for c in event.text) and request_id not in defaulted:
                 yield Speech(
                     SpeechKey(game_id, request_id, event.turn),
+                    place,
                     event.seat,
                     event.text,
                     read_statements(event.text, event.seat, state.table),

@@ -45,6 +45,8 @@ class SpeechJudgement:
     statements: tuple[Statement, ...]
     """Empty: it states nothing about the record."""
     rater: str
+    planted: Mapping[Against, int] | None = None
+    """Of a planted speech: what the rules and the rater say of its statements. It counts in no rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class RulesAgreement:
 
     compared: int
     """Spans that both decided."""
+    planted: int
+    """Of these, in planted speeches."""
     silent: int
     """Spans that the rules decided and the judge did not."""
     precision: Rate
@@ -71,6 +75,7 @@ class RulesAgreement:
     def as_json(self) -> dict[str, Any]:
         return {
             "items": self.compared,
+            "planted": self.planted,
             "silent": self.silent,
             "precision": self.precision.as_json(),
             "recall": self.recall.as_json(),
@@ -79,8 +84,11 @@ class RulesAgreement:
         }
 
 
-def against_rules(spans: Mapping[Against, int]) -> RulesAgreement:
+def against_rules(
+    spoken: Mapping[Against, int], planted: Mapping[Against, int] | None = None
+) -> RulesAgreement:
     """A judge against the rules, by the same bar as judges against people: 50 spans, kappa 0.4."""
+    spans = Counter(spoken) + Counter(planted or {})
     both = spans.get(("refuted", "refuted"), 0)
     missed = spans.get(("refuted", "supported"), 0)
     alarm = spans.get(("supported", "refuted"), 0)
@@ -91,6 +99,7 @@ def against_rules(spans: Mapping[Against, int]) -> RulesAgreement:
     kappa = fleiss_kappa(counts) if counts else float("nan")
     return RulesAgreement(
         compared,
+        sum(n for (_, said), n in (planted or {}).items() if said != "silent"),
         passed + spans.get(("supported", "silent"), 0),
         Rate(both, both + alarm),
         Rate(both, both + missed + passed),
@@ -123,13 +132,18 @@ class StatementScores:
     def __init__(self) -> None:
         self._by_role: dict[Role, _Count] = {}
         self.spans: Counter[Against] = Counter()
-        """What the rules decided, by what they and the judge say."""
+        """What the rules decided in speeches, by what they and the judge say."""
+        self.planted: Counter[Against] = Counter()
+        """The same in planted speeches."""
         self.by_game: dict[str, dict[Reader, Rate]] = {}
         """Refuted statements, of so many speeches."""
 
     def add(self, game: Game, judgements: Iterable[SpeechJudgement]) -> None:
         """Counts one game by what one judge said; speeches that it did not read are left out."""
-        said = {one.key: one for one in judgements if one.key.game_id == game.id}
+        ours = [one for one in judgements if one.key.game_id == game.id]
+        said = {one.key: one for one in ours if one.planted is None}
+        for one in ours:
+            self.planted.update(one.planted or {})
         refuted: Counter[Reader] = Counter()
         read = 0
         for speech in speeches(game.id, game.log) if said else ():

@@ -99,7 +99,13 @@ def _statements_told(scores: StatementScores) -> dict[str, Any]:
         "by_role": {role.value: scores.as_json(role) for role in scores.roles},
     }
     return {
-        "full": {"totals": {**totals, **groups, "against_rules": against_rules(scores.spans).as_json()}},
+        "full": {
+            "totals": {
+                **totals,
+                **groups,
+                "against_rules": against_rules(scores.spans, scores.planted).as_json(),
+            }
+        },
         "limited": {"totals": totals if speeches >= LEAST else None},
     }
 
@@ -266,7 +272,7 @@ async def _with_rules(
     if told is None:
         # Still at it: what the rules read of what was judged so far.
         scores = await _statement_scores(row["evaluation_id"], row["wish"]["games"], games, store)
-        told = against_rules(scores.spans).as_json()
+        told = against_rules(scores.spans, scores.planted).as_json()
     fit = not told["lacking"]
     if not sees_all and told["items"] < LEAST:
         return None, fit

@@ -14,9 +14,10 @@ from app.store.games import Row
 from evaluators.asking import Ask
 from evaluators.items import Item, items
 from evaluators.judge import Evidence, Verdict, judge
+from evaluators.planted import planted
 from evaluators.speeches import Speech, SpeechKey, speeches
 from evaluators.statement_judge import Statement, StatementVerdict, judge_speech
-from evaluators.statement_scores import SpeechJudgement
+from evaluators.statement_scores import Against, SpeechJudgement, rules_and_judge
 from evaluators.turns import Game
 
 __all__ = ["MOST", "STATEMENTS", "Judged", "Work", "plain", "spoken_from", "work_of"]
@@ -44,8 +45,8 @@ class Judged:
 class Work(Protocol):
     """One dimension's questions."""
 
-    def questions(self, game: Game) -> Sequence[Any]:
-        """What is asked about one game; raises nothing where there is nothing to ask."""
+    def questions(self, game: Game, spec: Mapping[str, Any]) -> Sequence[Any]:
+        """What a judge of this spec is asked about one game; empty where there is nothing to ask."""
         ...
 
     def nothing(self, game: Game) -> str:
@@ -100,7 +101,7 @@ class _OnIntentions:
     def __init__(self, dimension: Any) -> None:
         self._dimension = dimension
 
-    def questions(self, game: Game) -> Sequence[Item]:
+    def questions(self, game: Game, spec: Mapping[str, Any]) -> Sequence[Item]:
         return list(items(game, self._dimension))
 
     def nothing(self, game: Game) -> str:
@@ -182,8 +183,8 @@ def _comment(evidence: Sequence[Evidence]) -> str:
 class _OnStatements:
     """What speeches say about the record, speech by speech."""
 
-    def questions(self, game: Game) -> Sequence[Speech]:
-        return list(speeches(game.id, game.log))
+    def questions(self, game: Game, spec: Mapping[str, Any]) -> Sequence[Speech]:
+        return [*speeches(game.id, game.log), *planted(game.id, game.log, spec["planted"])]
 
     def nothing(self, game: Game) -> str:
         return "nobody spoke in it"
@@ -209,6 +210,7 @@ class _OnStatements:
                     "kind": "model",
                     "evaluation_id": row["evaluation_id"],
                     "statements": [_statement(question, one) for one in heard.found],
+                    "planted": _planted(question, heard.found) if question.key.turn < 0 else None,
                 }
             )
         game_id, request_id, turn = question.key
@@ -228,6 +230,17 @@ class _OnStatements:
         for one in rows:
             one |= {"grade": held.get((one["request_id"], one["turn"]), 0) + 1, "at": at}
         await store.insert_statements(connection, rows)
+
+
+def _planted(speech: Speech, found: Sequence[Statement]) -> dict[str, int]:
+    spans, _ = rules_and_judge(speech, found)
+    return {"/".join(span): n for span, n in spans.items()}
+
+
+def _against(planted: Mapping[str, int] | None) -> dict[Against, int] | None:
+    if planted is None:
+        return None
+    return {(rules, judge): n for (rules, _, judge), n in ((s.partition("/"), n) for s, n in planted.items())}
 
 
 def _statement(speech: Speech, one: Statement) -> dict[str, Any]:
@@ -252,6 +265,7 @@ def spoken_from(rows: Sequence[Row]) -> list[SpeechJudgement]:
             SpeechKey(row["game_id"], row["request_id"], row["turn"]),
             tuple(_read(one) for one in row["statements"]),
             row["rater"] if len(names[row["rater"]]) == 1 else f"{row['rater']} ({row['caller']})",
+            _against(row["planted"]),
         )
         for row in rows
     ]

@@ -347,7 +347,7 @@ class Judges:
         desk = self._models.judge_desk(row["evaluation_id"], row["wish"]["judge"]["model"], stored, account)
         outcome = _Outcome(game_id)
         try:
-            found = await self._questions(work, game_id)
+            found = await self._questions(work, game_id, row["wish"]["judge"])
         except _Faulty as reason:
             outcome.left_out = str(reason)
             return outcome
@@ -360,11 +360,11 @@ class Judges:
                 task.cancel()
         return outcome
 
-    async def _questions(self, work: Work, game_id: str) -> Sequence[Any]:
+    async def _questions(self, work: Work, game_id: str, spec: Mapping[str, Any]) -> Sequence[Any]:
         """What is asked about a game. Raises _Faulty where it cannot be read or there is nothing to ask."""
         try:
             game = await self._games.by_id(game_id)
-            found = await asyncio.to_thread(work.questions, game)
+            found = await asyncio.to_thread(work.questions, game, spec)
             nothing = "" if found else work.nothing(game)
         except PASSING:
             raise

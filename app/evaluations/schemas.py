@@ -114,6 +114,11 @@ class ModelJudge(Strict):
     attempts: Annotated[int, Field(ge=1, le=5), AS_WHOLE] = Field(
         3, description="Answers asked for at most, where one cannot be used."
     )
+    planted: Annotated[int, Field(ge=0, le=10), AS_WHOLE] = Field(
+        1,
+        description="Of statements: speeches a game of statements of known truth, made of its record, that "
+        "measure the judge and count in no rate.",
+    )
 
 
 class RuleJudge(Strict):
@@ -175,7 +180,7 @@ class ScoredItem(Shown):
 
 
 class ProgressView(Shown):
-    """How far a model judge is. Items (of statements: speeches) are those of the games done."""
+    """How far a model judge is. Items (of statements: speeches, planted ones too) are of the games done."""
 
     games: int
     games_done: int = Field(description="Games whose judgements are stored, or that were left out.")

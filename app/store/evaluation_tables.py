@@ -113,7 +113,7 @@ class StatementsRow(SQLModel, table=True):
     game_id: str = Field(primary_key=True, max_length=40)
     request_id: str = Field(primary_key=True, max_length=40)
     turn: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
-    """Utterances before it in the attempt."""
+    """Utterances before it in the attempt; negative: a planted speech."""
     caller: str = Field(primary_key=True)
     rater: str = Field(primary_key=True, max_length=80)
     grade: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
@@ -122,6 +122,8 @@ class StatementsRow(SQLModel, table=True):
     evaluation_id: str = Field(max_length=40)
     statements: list[Json] = Field(sa_column=Column(JSON, nullable=False))
     """Each with start, end, quote, verdict, record and reason; empty: the speech states nothing."""
+    planted: Json | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
+    """Of a planted speech: how often rules and judge say what of its statements."""
 
 
 class TaskRow(SQLModel, table=True):

@@ -289,10 +289,12 @@ class EvaluationStore:
     async def statement_page(
         self, evaluation_id: str, limit: int, cursor: str | None
     ) -> tuple[list[Row], str | None]:
-        """What the judge of this evaluation said, speech by speech, and the cursor of the next page."""
+        """What the judge of this evaluation said, speech by speech, planted ones apart, and the cursor of the
+        next page.
+        """
         c = statements.c
         place = (c.game_id, c.request_id, c.turn)
-        query = select(statements).where(c.evaluation_id == evaluation_id)
+        query = select(statements).where(c.evaluation_id == evaluation_id, c.turn >= 0)
         if cursor is not None:
             query = query.where(tuple_(*place) > tuple_(*_read_place(cursor)))
         rows = await self._rows(query.order_by(*place).limit(limit + 1))

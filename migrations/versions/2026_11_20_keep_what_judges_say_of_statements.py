@@ -23,6 +23,7 @@ def upgrade() -> None:
         sa.Column("kind", sqlmodel.sql.sqltypes.AutoString(), nullable=False),
         sa.Column("evaluation_id", sqlmodel.sql.sqltypes.AutoString(length=40), nullable=False),
         sa.Column("statements", sa.JSON(), nullable=False),
+        sa.Column("planted", sa.JSON(none_as_null=True), nullable=True),
         sa.PrimaryKeyConstraint("game_id", "request_id", "turn", "caller", "rater", "grade"),
     )
     with op.batch_alter_table("statement_judgements", schema=None) as batch_op:

@@ -10,6 +10,7 @@ from sqlalchemy import select
 from app.fake_model import Options
 from app.fake_model.brains import BRAINS
 from app.store.tables import model_calls
+from evaluators.planted import planted
 from evaluators.speeches import speeches
 from evaluators.statement_judge import speech_messages
 from tests.app.calling import calling, problem
@@ -25,18 +26,21 @@ async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database
         batch, ids = await games_of(caller, 2)
         games = [await caller.services.evaluations.games.by_id(game) for game in ids]
         asked = [speech for game in games for speech in speeches(game.id, game.log)]
+        probes = [speech for game in games for speech in planted(game.id, game.log, 1)]
+        assert len(probes) == len(games)
         answer = await judging(caller, "statements", batch=batch)
         assert answer.status_code == 202, answer.text
         view = await over(caller, answer.json()["evaluation_id"], per_item=True)
         assert view["status"] == "scored", view
-        assert view["progress"]["items"] == view["progress"]["judged"] == len(asked) == fake.counts.calls
+        assert view["progress"]["items"] == view["progress"]["judged"] == fake.counts.calls
+        assert view["progress"]["items"] == len(asked) + len(probes)
         # What was sent is the question, and nothing else.
         async with caller.services.database.read_engine.connect() as connection:
             sent = {
                 json.loads(text)[1]["content"]
                 for (text,) in await connection.execute(select(model_calls.c.messages))
             }
-        assert sent == {speech_messages(speech)[1].content for speech in asked}
+        assert sent == {speech_messages(speech)[1].content for speech in (*asked, *probes)}
         totals = view["totals"]
         for reader in ("rules", "judge", "together"):
             told = totals[reader]
@@ -54,12 +58,14 @@ async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database
         assert sentences["all"] == sentences["by_rules"] + sentences["by_judge"] + sentences["neither"]
         told = view["agreement"]["statements"]
         assert told["items"] > 20
-        assert told["precision"]["num"] == told["recall"]["den"] == 0
+        # The seats say nothing false that rules can read: what is refuted was planted.
+        assert told["recall"]["den"] == 3 * len(probes)
+        assert 0 < told["planted"] <= 6 * len(probes)
         assert view["fit_to_show"] is False
         assert "kappa with the rules" in told["lacking"][-1]
         rows = await caller.services.evaluations.store.statements_of(ids)
-        assert len(rows) == len(asked)
-        spoken = {speech.key: speech for speech in asked}
+        assert len(rows) == len(asked) + len(probes)
+        spoken = {speech.key: speech for speech in (*asked, *probes)}
         for row in rows:
             speech = spoken[row["game_id"], row["request_id"], row["turn"]]  # type: ignore[index]
             for one in row["statements"]:
@@ -74,8 +80,11 @@ async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database
         assert [(one["game_id"], one["request_id"], one["turn"]) for one in shown] == [
             (row["game_id"], row["request_id"], row["turn"])
             for row in await caller.services.evaluations.store.statements_by(view["evaluation_id"], ids)
+            if row["planted"] is None
         ]
-        assert sum(len(one["statements"]) for one in shown) == sum(len(row["statements"]) for row in rows)
+        assert sum(len(one["statements"]) for one in shown) == sum(
+            len(row["statements"]) for row in rows if row["planted"] is None
+        )
         for cursor in ("AAAA", "W10", "WzEsMiwzXQ", "WyJhIiwiYiIsLTFd"):
             problem(await caller.get(f"{path}&cursor={cursor}"), 422, "invalid-request")
         report = (await caller.get("/reports", params={"batch": batch})).json()

@@ -26,6 +26,7 @@ from engine.state import State
 from engine.terms import PUBLIC, Role, Side
 from evaluators.asking import ATTEMPTS, Message
 from evaluators.hallucination import Hallucinations, statements_of
+from evaluators.planted import planted
 from evaluators.play import Rate
 from evaluators.rubric import STATING, statements_text
 from evaluators.speeches import Speech, SpeechKey, speeches
@@ -335,3 +336,46 @@ def test_a_judge_that_repeats_the_rules_agrees_with_them() -> None:
     assert set(scores.spans) == {("supported", "supported")}
     assert scores.spans["supported", "supported"] > 40
     assert scores.sentences()["by_judge"] == 0
+
+
+# --- planted speeches ----------------------------------------------------------------------------
+
+
+def test_planted_speeches_are_half_true_and_the_rules_read_them_so() -> None:
+    for seed in range(4):
+        game = scripted_game(seed)
+        found = list(planted(game.id, game.log, 3))
+        assert len(found) == 3
+        assert [one.key.turn for one in found] == [-1, -2, -3]
+        for speech in found:
+            verdicts = Counter(finding.verdict for finding in speech.findings)
+            assert verdicts["supported"] == verdicts["refuted"] == 3
+            assert len(speech.sentences) == 6
+            assert "Quest 1 with the team" in "".join(speech.record)
+    assert list(planted(GAME.id, GAME.log, 1)) == list(planted(GAME.id, GAME.log, 3))[:1]
+    assert list(planted(GAME.id, GAME.log, 0)) == []
+
+
+def test_a_game_without_a_quest_before_a_speech_has_nothing_to_plant() -> None:
+    start = [event for event in GAME.log[:20] if event.seen_by == "public"]
+    assert list(speeches("g", start))
+    assert list(planted("g", start, 5)) == []
+
+
+def test_what_is_planted_measures_the_judge_and_counts_in_no_rate() -> None:
+    scores = StatementScores()
+    (probe,) = planted(BY_HAND.id, BY_HAND.log, 1)
+    right = tuple(
+        Statement(one.start, one.end, one.verdict, "", "")  # type: ignore[arg-type]
+        for one in probe.findings
+    )
+    spans, added = rules_and_judge(probe, right)
+    assert spans == {("supported", "supported"): 3, ("refuted", "refuted"): 3}
+    assert added == ()
+    scores.add(BY_HAND, [SpeechJudgement(probe.key, right, "j", spans), SpeechJudgement(SPEECH.key, (), "j")])
+    assert scores.speeches("rules") == Rate(1, 1)
+    assert scores.refuted("together") == 1
+    found = against_rules(scores.spans, scores.planted)
+    # The one statement that the rules refute in the speech was passed over.
+    assert (found.compared, found.planted, found.silent) == (6, 6, 1)
+    assert found.recall == Rate(3, 4)
