@@ -242,7 +242,7 @@ async def agreement(
     """
     dimension: str = row["dimension"]
     if dimension == STATEMENTS:
-        return await _with_rules(row, games, store, sees_all=sees_all)
+        return _with_rules(row, sees_all=sees_all)
     people_rows = await store.judgements_of(row["wish"]["games"], kind="human", dimension=dimension)
     shared = sorted({one["game_id"] for one in people_rows})
     people = judgements_from(people_rows)
@@ -260,19 +260,17 @@ async def agreement(
     return {"bar": BAR._asdict(), **told}, fit
 
 
-async def _with_rules(
-    row: Row, games: FinishedGames, store: EvaluationStore, *, sees_all: bool
-) -> tuple[dict[str, Any] | None, bool]:
-    """A judge of statements is measured by the rules, where both read the same; nobody else judges them."""
-    result = row["result"] or {}
-    known = (result.get("full") or {}).get("totals") or {}
+def _with_rules(row: Row, *, sees_all: bool) -> tuple[dict[str, Any] | None, bool]:
+    """A judge of statements is measured by the rules, where both read the same; nobody else judges them.
+
+    It is reckoned once, with the scores: before, there is none.
+    """
     if row["wish"]["judge"]["kind"] == "rule":
         return None, True
-    told = known.get("against_rules")
+    result = row["result"] or {}
+    told = ((result.get("full") or {}).get("totals") or {}).get("against_rules")
     if told is None:
-        # Still at it: what the rules read of what was judged so far.
-        scores = await _statement_scores(row["evaluation_id"], row["wish"]["games"], games, store)
-        told = against_rules(scores.spans, scores.planted).as_json()
+        return None, False
     fit = not told["lacking"]
     if not sees_all and told["items"] < LEAST:
         return None, fit

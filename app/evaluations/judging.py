@@ -149,14 +149,16 @@ class Judges:
         self._store = store
         self._models = models
         self._at_work: dict[str, asyncio.Task[None]] = {}
+        self._closing: set[str] = set()
+        """Cancelled, and broken off here: what is left is to score them."""
         self._waiting: dict[str, Waiting] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Takes up every evaluation that is being judged, now and whenever there is a new one."""
         self._claims.on_lost.append(self._give_up)
-        await self._take_up()
         self._looking = asyncio.create_task(self._look(), name="judges")
+        await self._take_up()
 
     def submit(self, evaluation_id: str) -> None:
         """Begins to judge, where this process judges and has not begun."""
@@ -195,6 +197,8 @@ class Judges:
             await asyncio.wait([task])
             self._at_work.pop(evaluation_id, None)
         self.submit(evaluation_id)
+        if evaluation_id in self._at_work:
+            self._closing.add(evaluation_id)
 
     async def stop(self) -> None:
         """Stops between two answers; the next start goes on from there."""
@@ -213,9 +217,14 @@ class Judges:
 
     async def _take_up(self) -> None:
         for row in await self._store.judging():
+            evaluation_id = row["evaluation_id"]
+            if row["status"] == "cancelled":
+                # Perhaps by another process, while this one waits for slow answers.
+                if evaluation_id not in self._closing:
+                    await self.break_off(evaluation_id)
             # What a command judges, it goes on with itself: two at it would pay twice.
-            if row["status"] == "cancelled" or not row["wish"].get("by_command"):
-                self.submit(row["evaluation_id"])
+            elif not row["wish"].get("by_command"):
+                self.submit(evaluation_id)
 
     async def run(self, evaluation_id: str) -> None:
         """Judges until the evaluation is over; while the database is away, it waits."""
@@ -223,6 +232,7 @@ class Judges:
             while not await self._tried(evaluation_id):
                 pass
         finally:
+            self._closing.discard(evaluation_id)
             self._heard(evaluation_id)
 
     async def _tried(self, evaluation_id: str) -> bool:

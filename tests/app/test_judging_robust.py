@@ -131,21 +131,37 @@ async def test_a_cancelled_judging_asks_no_further_and_scores_what_was_judged(da
         await caller.post(f"/evaluations/{again.json()['evaluation_id']}/cancel")
 
 
-async def test_what_was_cancelled_by_another_process_is_scored_here(tmp_path: Path) -> None:
+async def test_what_another_process_cancels_is_broken_off_and_scored_here(tmp_path: Path) -> None:
+    slow = Options(brain=BRAINS["sensible"](0), latency=read_latency("fixed:8"))
     async with (
-        faking(SENSIBLE) as fake,
-        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
+        faking(slow) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}", drain_s=0) as caller,
     ):
         batch, _ = await games_of(caller, 1)
-        evaluations = caller.services.evaluations
-        looking, evaluations.judges._looking = evaluations.judges._looking, None
+        store = caller.services.evaluations.store
         made = (await judging(caller, "selection", batch=batch)).json()
-        assert await evaluations.store.cancel(made["evaluation_id"])
-        assert not await evaluations.store.cancel(made["evaluation_id"])
-        evaluations.judges._looking = looking
+        await until(lambda: fake.counts.in_flight > 0)
+        assert await store.cancel(made["evaluation_id"])
+        assert not await store.cancel(made["evaluation_id"])
         view = await scored(caller, made["evaluation_id"])
-        assert view["status"] == "cancelled"
-        assert fake.counts.calls == 0
+        assert (view["status"], view["progress"]["judged"]) == ("cancelled", 0)
+        await until(lambda: caller.services.evaluations.judges._closing == set())
+
+
+async def test_what_was_cancelled_and_not_scored_is_scored_by_the_next_process(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with faking(SENSIBLE) as fake:
+        async with calling_with(fake, url) as caller:
+            batch, _ = await games_of(caller, 1)
+            judges = caller.services.evaluations.judges
+            looking, judges._looking = judges._looking, None
+            made = (await judging(caller, "selection", batch=batch)).json()
+            assert await caller.services.evaluations.store.cancel(made["evaluation_id"])
+            judges._looking = looking
+            await judges.stop()
+        async with calling_with(fake, url) as caller:
+            view = await scored(caller, made["evaluation_id"])
+        assert (view["status"], fake.counts.calls) == ("cancelled", 0)
 
 
 def test_waits_double_up_to_five_minutes() -> None:
