@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.auth import Caller
 from app.deps import CallerDep, IdempotencyKey, ServicesDep, needs
-from app.errors import AlreadyGraded, KeyInUse
+from app.errors import AlreadyGraded, AlreadyJudged, KeyInUse
 from app.evaluations.items import SHOWING
 from app.evaluations.reports import Format
 from app.evaluations.schemas import (
@@ -174,11 +174,13 @@ async def submit(
             made = await services.evaluations.judge(wish, caller, key)
         else:
             made = await services.evaluations.submit(wish, caller, key)
-    except IntegrityError:
+    except (IntegrityError, AlreadyGraded, AlreadyJudged) as faster:
         # Somebody was faster: with the same key, or with the same answers.
         if (replayed := await _replayed(services, key)) is not None:
             return replayed
-        raise AlreadyGraded("some of these answers were graded a moment ago", "/answers") from None
+        if isinstance(faster, IntegrityError):
+            raise AlreadyGraded("some of these answers were graded a moment ago", "/answers") from None
+        raise
     response.status_code = 202 if made.status == "judging" else 201
     response.headers["Location"] = f"/evaluations/{made.evaluation_id}"
     return made
@@ -189,7 +191,9 @@ async def _replayed(services: Services, key: Key | None) -> Response | None:
     if answer is None:
         return None
     status, body = answer
-    headers = {"Idempotent-Replayed": "true", "Location": f"/evaluations/{body['evaluation_id']}"}
+    headers = {"Idempotent-Replayed": "true"}
+    if "evaluation_id" in body:
+        headers["Location"] = f"/evaluations/{body['evaluation_id']}"
     return JSONResponse(body, status, headers)
 
 
@@ -323,8 +327,10 @@ async def deal_tasks(
     dependencies=[Depends(needs("annotate", writes=True))],
     responses=documented(404, 409, 413, 415),
 )
-async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep) -> Stored:
+async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep, key: IdempotencyKey) -> Any:
     """All of them or none. A rater judges each intention of an item once, unless it revises."""
+    if (replayed := await _replayed(services, key)) is not None:
+        return replayed
     try:
         return await services.evaluations.tasks.store(
             wish.rater,
@@ -332,9 +338,14 @@ async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep
             caller=caller.name,
             revise=wish.revise,
             sees_all=caller.sees_all,
+            key=key,
         )
-    except IntegrityError:
-        raise KeyInUse("the same rater's judgements are being stored; ask again") from None
+    except (IntegrityError, AlreadyJudged) as faster:
+        if (replayed := await _replayed(services, key)) is not None:
+            return replayed
+        if isinstance(faster, IntegrityError):
+            raise KeyInUse("the same rater's judgements are being stored; ask again") from None
+        raise
 
 
 @router.get(

@@ -320,7 +320,8 @@ class ItemView(Shown):
     speaker: int
     reader: int = Field(description="The seat that guesses; 0: nobody does.")
     context: str = Field(description="What that seat saw, as text. Player text stands quoted.")
-    view: dict[str, JsonValue] = Field(description="The same as data.")
+    question: str = Field(description="What is asked. With `context` it is a whole prompt for a model.")
+    view: dict[str, JsonValue] = Field(description="The context as data.")
     think: str
     speech: str
     options: list[OptionView] | None = Field(None, description="What to choose from.")

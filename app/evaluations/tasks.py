@@ -16,6 +16,7 @@ from app.evaluations.games import FinishedGames
 from app.evaluations.schemas import AskedView, JudgementSpec, RaterSpec, Stored, TaskStage, TaskView
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
+from app.store.idempotency import Key, keep
 from engine.chance import draw
 from engine.intentions import BY_ID, normalise
 from evaluators.errors import UnknownItem
@@ -149,6 +150,7 @@ class Tasks:
         caller: str,
         revise: bool,
         sees_all: bool = False,
+        key: Key | None = None,
     ) -> Stored:
         """Stores judgements, all or none. Raises InvalidRequest for one about something that was not
         chosen, AlreadyJudged for a second one of the same rater unless ``revise``.
@@ -164,10 +166,13 @@ class Tasks:
             if not sees_all:
                 await self._store.mark_seen(caller, prepared.turns)
 
-        async def work(connection: AsyncConnection) -> int:
-            return await self.write(connection, prepared, revise=revise)
+        async def work(connection: AsyncConnection) -> Stored:
+            revised = await self.write(connection, prepared, revise=revise)
+            stored = Stored(stored=len(given), revised=revised)
+            await keep(connection, key, 201, stored)
+            return stored
 
-        return Stored(stored=len(given), revised=await self._database.writer.run(work))
+        return await self._database.writer.run(work)
 
     async def prepare(self, prepared: "Prepared", rater: RaterSpec, one: JudgementSpec) -> None:
         """Checks a judgement and puts it to the others. Raises InvalidRequest."""

@@ -1,5 +1,6 @@
 """Items, scores and judgements over HTTP: what counts, what is told to whom, and what stays stored."""
 
+import asyncio
 import csv
 import io
 from collections.abc import Mapping
@@ -163,6 +164,30 @@ async def test_an_idempotency_key_scores_once(database_url: str) -> None:
         assert (first.status_code, again.status_code) == (201, 201)
         assert again.json() == first.json()
         assert again.headers["idempotent-replayed"] == "true"
+
+
+async def test_a_key_sent_eight_times_at_once_scores_and_stores_once(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, (game,) = await games_of(caller, 1)
+        given = answers(await gold_of(caller, [game], "guessing"))
+        item = next(one for one in await all_items(caller, game=game, dimension="following") if one["asked"])
+        words = [{"item_id": item["id"], "intention": one["id"], "think": 4} for one in item["asked"]]
+        for path, body in (
+            ("/evaluations", {"dimension": "guessing", "rater": RATER, "answers": given}),
+            ("/annotations", {"rater": RATER, "judgements": words}),
+        ):
+            key = {"Idempotency-Key": "at once"}
+            found = await asyncio.gather(*(caller.post(path, json=body, headers=key) for _ in range(8)))
+            assert [one.status_code for one in found] == [201] * 8, [one.text for one in found]
+            assert all(one.json() == found[0].json() for one in found)
+            replayed = [one.headers.get("idempotent-replayed") for one in found]
+            assert replayed.count("true") == 7
+            problem(
+                await caller.post(path, json={**body, "rater": {"name": "other"}}, headers=key),
+                *(422, "idempotency-key-reused"),
+            )
+        kept = (await caller.get("/annotations", params={"game": game})).json()["judgements"]
+        assert len(kept) == len(words)
 
 
 async def test_without_export_full_totals_are_told_over_twenty_items_and_gold_never(

@@ -19,27 +19,51 @@ from interintent_client.errors import (
     TokenRefused,
     Unreachable,
 )
+from interintent_client.evaluating import Items
+from interintent_client.evaluations import (
+    Answer,
+    Asked,
+    Evaluation,
+    Item,
+    Judgement,
+    Rater,
+    StoredJudgement,
+    Task,
+    Tasks,
+    TaskStage,
+)
 from interintent_client.records import Ack, Event, Json, Request
 from interintent_client.seat import Seat
 from interintent_client.server import Batch, Game, Server
 
 __all__ = [
     "Ack",
+    "Answer",
     "ApiError",
+    "Asked",
     "Batch",
     "Closed",
+    "Evaluation",
     "Event",
     "ExportBroken",
     "Game",
     "GameOver",
     "InterIntentError",
+    "Item",
+    "Items",
     "Json",
+    "Judgement",
     "NoSuchGame",
+    "Rater",
     "Refused",
     "Replaced",
     "Request",
     "Seat",
     "Server",
+    "StoredJudgement",
+    "Task",
+    "TaskStage",
+    "Tasks",
     "TokenRefused",
     "Unreachable",
 ]

@@ -48,8 +48,14 @@ class ApiError(InterIntentError):
         self.errors: list[Mapping[str, Any]] = list(problem.get("errors", ()))
         """Each with ``pointer`` (into what was sent), ``code`` and ``message``."""
         self.problem = problem
+        """As it came."""
         places = "".join(f"; {one.get('pointer')}: {one.get('message')}" for one in self.errors)
         super().__init__(f"{status} {self.code}: {self.detail}{places}")
+
+    @property
+    def pointer(self) -> str | None:
+        """Where in what was sent the first error lies; None where the problem names no place."""
+        return str(self.errors[0]["pointer"]) if self.errors else None
 
 
 class Refused(InterIntentError):

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -43,13 +44,25 @@ class Http:
         bearer = {} if credential is None else {"Authorization": f"Bearer {credential}"}
         return {**bearer, **(more or {})}
 
-    async def get(self, path: str, *, token: str | None = None, **query: Any) -> Any:
+    async def get(
+        self, path: str, *, token: str | None = None, timeout_s: float | None = None, **query: Any
+    ) -> Any:
         """A JSON answer. Raises ApiError or Unreachable."""
-        return (await self._call("GET", path, token=token, query=query)).json()
+        return (await self._call("GET", path, token=token, query=query, timeout_s=timeout_s)).json()
 
-    async def text(self, path: str, **query: Any) -> str:
+    async def text(self, path: str, *, timeout_s: float | None = None, **query: Any) -> str:
         """An answer that is not JSON."""
-        return (await self._call("GET", path, query=query)).text
+        return (await self._call("GET", path, query=query, timeout_s=timeout_s)).text
+
+    async def pages(self, path: str, **query: Any) -> AsyncGenerator[Any]:
+        """Every page of a listing."""
+        cursor: str | None = None
+        while True:
+            page = await self.get(path, cursor=cursor, **query)
+            yield page
+            cursor = page.get("next")
+            if cursor is None:
+                return
 
     async def post(
         self,
@@ -74,6 +87,7 @@ class Http:
         body: Json | None = None,
         headers: Mapping[str, str] | None = None,
         repeat: bool = True,
+        timeout_s: float | None = None,
     ) -> httpx.Response:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         fault: Exception | None = None
@@ -87,6 +101,7 @@ class Http:
                     params=given,
                     json=body,
                     headers=self._headers(token, headers),
+                    timeout=self._client.timeout if timeout_s is None else timeout_s,
                 )
             except httpx.TransportError as broken:
                 fault = broken
@@ -100,7 +115,7 @@ class Http:
             raise fault
         raise Unreachable(f"{method} {path}: {fault or 'no answer'}") from fault
 
-    async def lines(self, path: str, *, token: str | None = None, **query: Any) -> AsyncIterator[bytes]:
+    async def lines(self, path: str, *, token: str | None = None, **query: Any) -> AsyncGenerator[bytes]:
         """The lines of an NDJSON answer as they come, each without its newline; blank ones are left out.
 
         Raises ApiError where the answer is a problem, and httpx.TransportError when the connection
@@ -121,6 +136,36 @@ class Http:
                 for line in whole:
                     if line:
                         yield line
+
+    async def unbroken(
+        self, path: str, query: Callable[[], Mapping[str, Any]], *, to_the_end: bool = False
+    ) -> AsyncGenerator[bytes]:
+        """The lines of an NDJSON answer over as many answers as it takes; ``query`` is asked before each
+        and says where to go on.
+
+        An answer that ends is followed by another, until the reader has what it waits for and leaves;
+        with ``to_the_end`` a whole answer is the end. Raises ApiError, and Unreachable after the tries.
+        """
+        failures = 0
+        while True:
+            why: Exception | None = None
+            try:
+                async with aclosing(self.lines(path, **query())) as lines:
+                    async for line in lines:
+                        failures = 0
+                        yield line
+                if to_the_end:
+                    return
+            except httpx.TransportError as broken:
+                why = broken
+            except ApiError as refused:
+                if refused.status not in AGAIN:
+                    raise
+                why = refused
+            failures += 1
+            if failures >= self._tries:
+                raise Unreachable(f"GET {path}: {why or 'the server keeps ending its answer'}") from why
+            await asyncio.sleep(max(wait_s(failures - 1), _asked_wait_s(why)))
 
 
 def _problem(answer: httpx.Response) -> ApiError:

@@ -1,20 +1,18 @@
 """A server, its games and its batches."""
 
-import asyncio
 import hashlib
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, Unpack
 
-import httpx
-
-from interintent_client.backoff import wait_s
-from interintent_client.errors import ApiError, ExportBroken, Unreachable
-from interintent_client.http import AGAIN, Http
+from interintent_client.errors import ExportBroken
+from interintent_client.evaluating import EvaluationCalls, Items
+from interintent_client.evaluations import Dimension, ItemSettings
+from interintent_client.http import Http
 from interintent_client.records import Event, Json
 from interintent_client.seat import Seat
 from interintent_client.stream import Stream, TokenSource
@@ -25,7 +23,7 @@ OVER: Final = frozenset({"done", "cancelled", "failed"})
 """Statuses of a batch in which nothing will happen any more."""
 
 
-class Server:
+class Server(EvaluationCalls):
     """One server, as a caller with one credential (or none) sees it."""
 
     def __init__(
@@ -38,7 +36,6 @@ class Server:
     ) -> None:
         """``tries``: how often a call is made in all while the server cannot be reached or says: later."""
         self._http = Http(url, key, tries=tries, timeout_s=timeout_s)
-        self._tries = tries
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,65 +68,28 @@ class Server:
         """A batch that is there already; ``games`` stays empty, ``all_games`` lists them."""
         return Batch(self, batch_id, None, [])
 
+    async def games(self, *, status: str | None = None, batch: str | None = None) -> AsyncGenerator[Json]:
+        """A line about each game, newest batches first, page by page."""
+        async for page in self._http.pages("/games", status=status, batch=batch, limit=200):
+            for one in page["games"]:
+                yield one
+
+    async def import_record(self, record: Json, *, idempotency_key: str | None = None) -> "Game":
+        """Stores an avalon-replay record as a finished game. Raises ApiError with the move and the rule
+        that it breaks.
+        """
+        key = idempotency_key or str(uuid.uuid4())
+        answer = await self._http.post("/games/import", record, idempotency_key=key)
+        return self.game(answer["game_id"])
+
+    async def profiles(self) -> Any:
+        """The rules that games can be played by."""
+        return await self._http.get("/profiles")
+
     async def intentions(self) -> list[Json]:
         """The catalogue of intentions."""
         found: list[Json] = await self._http.get("/intentions")
         return found
-
-    # --- evaluations --------------------------------------------------------------------------
-
-    async def items(
-        self,
-        dimension: Literal["selection", "following", "summarisation", "guessing"],
-        *,
-        game: str | None = None,
-        batch: str | None = None,
-        reader: str | None = None,
-        options: str | None = None,
-        history: Literal["all", "round"] | None = None,
-        followed: str | None = None,
-    ) -> Any:
-        """The items of finished games to be judged or guessed; never the truth about them."""
-        return await self._http.get(
-            "/evaluations/items",
-            dimension=dimension,
-            game=game,
-            batch=batch,
-            reader=reader,
-            options=options,
-            history=history,
-            followed=followed,
-        )
-
-    async def submit(
-        self,
-        dimension: str,
-        rater: Json,
-        answers: Sequence[Json],
-        *,
-        idempotency_key: str | None = None,
-        **more: Any,
-    ) -> Json:
-        """Hands in answers to items and returns the evaluation. Scored once, however often it is sent.
-
-        ``rater``: ``name`` and ``kind`` (model, human, program). Each answer: ``item_id`` and what
-        the dimension asks for, such as ``intentions``.
-        """
-        body = {"dimension": dimension, "rater": rater, "answers": list(answers), **more}
-        key = idempotency_key or str(uuid.uuid4())
-        found: Json = await self._http.post("/evaluations", body, idempotency_key=key)
-        return found
-
-    async def evaluation(self, evaluation_id: str) -> Json:
-        """An evaluation handed in before: its status and its scores."""
-        found: Json = await self._http.get(f"/evaluations/{evaluation_id}")
-        return found
-
-    async def report(self, *, batch: str, format: Literal["json", "html", "csv"] = "json") -> Any:  # noqa: A002
-        """The report on a batch: an object for ``json``, else a text."""
-        if format == "json":
-            return await self._http.get("/reports", batch=batch, format=format)
-        return await self._http.text("/reports", batch=batch, format=format)
 
 
 @dataclass(slots=True)
@@ -153,14 +113,34 @@ class Game:
         found: Json = await self._http.get(f"/games/{self.id}", viewer=viewer)
         return found
 
+    async def log(self, *, after: int = 0, viewer: str | None = None) -> AsyncIterator[Event]:
+        """What has happened by now, over HTTP, each event exactly once, however often it breaks."""
+        seen = after
+        path = f"/games/{self.id}/events"
+
+        def ask() -> Json:
+            return {"after": seen, "viewer": viewer}
+
+        async with aclosing(self._http.unbroken(path, ask, to_the_end=True)) as lines:
+            async for line in lines:
+                event = Event.read(json.loads(line))
+                seen = event.seq
+                yield event
+
     async def events(
-        self, *, after: int = 0, viewer: str | None = None, token: TokenSource | None = None
+        self,
+        *,
+        after: int = 0,
+        viewer: str | None = None,
+        token: TokenSource | None = None,
+        patience: int | None = None,
     ) -> AsyncIterator[Event]:
         """What has happened and happens, to the end of the game, each event exactly once.
 
-        Comes over a socket and outlives it. Raises Closed where coming back would not help.
+        Comes over a socket and outlives it. ``patience``: failures in a row after which to give up; None
+        never does. Raises Closed where coming back would not help.
         """
-        stream = self._stream(after=after, viewer=viewer, token=token or self._http.key)
+        stream = self._stream(after=after, viewer=viewer, token=token or self._http.key, patience=patience)
         async with aclosing(stream.frames()) as frames:
             async for frame in frames:
                 if frame["t"] == "events":
@@ -188,6 +168,15 @@ class Game:
         """
         found = await self._http.post(f"/games/{self.id}/tokens", {"viewer": viewer, **more}, repeat=False)
         return str(found["token"])
+
+    async def fork(self, after: Json, **more: Any) -> "Game":
+        """A new game with the same log up to a place: ``{"request": "2.1.speak.3"}``, or round, attempt and
+        phase. ``more``: other ``seats``, ``drive``, … as ``POST /games/{g}/fork`` has them.
+        """
+        path = f"/games/{self.id}/fork"
+        found = await self._http.post(path, {"after": after, **more}, repeat=False)
+        tokens = {seat["seat"]: seat.get("token") for seat in found["seats"]}
+        return self._server.game(found["game_id"], tokens=tokens)
 
     async def step(self, until: Literal["action", "phase", "round", "end"] = "action") -> Json:
         """Walks a game of ``drive: manual`` on."""
@@ -231,41 +220,19 @@ class Batch:
 
     async def all_games(self, status: str | None = None) -> AsyncIterator[Json]:
         """A line about each game, page by page."""
-        cursor: str | None = None
-        while True:
-            page = await self._http.get("/games", batch=self.id, status=status, limit=200, cursor=cursor)
-            for one in page["games"]:
+        async with aclosing(self._server.games(status=status, batch=self.id)) as found:
+            async for one in found:
                 yield one
-            cursor = page["next"]
-            if cursor is None:
-                return
 
     async def progress(self) -> AsyncIterator[Json]:
         """The batch whenever it has changed, until it is over; the last one tells the result."""
-        failures = 0
-        while True:
-            try:
-                async for line in self._http.lines(f"/batches/{self.id}/events", follow="true"):
-                    failures = 0
-                    view = json.loads(line)
-                    yield view
-                    if view["status"] in OVER:
-                        return
-                # The server ended the answer without an end of the batch: it is stopping.
-                why: Exception | None = None
-            except httpx.TransportError as broken:
-                why = broken
-            except ApiError as refused:
-                if refused.status not in AGAIN:
-                    raise
-                why = refused
-            failures = await self._paused(failures, why)
-
-    async def _paused(self, failures: int, why: Exception | None) -> int:
-        if failures + 1 >= self._server._tries:
-            raise Unreachable(f"batch {self.id}: {why or 'the server keeps ending its answer'}") from why
-        await asyncio.sleep(wait_s(failures))
-        return failures + 1
+        path = f"/batches/{self.id}/events"
+        async with aclosing(self._http.unbroken(path, lambda: {"follow": True})) as lines:
+            async for line in lines:
+                view = json.loads(line)
+                yield view
+                if view["status"] in OVER:
+                    return
 
     async def done(self) -> Json:
         """Waits for the end and returns the batch as it then is."""
@@ -273,6 +240,14 @@ class Batch:
         async for view in self.progress():
             last = view
         return last
+
+    def items(self, dimension: Dimension, *, page: int = 50, **settings: Unpack[ItemSettings]) -> Items:
+        """The items of its finished games, as ``Server.items`` gives them."""
+        return self._server.items(dimension, batch=self.id, page=page, **settings)
+
+    async def mint_token(self, **more: Any) -> str:
+        """A token for watching every game of the batch. Needs ``tokens:mint``."""
+        return str((await self._http.post(f"/batches/{self.id}/tokens", more, repeat=False))["token"])
 
     async def cancel(self) -> None:
         """Ends every open game of the batch."""
@@ -291,37 +266,27 @@ class Batch:
         others, is handed over as well. Raises ExportBroken when lines are missing or changed.
         """
         digest = hashlib.sha256()
-        lines = failures = 0
+        events = 0
         games: set[str] = set()
-        while True:
-            try:
-                async for line in self._http.lines(
-                    f"/batches/{self.id}/export",
-                    view=view,
-                    after=lines or None,
-                    partial="true" if partial else None,
-                ):
-                    failures = 0
-                    read = json.loads(line)
-                    if read.get("t") == "export.end":
-                        _check(read, lines, None if partial else len(games), digest.hexdigest())
-                        if on_line is not None:
-                            on_line(line)
-                        return
-                    digest.update(line + b"\n")
-                    lines += 1
-                    games.add(read["game"])
+        path = f"/batches/{self.id}/export"
+
+        def ask() -> Json:
+            return {"view": view, "after": events or None, "partial": partial or None}
+
+        async with aclosing(self._http.unbroken(path, ask)) as lines:
+            async for line in lines:
+                read = json.loads(line)
+                if read.get("t") == "export.end":
+                    _check(read, events, None if partial else len(games), digest.hexdigest())
                     if on_line is not None:
                         on_line(line)
-                    yield Event.read(read)
-                why: Exception | None = None
-            except httpx.TransportError as broken:
-                why = broken
-            except ApiError as refused:
-                if refused.status not in AGAIN:
-                    raise
-                why = refused
-            failures = await self._paused(failures, why)
+                    return
+                digest.update(line + b"\n")
+                events += 1
+                games.add(read["game"])
+                if on_line is not None:
+                    on_line(line)
+                yield Event.read(read)
 
 
 def _check(end: Json, lines: int, games: int | None, sha256: str) -> None:

@@ -1,0 +1,243 @@
+"""The evaluation routes: items, answers, judges, raters, reports."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, Literal, Unpack, overload
+
+from interintent_client.evaluations import (
+    Answer,
+    Dimension,
+    Evaluation,
+    Guessed,
+    Item,
+    ItemSettings,
+    Judged,
+    Judgement,
+    Rater,
+    StoredJudgement,
+    Task,
+    Tasks,
+)
+from interintent_client.http import Http
+from interintent_client.records import Json
+
+__all__ = ["EvaluationCalls", "Items"]
+
+REPORT_S: Final = 600.0
+"""A report on thousands of games is minutes in the making."""
+FIRST_LOOK_S: Final = 0.2
+LAST_LOOK_S: Final = 5.0
+"""How often a judge is looked at: at first soon again, then ever less often."""
+
+
+class Items:
+    """The items of finished games, page by page as they are iterated over; each iteration asks anew.
+
+    A break of the connection costs no item: a page is asked for again.
+    """
+
+    def __init__(self, http: Http, query: Mapping[str, Any]) -> None:
+        self._http = http
+        self._query = query
+        self.variant: Json = {}
+        """How the items were made, once there was a page: to be handed in with the answers."""
+        self.excluded: dict[str, int] = {}
+        """What gave no item so far, by reason."""
+
+    async def __aiter__(self) -> AsyncIterator[Item]:
+        self.excluded = {}
+        async for page in self._http.pages("/evaluations/items", **self._query):
+            self.variant = page["variant"]
+            for reason, count in page["excluded"].items():
+                self.excluded[reason] = self.excluded.get(reason, 0) + count
+            for one in page["items"]:
+                yield Item.read(one)
+
+
+class EvaluationCalls:
+    """What a server's evaluation routes do, for the credential of its connection."""
+
+    _http: Http
+
+    def items(
+        self,
+        dimension: Dimension,
+        *,
+        game: str | None = None,
+        batch: str | None = None,
+        page: int = 50,
+        **settings: Unpack[ItemSettings],
+    ) -> Items:
+        """The items of one finished game, or of a batch's finished games; never the truth about them.
+
+        ``page``: items a call, 1 to 200. Selection and following items need the scope ``annotate``, and
+        whoever is shown them may not guess those turns afterwards.
+        """
+        query = {"dimension": dimension, "game": game, "batch": batch, "limit": page, **settings}
+        return Items(self._http, query)
+
+    async def submit(
+        self,
+        dimension: Guessed,
+        rater: Rater,
+        answers: Sequence[Answer],
+        *,
+        variant: Json | None = None,
+        regrade_of: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Evaluation:
+        """Hands in up to 2,000 answers and returns their scores. Scored once, however often it is sent.
+
+        ``variant``: how the items were made where it was not the server's way (``options``, ``history``,
+        ``context``, ``followed``), and ``unmapped``. ``regrade_of``: an evaluation whose items are
+        answered anew. Raises ApiError: ``already-graded``, ``already-seen``.
+        """
+        body: dict[str, Any] = {
+            "dimension": dimension,
+            "rater": rater.as_json(),
+            "answers": [one.as_json() for one in answers],
+        }
+        given = {name: value for name, value in (variant or {}).items() if name in _OF_ANSWERS}
+        more = {"variant": given or None, "regrade_of": regrade_of}
+        return await self._evaluated(body, more, idempotency_key)
+
+    async def judge(
+        self,
+        dimension: Judged,
+        judge: Json,
+        *,
+        game: str | None = None,
+        batch: str | None = None,
+        budget: Json | None = None,
+        regrade_of: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Evaluation:
+        """Lets the server judge: ``{"kind": "rule"}`` at once, ``{"kind": "model", "model": …}`` in the
+        background (status ``judging``; see ``judged``). Begun once, however often it is sent.
+        """
+        body = {"dimension": dimension, "judge": judge}
+        more = {"game": game, "batch": batch, "budget": budget, "regrade_of": regrade_of}
+        return await self._evaluated(body, more, idempotency_key)
+
+    async def _evaluated(self, body: Json, more: Json, key: str | None) -> Evaluation:
+        wish = {**body, **{name: value for name, value in more.items() if value is not None}}
+        answer = await self._http.post("/evaluations", wish, idempotency_key=key or str(uuid.uuid4()))
+        return Evaluation.read(answer)
+
+    async def evaluation(self, evaluation_id: str, *, per_item: bool = False) -> Evaluation:
+        """An evaluation as it stands. ``per_item``: with every item beside its gold (``export:full``)."""
+        path = f"/evaluations/{evaluation_id}"
+        return Evaluation.read(await self._http.get(path, per_item=True if per_item else None))
+
+    async def evaluations(
+        self, *, dimension: Dimension | None = None, rater: str | None = None
+    ) -> AsyncIterator[Evaluation]:
+        """The caller's own, newest first, page by page; everybody's with ``export:full``."""
+        async for page in self._http.pages("/evaluations", dimension=dimension, rater=rater, limit=200):
+            for one in page["evaluations"]:
+                yield Evaluation.read(one)
+
+    async def judging(self, evaluation_id: str) -> AsyncIterator[Evaluation]:
+        """An evaluation whenever its judge has come further; the last one tells the result."""
+        pause, last = FIRST_LOOK_S, None
+        while True:
+            found = await self.evaluation(evaluation_id)
+            if (found.status, found.progress) != last:
+                last, pause = (found.status, found.progress), FIRST_LOOK_S
+                yield found
+            if found.status != "judging":
+                return
+            await asyncio.sleep(pause)
+            pause = min(LAST_LOOK_S, 1.5 * pause)
+
+    async def judged(self, evaluation_id: str) -> Evaluation:
+        """Waits for the judge's end: ``scored``, or ``failed`` with its ``reason`` and the scores of what
+        was judged by then.
+        """
+        async for found in self.judging(evaluation_id):
+            if found.status != "judging":
+                return found
+        raise AssertionError("an evaluation is shown until it is over")
+
+    async def tasks(
+        self,
+        rater: str,
+        *,
+        game: str | None = None,
+        batch: str | None = None,
+        limit: int | None = None,
+        shared: int | None = None,
+        overlap: int | None = None,
+        seed: str | None = None,
+    ) -> Tasks:
+        """Speaking turns for a rater to judge: first what is left of earlier deals, then new ones, up to
+        ``limit``. ``shared`` turns go to every rater, each other one to ``overlap`` raters; keep these and
+        ``seed`` the same throughout a study.
+        """
+        found = await self._http.get(
+            "/annotations/tasks",
+            rater=rater,
+            game=game,
+            batch=batch,
+            limit=limit,
+            shared=shared,
+            overlap=overlap,
+            seed=seed,
+        )
+        return Tasks(tuple(Task.read(one) for one in found["tasks"]), found["left"])
+
+    async def annotate(
+        self,
+        rater: Rater,
+        judgements: Sequence[Judgement],
+        *,
+        revise: bool = False,
+        idempotency_key: str | None = None,
+    ) -> int:
+        """Stores up to 2,000 judgements, all or none, once however often they are sent. Returns how many
+        of them replace an earlier word of the rater, which ``revise`` allows.
+
+        Raises ApiError: ``already-judged``, and ``invalid-request`` with a pointer to the judgement.
+        """
+        body: dict[str, Any] = {
+            "rater": rater.as_json(),
+            "judgements": [one.as_json() for one in judgements],
+        }
+        if revise:
+            body["revise"] = True
+        key = idempotency_key or str(uuid.uuid4())
+        stored = await self._http.post("/annotations", body, idempotency_key=key)
+        return int(stored["revised"])
+
+    async def judgements(
+        self, *, game: str | None = None, batch: str | None = None, rater: str | None = None
+    ) -> list[StoredJudgement]:
+        """The judgements that stand: the caller's own, or everybody's with ``export:full``."""
+        found = await self._http.get("/annotations", game=game, batch=batch, rater=rater)
+        return [StoredJudgement.read(one) for one in found["judgements"]]
+
+    @overload
+    async def report(
+        self, *, batch: str, format: Literal["json"] = "json", timeout_s: float = REPORT_S
+    ) -> Json: ...
+    @overload
+    async def report(
+        self, *, batch: str, format: Literal["html", "csv"], timeout_s: float = REPORT_S
+    ) -> str: ...
+    async def report(
+        self,
+        *,
+        batch: str,
+        format: Literal["json", "html", "csv"] = "json",  # noqa: A002
+        timeout_s: float = REPORT_S,
+    ) -> Json | str:
+        """The report on a batch's finished games: an object for ``json``, else a text."""
+        if format == "json":
+            found: Json = await self._http.get("/reports", timeout_s=timeout_s, batch=batch, format=format)
+            return found
+        return await self._http.text("/reports", timeout_s=timeout_s, batch=batch, format=format)
+
+
+_OF_ANSWERS: Final = frozenset({"options", "history", "context", "followed", "unmapped"})
+"""What a submission tells of how its items were made; who reads, and its seed, stand in the items' ids."""
