@@ -85,10 +85,13 @@ class PostgresServer:
     def url(self, database: str) -> str:
         return f"postgresql+asyncpg://postgres@127.0.0.1:{self.port}/{database}"
 
-    def create_database(self) -> str:
-        """The URL of a database that is new and empty."""
+    def create_database(self, like: str | None = None) -> str:
+        """The URL of a database that is new: empty, or ``like`` the one at that URL, to which nobody is
+        connected.
+        """
         name = next(self._names)
-        self._client("createdb", "--template=template0", name)
+        template = "template0" if like is None else like.rpartition("/")[2]
+        self._client("createdb", f"--template={template}", name)
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
@@ -218,9 +221,9 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def fresh_database(server: PostgresServer) -> Iterator[str]:
-    """The URL of a database that is gone afterwards."""
-    url = server.create_database()
+def fresh_database(server: PostgresServer, like: str | None = None) -> Iterator[str]:
+    """The URL of a database that is gone afterwards; empty, or ``like`` another."""
+    url = server.create_database(like)
     try:
         yield url
     finally:

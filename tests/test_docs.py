@@ -5,9 +5,7 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import httpx
 import pytest
 
 from app.settings import Settings
+from tests import forked
 from tests.app.serving import local_settings, running_server
 
 ROOT = Path(__file__).parent.parent
@@ -98,17 +97,7 @@ def run_readme(port: int, folder: Path) -> int:
 
 def run(words: list[str], given: str | None) -> str:
     assert words[0] == ".venv/bin/interintent", f"the README names {words[0]}"
-    interintent = shutil.which("interintent", path=str(Path(sys.executable).parent))
-    assert interintent is not None
-    done = subprocess.run(
-        [interintent, *words[1:]],
-        input=given,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=120,
-        check=False,
-    )
+    done = forked.run(words[1:], given=given or "")
     assert done.returncode == 0, f"{shlex.join(words)}: {done.returncode} {done.stderr}"
     return done.stdout
 

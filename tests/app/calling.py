@@ -3,11 +3,8 @@
 import asyncio
 import contextlib
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +23,7 @@ from app.store.tables import batches, events, games, idempotency
 from engine.events import Event, payload, read_event, type_name
 from engine.profile import make_profile
 from engine.rules import create
+from tests import forked
 from tests.app.serving import local_settings
 
 PROJECT = Path(__file__).parents[2]
@@ -155,17 +153,8 @@ class Process:
     """``interintent serve`` as an operator starts it."""
 
     def __init__(self, database_url: str, directory: Path, *arguments: str) -> None:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("INTERINTENT_", "DATABASE_URL"))}
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "app.cli", "serve"),
-                *("--port", "0", "--database-url", database_url, *arguments),
-            ],
-            cwd=directory,
-            env={**clean, "PYTHONPATH": str(PROJECT), "COLUMNS": "200"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+        self.process = forked.start(
+            ["serve", "--port", "0", "--database-url", database_url, *arguments], cwd=directory
         )
         self.said: list[str] = []
         self._bound = threading.Event()

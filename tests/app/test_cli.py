@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.app.calling import PROJECT, calling, read_ndjson, serving_process, without_times
 
 COMMANDS = [
@@ -31,15 +32,7 @@ COMMANDS = [
 
 
 def _run(*arguments: str, cwd: Path = PROJECT, status: int | None = 0) -> "subprocess.CompletedProcess[str]":
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("INTERINTENT_", "DATABASE_URL"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *arguments],
-        cwd=cwd,
-        env={**clean, "PYTHONPATH": str(PROJECT), "COLUMNS": "200", "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    done = forked.run(arguments, cwd=cwd)
     assert "Traceback" not in done.stderr, done.stderr
     if status is not None:
         assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
@@ -59,6 +52,23 @@ def test_help_explains_every_option(command: list[str]) -> None:
     if command == ["simulate"]:
         expected = {"--games", "--players", "--profile", "--agents", "--seed", "--out", "--json", "--jobs"}
         assert expected <= set(options)
+
+
+def test_the_command_starts_by_itself(tmp_path: Path) -> None:
+    # Everywhere else it is a fork of a process that has imported what it needs.
+    command = [sys.executable, "-m", "app.cli", "simulate", "-n", "1", "--agents", "random", "--seed", "1"]
+    done = subprocess.run(
+        [*command, "--json"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    alone, forked_one = json.loads(done.stdout), json.loads(_run(*command[3:], "--json", cwd=tmp_path).stdout)
+    assert alone["metrics"] == forked_one["metrics"]
+    assert alone["games"] == 1
 
 
 def test_the_version_is_that_of_the_package() -> None:

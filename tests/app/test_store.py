@@ -1,16 +1,17 @@
 """The database: grouped appends, one winner a position, migrations by many, text as it was sent."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlmodel import SQLModel
 
 from app.store import db
@@ -21,6 +22,7 @@ from engine.events import Event, GameCancelled, ProposalOpened
 from engine.profile import INTERINTENT
 from engine.rules import create
 from engine.terms import FULL
+from tests import forked
 from tests.app.calling import PROJECT, calling
 from tests.app.serving import local_settings
 
@@ -216,43 +218,44 @@ async def test_a_cancelled_waiter_does_not_break_its_group(database_url: str) ->
     await laid.database.stop()
 
 
-MIGRATE = """
-import asyncio, sys
-from app.store.db import Database
-from app.settings import Settings
-async def main():
-    database = Database(Settings(_env_file=None, DATABASE_URL=sys.argv[1]))
-    sys.stdin.readline()
-    await database.start()
-    await database.stop()
-asyncio.run(main())
-"""
-
-
-def test_eight_processes_migrate_at_the_same_time(database_url: str) -> None:
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", MIGRATE, database_url],
-            cwd=PROJECT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(8)
-    ]
+def test_eight_processes_migrate_at_the_same_time(empty_database_url: str) -> None:
+    command = ["keys", "create", "--name", "k", "--scope", "games:read", "--database-url", empty_database_url]
+    processes = [forked.start(command, cwd=PROJECT) for _ in range(8)]
     said = []
-    for one in processes:  # all have imported everything by now, or wait for this line
-        assert one.stdin is not None
-        one.stdin.write("\n")
-        one.stdin.flush()
     for one in processes:
-        said.append(one.communicate(timeout=60)[1][-500:])
+        assert one.stderr is not None
+        with one.stderr:
+            said.append(one.stderr.read()[-500:])
+        one.wait(60)
     assert [one.returncode for one in processes] == [0] * 8, said
 
 
-async def test_the_migrations_make_the_tables_that_the_code_means(database_url: str) -> None:
-    database = Database(local_settings(database_url))
+def test_the_newest_migration_is_the_head_of_the_scripts() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(PROJECT / "migrations"))
+    assert ScriptDirectory.from_config(config).get_heads() == [db._newest()]
+
+
+async def test_an_older_database_is_brought_to_the_newest_schema(empty_database_url: str) -> None:
+    database = Database(local_settings(empty_database_url))
+
+    def begin(connection: sa.Connection) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(PROJECT / "migrations"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head-2")
+
+    async with database.write_engine.begin() as connection:
+        await connection.run_sync(begin)
+    await database.start()
+    async with database.read_engine.connect() as connection:
+        found = await connection.execute(sa.text("SELECT version_num FROM alembic_version"))
+        assert found.scalars().all() == [db._newest()]
+    await database.stop()
+
+
+async def test_the_migrations_make_the_tables_that_the_code_means(empty_database_url: str) -> None:
+    database = Database(local_settings(empty_database_url))
     await database.start()
 
     def differences(connection: sa.Connection) -> list[Any]:
