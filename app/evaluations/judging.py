@@ -169,13 +169,14 @@ class Judges:
 
     async def _claimed(self, evaluation_id: str) -> None:
         """Judges if nobody else does; another process may have been faster, and goes on with it."""
-        if await self._claims.take([evaluation_id]):
-            try:
+        try:
+            if await self._claims.take([evaluation_id]):
                 await self.run(evaluation_id)
-            finally:
-                # A process that stops keeps its claims until its last calls are stored.
-                if self._looking is not None:
-                    await self._claims.give_back(evaluation_id)
+        finally:
+            self._closing.discard(evaluation_id)
+            # A process that stops keeps its claims until its last calls are stored.
+            if self._looking is not None:
+                await self._claims.give_back(evaluation_id)
 
     def _give_up(self, evaluation_id: str) -> None:
         task = self._at_work.get(evaluation_id)
@@ -232,7 +233,6 @@ class Judges:
             while not await self._tried(evaluation_id):
                 pass
         finally:
-            self._closing.discard(evaluation_id)
             self._heard(evaluation_id)
 
     async def _tried(self, evaluation_id: str) -> bool:
