@@ -464,6 +464,7 @@ def _register() -> None:
     from app.cli_annotations import annotations_app
     from app.cli_authors import authors_app, import_command
     from app.cli_bot_check import bot_check_command
+    from app.cli_compare import compare_command
     from app.cli_items import items_command
     from app.cli_judge import judge_command
     from app.cli_keys import keys_app
@@ -481,6 +482,7 @@ def _register() -> None:
     app.command("items")(items_command)
     app.command("judge")(judge_command)
     app.command("report")(report_command)
+    app.command("compare")(compare_command)
     app.command("fake-model")(fake_model_command)
 
 

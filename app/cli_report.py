@@ -21,7 +21,16 @@ from engine.errors import AvalonError
 from evaluators.items import Variant
 from evaluators.report import ReportBuilder
 
-__all__ = ["DatabaseUrl", "reading", "report_command"]
+__all__ = [
+    "DatabaseUrl",
+    "errors",
+    "give_up",
+    "of_batches",
+    "of_files",
+    "reading",
+    "report_command",
+    "tell_passed_over",
+]
 
 errors = Console(stderr=True, highlight=False)
 
@@ -31,6 +40,9 @@ DatabaseUrl = Annotated[
         "--database-url", help="sqlite:///file or postgresql://…  [DATABASE_URL, sqlite:///interintent.db]"
     ),
 ]
+
+_OF_SEATS: Final = ("agent", "model", "mechanism", "timing", "profile", "players")
+"""As ``app.evaluations.reports.GROUPS``, whose import takes a second."""
 
 _FORMATS: Final = (".html", ".json", ".csv")
 
@@ -92,7 +104,10 @@ def report_command(
     ] = "impactful",
     group_by: Annotated[
         str | None,
-        typer.Option(help="Groups side by side: file, profile, players or agents; batch with --batch."),
+        typer.Option(
+            help="Groups side by side: file, profile, players, agents (games of the same ones) or agent "
+            "(seats of each). With --batch: batch, agent, model, mechanism, timing, profile or players."
+        ),
     ] = None,
     agents: Annotated[
         str | None, typer.Option(help="Who sat where in the files' games, as given to simulate --agents.")
@@ -120,22 +135,21 @@ def report_command(
         give_up(f"--out ends in {', '.join(_FORMATS)}, got {out}")
     if bool(sources) == bool(batch):
         give_up("name files with games, or a batch with --batch")
-    known = ("batch",) if batch else ("file", "profile", "players", "agents")
+    known = ("batch", *_OF_SEATS) if batch else ("file", "profile", "players", "agents", "agent")
     if group_by is not None and group_by not in known:
         give_up(f"--group-by takes {', '.join(known)} here, got {group_by}")
-    if options not in ("impactful", "roles"):
-        give_up(f"--options takes impactful or roles, got {options}")
+    variant = _variant(options)
     if sources:
-        builder = _of_files(
+        builder = of_files(
             sources,
             _title(title, sources),
             judgements,
             answers,
-            Variant(options="roles" if options == "roles" else "impactful"),
+            variant,
             group_by,
             agents,
-            rotate,
-            jobs,
+            rotate=rotate,
+            jobs=jobs,
         )
     else:
         assert batch
@@ -143,11 +157,18 @@ def report_command(
             give_up(
                 "a batch brings its judgements, answers and agents; --judgements and the like are for files"
             )
-        builder = _of_batches(batch, _title(title, batch), group_by, database_url)
-    _tell_passed_over(builder)
+        builder = of_batches(batch, _title(title, batch), group_by, database_url)
+    tell_passed_over(builder)
     if not builder.games:
         raise typer.Exit(2)
     _write(builder, out, form)
+
+
+def _variant(options: str) -> Variant:
+    """How items are made with these options. Ends the command for other words."""
+    if options not in ("impactful", "roles"):
+        give_up(f"--options takes impactful or roles, got {options}")
+    return Variant(options="roles" if options == "roles" else "impactful")
 
 
 def _title(title: str | None, named: list[str]) -> str:
@@ -157,7 +178,7 @@ def _title(title: str | None, named: list[str]) -> str:
     return f"Report of {', '.join(names[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _of_files(
+def of_files(
     sources: list[str],
     title: str,
     judgements: Path | None,
@@ -165,9 +186,13 @@ def _of_files(
     variant: Variant,
     group_by: str | None,
     agents: str | None,
+    *,
     rotate: bool,
     jobs: int,
 ) -> ReportBuilder:
+    """The counts of the games in these files, with what raters say of them. Ends the command where
+    something does not read.
+    """
     from app.reporting import Work, counted
 
     try:
@@ -200,10 +225,10 @@ def _agents(given: str) -> tuple[str, ...]:
     return names * 5 if len(names) == 1 else names
 
 
-def _of_batches(
+def of_batches(
     batches: list[str], title: str, group_by: str | None, database_url: str | None
 ) -> ReportBuilder:
-    from app.auth import KEYLESS
+    """The counts of these batches of the database. Ends the command where there is none."""
     from app.errors import NotFound
     from app.exporting import needs_database
     from app.services import Services
@@ -219,8 +244,7 @@ def _of_batches(
                 if await services.store.batch(batch) is None:
                     raise NotFound(f"there is no batch {batch}")
                 ids = await services.store.ids(batch, status=("finished",))
-                group = batch if group_by == "batch" else None
-                await services.evaluations.reports.count(builder, batch, ids, KEYLESS, group)
+                await services.evaluations.reports.count(builder, batch, ids, group_by)  # type: ignore[arg-type]
         finally:
             await services.database.stop()
         return builder
@@ -235,7 +259,8 @@ def _of_batches(
         give_up(f"the database cannot be read: {fault}")
 
 
-def _tell_passed_over(builder: ReportBuilder) -> None:
+def tell_passed_over(builder: ReportBuilder) -> None:
+    """Says on standard error which games do not count, and where none does."""
     reasons: Counter[str] = Counter(builder.excluded.get("games", {}))
     for reason, n in reasons.most_common(5):
         errors.print(f"passed over: {n} × {reason}", markup=False, soft_wrap=True)

@@ -22,6 +22,7 @@ __all__ = [
     "ServicesDep",
     "batch_for",
     "game_for",
+    "matches",
     "needs",
     "needs_or_watches",
     "viewer_for",
@@ -135,3 +136,8 @@ async def _idempotency_key(
 
 
 IdempotencyKey = Annotated[Key | None, Depends(_idempotency_key)]
+
+
+def matches(header: str, etag: str) -> bool:
+    """Whether ``If-Match`` or ``If-None-Match`` names this tag, or any at all."""
+    return header.strip() == "*" or etag in [one.strip().removeprefix("W/") for one in header.split(",")]

@@ -17,6 +17,7 @@ AvalonError                (engine.errors)
     ├── AlreadyGraded      a rater's answer to an item that has one
     ├── AlreadyJudged      a rater's second word on the same intention
     ├── AlreadySeen        a guess about what the caller was shown
+    ├── NotComparable      two raters with nothing in common
     ├── UnknownRequest     no such request of this seat: another's, or none, alike
     ├── AlreadyAnswered    another answer to this request was accepted before
     ├── TooLate            that request is closed: the default was played
@@ -53,6 +54,7 @@ __all__ = [
     "MissingAnswer",
     "NotAllowed",
     "NotAnswered",
+    "NotComparable",
     "NotFound",
     "NotReady",
     "RateLimited",
@@ -162,6 +164,10 @@ class AlreadyJudged(_Placed):
 
 class AlreadySeen(_Placed):
     """The credential was shown the gold that it guesses."""
+
+
+class NotComparable(RefusedRequest):
+    """Two raters who said nothing about the same thing, or whose answers count by different rules."""
 
 
 class BudgetSpent(RefusedRequest):

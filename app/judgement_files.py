@@ -36,7 +36,7 @@ class Judged:
 
     by_game: Mapping[str, list[Judgement]]
     judges: frozenset[str]
-    """Raters whose kind is model: their scores are not pooled with people's."""
+    """Raters that are no people: their scores are not pooled with people's."""
 
 
 def read_judgements(path: Path) -> Judged:

@@ -77,6 +77,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     edge.AlreadyGraded: Problem("already-graded", "This was graded before", 409),
     edge.AlreadyJudged: Problem("already-judged", "This rater has judged it before", 409),
     edge.AlreadySeen: Problem("already-seen", "The answer was shown to this credential", 409),
+    edge.NotComparable: Problem("not-comparable", "These two cannot be compared", 409),
     edge.BudgetSpent: Problem("budget-spent", "The budget for models is spent", 409),
     edge.MissingAnswer: Problem("missing-answer", "The recorded answers do not fit this game", 409),
     edge.KeyReused: Problem("idempotency-key-reused", "This key came with another body before", 422),

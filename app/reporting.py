@@ -1,12 +1,13 @@
 """Reports of games in files, by any number of processes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal
 
 from app.game_files import Bundle, Unusable, games_in
+from engine.terms import Seat
 from evaluators.items import Variant
 from evaluators.judgements import Judgement
 from evaluators.report import Answered, Given, ReportBuilder
@@ -14,7 +15,7 @@ from evaluators.turns import Game
 
 __all__ = ["GroupBy", "Work", "counted"]
 
-GroupBy = Literal["file", "profile", "players", "agents"]
+GroupBy = Literal["file", "profile", "players", "agents", "agent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +43,23 @@ class Work:
         turn = index % len(self.agents)
         return self.agents[len(self.agents) - turn :] + self.agents[: len(self.agents) - turn]
 
-    def group_of(self, game: Game, file: str, agents: tuple[str, ...] | None) -> str | None:
+    def groups_of(
+        self, game: Game, file: str, agents: tuple[str, ...] | None
+    ) -> Mapping[str, Collection[Seat]]:
+        """The seats of each group."""
+        seats = range(1, len(game.roles) + 1)
         if self.group_by == "file":
-            return PurePath(file).name
+            return {PurePath(file).name: seats}
         if self.group_by == "profile":
-            return game.profile.name
+            return {game.profile.name: seats}
         if self.group_by == "players":
-            return f"{game.profile.players} players"
+            return {f"{game.profile.players} players": seats}
         if self.group_by == "agents" and agents is not None:
-            return ", ".join(sorted(set(agents)))
-        return None
+            return {", ".join(sorted(set(agents))): seats}
+        if self.group_by == "agent" and agents is not None:
+            names = sorted(set(agents))
+            return {name: [seat for seat in seats if agents[seat - 1] == name] for name in names}
+        return {}
 
 
 def counted(found: Iterator[Bundle], work: Work, *, jobs: int = 1) -> Iterator[ReportBuilder]:
@@ -109,7 +117,7 @@ def _count(bundle: Bundle, work: Work, place: int) -> ReportBuilder:
                 work.judgements.get(game.id, ()),
                 work.answers.get(game.id, ()),
                 agents,
-                work.group_of(game, bundle.file, agents),
+                work.groups_of(game, bundle.file, agents),
                 work.judges,
             )
         )

@@ -100,6 +100,7 @@ class Services:
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()
+        await self.evaluations.reports.stop()
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)
         await self.pickup.release()

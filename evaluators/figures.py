@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 from engine.chance import draw
 from evaluators.resampling import Counts, Statistic, bootstrap, ratio, share
 
-__all__ = ["BLOCKS", "RESAMPLES", "Figure", "Key", "Kind", "Method", "Tally", "nothing"]
+__all__ = ["BLOCKS", "RESAMPLES", "Clusters", "Figure", "Key", "Kind", "Method", "Tally", "nothing"]
 
 BLOCKS: Final = 250
 """Clusters kept: the standard error found from so many is off by 1/sqrt(2 * 250), 4.5 %."""
@@ -72,6 +72,15 @@ class Key(NamedTuple):
     group: str
     label: str
     column: str
+
+
+class Clusters(NamedTuple):
+    """One figure's counts."""
+
+    counts: dict[str, Counts]
+    """By game, or by block of games."""
+    games: int
+    items: int
 
 
 class _Cell:
@@ -152,11 +161,22 @@ class Tally:
         """The figures of one table that anything was counted for."""
         return (key for key in self._cells if key.table == table)
 
+    def __contains__(self, key: Key) -> bool:
+        """Whether anything was counted for the figure."""
+        return key in self._cells
+
+    def clusters(self, key: Key) -> "Clusters":
+        """A figure's counts by cluster, for what is made of several counts at once; empty ones where
+        nothing was counted.
+        """
+        cell = self._cells.get(key)
+        return Clusters({}, 0, 0) if cell is None else Clusters(dict(cell.clusters), cell.games, cell.items)
+
     def figure(self, key: Key, kind: Kind, empty: str) -> Figure:
         """The figure with its interval; ``empty`` says why there may be nothing."""
         cell = self._cells.get(key)
         if cell is None:
-            return Figure(0.0, num=0.0, note=_SUM) if kind == "sum" else nothing(empty)
+            return Figure(0.0, num=0.0, games=0, note=_SUM) if kind == "sum" else nothing(empty)
         width = max(map(len, cell.clusters.values()))
         clusters = {name: (*counts, *(0,) * (width - len(counts))) for name, counts in cell.clusters.items()}
         sums = [sum(column) for column in zip(*clusters.values(), strict=True)]

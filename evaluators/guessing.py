@@ -6,14 +6,14 @@ later about the same speech is not a second guess; what is later than the speech
 first one, where the speech lies in an earlier attempt.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any, Final, Literal
 
 from engine.terms import Seat
 from evaluators.answers import Guess
 from evaluators.calibration import RoleScores
-from evaluators.items import Variant, items, make_id
+from evaluators.items import Variant, items, make_id, parse_id
 from evaluators.scoring import Scores
 from evaluators.turns import Game, Turn
 
@@ -75,9 +75,13 @@ class BeliefScores:
         self.scored = 0
         """Of these, the ones about a speech that gives an item."""
 
-    def add(self, game: Game) -> None:
-        """Counts the beliefs of one game."""
-        guesses = {guess.item_id: guess for guess in believed(game, self._span)}
+    def add(self, game: Game, seats: Collection[Seat] | None = None) -> None:
+        """Counts the beliefs of one game: of these seats, or of all."""
+        guesses = {
+            guess.item_id: guess
+            for guess in believed(game, self._span)
+            if seats is None or parse_id(guess.item_id).reader in seats
+        }
         self.beliefs += len(guesses)
         for item in items(game, "guessing", self._variant, with_gold=True):
             guess = guesses.get(item.id)

@@ -10,16 +10,17 @@ the games but by a few words each for the contests of agents, and by what severa
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from engine.intentions import BY_ID
-from engine.terms import Role, Side, side_of
+from engine.terms import Role, Seat, Side, side_of
 from evaluators.agreement import ratings_of
 from evaluators.answers import Guess, Unmapped
 from evaluators.calibration import RoleScores
+from evaluators.comparing import judged_counts
 from evaluators.correcting import ASPECTS, CorrectionScores
 from evaluators.figures import Key, Tally
 from evaluators.following import PARTS, FollowingScores
@@ -30,8 +31,10 @@ from evaluators.items import DIMENSIONS, Dimension, Followed, Item, Variant, ite
 from evaluators.judgements import SCORES, Judgement, follow_scores
 from evaluators.play import PlayMetrics, Rate
 from evaluators.ratings import Played
+from evaluators.report_raters import Rated, count_pairs
 from evaluators.report_statements import count_statements
 from evaluators.report_tables import Report
+from evaluators.resampling import Counts
 from evaluators.scoring import Scores
 from evaluators.selection import SelectionScores, judged_turns
 from evaluators.statement_scores import SpeechJudgement
@@ -75,11 +78,12 @@ class Given:
     answers: Sequence[Answered] = ()
     agents: tuple[str, ...] | None = None
     """Who sat where, seat 1 first; None: unknown."""
-    group: str | None = None
-    """For the comparison of groups side by side."""
+    groups: Mapping[str, Collection[Seat]] = field(default_factory=dict)
+    """For the comparison of groups side by side: the seats of each. A group that holds every seat has the
+    whole game; another has what its seats said, thought and won."""
     judges: frozenset[str] = frozenset()
-    """Raters that are models. Their scores are never pooled with people's; where no person judged a game,
-    theirs stand for what was followed there."""
+    """Raters that are no people: models and programs. Their scores are never pooled with people's; where
+    no person judged a game, theirs stand for what was followed there."""
     statements: Sequence[SpeechJudgement] = ()
     """What model judges say of its speeches."""
 
@@ -101,6 +105,9 @@ class ModelUse:
 RULES: Final = tuple(rule for per in ("teammates", "intentions") for rule in link_rules(per))
 """The links that are reported: the paper's r, and the released code's."""
 
+_NAMED: Final = 50
+"""Games left out that are named; all are counted."""
+
 FOLLOWED: Final = "followed"
 UNFILTERED: Final = "no filter"
 
@@ -119,7 +126,7 @@ class ReportBuilder:
         self.beliefs = 0
         self.judged_games = 0
         self.judges: set[str] = set()
-        """Raters that are models."""
+        """Raters that are no people: models and programs."""
         self.judgements: Counter[str] = Counter()
         self.judged_speeches: Counter[str] = Counter()
         """By the judge that read them for statements."""
@@ -135,6 +142,8 @@ class ReportBuilder:
         """Games of which nobody said who sat where."""
         self.uses: list[ModelUse] = []
         self.profiles: Counter[str] = Counter()
+        self.left_out: list[tuple[str, str]] = []
+        """Games that could not be counted, and why; the first of them."""
 
     @property
     def games(self) -> int:
@@ -143,6 +152,12 @@ class ReportBuilder:
     def pass_over(self, reason: str, games: int = 1) -> None:
         """Counts games that cannot be reported on, and why."""
         self._excluded("games")[reason] += games
+
+    def leave_out(self, game_id: str, reason: str) -> None:
+        """As ``pass_over``, of one game that is named; the first ones are."""
+        self.pass_over(reason)
+        if len(self.left_out) < _NAMED:
+            self.left_out.append((game_id, reason))
 
     def use(self, uses: Iterable[ModelUse]) -> None:
         """What models were paid for the games."""
@@ -155,12 +170,13 @@ class ReportBuilder:
 
     def add(self, given: Given) -> None:
         """Counts one game. A game is added once."""
-        tallies = [self.tally]
-        if given.group is not None:
-            tallies.append(self.groups.setdefault(given.group, Tally()))
         game = given.game
-        for one in tallies:
-            one.begin(game.id)
+        groups = {group: frozenset(seats) for group, seats in given.groups.items() if seats}
+        for group in groups:
+            self.groups.setdefault(group, Tally()).begin(game.id)
+        self.tally.begin(game.id)
+        players = len(game.roles)
+        tallies = [self.tally, *(self.groups[one] for one, seats in groups.items() if len(seats) == players)]
 
         def count(key: Key, counts: Sequence[float], n: int = 0) -> None:
             for one in tallies:
@@ -179,18 +195,60 @@ class ReportBuilder:
             self._of_raters(ours)
         if people:
             self._of_judgements(game, people, count)
+            self._of_links(game, people, count)
         for judge in sorted(given.judges & {one.rater for one in ours}):
             self.judges.add(judge)
             self._of_judge(game, judge, [one for one in ours if one.rater == judge], count)
         said = people or ours
         self._of_corrections(game, said, count)
         self._of_impact(game, said, count)
+        units: dict[str, list[Rated]] = {}
         for answered in given.answers:
-            self._of_answers(game, answered, said, count)
+            for part, rated in self._of_answers(game, answered, said, count):
+                units.setdefault(part, []).append(rated)
+        for part_ in ("reasonable", "think", "speak"):
+            for rater, found in judged_counts(game, ours, part_).items():
+                units.setdefault(part_, []).append(Rated(rater, found, found))
+        count_pairs(self.tally, units)
+        for group, seats in groups.items():
+            self._of_seats(game, seats, given, people, said, self.groups[group])
         if given.agents is None:
             self.unseated += 1
         else:
             self.played.append(Played(game.id, given.agents, game.roles, game.winner))
+
+    def _of_seats(
+        self,
+        game: Game,
+        seats: frozenset[Seat],
+        given: Given,
+        people: list[Judgement],
+        said: list[Judgement],
+        tally: Tally,
+    ) -> None:
+        """What some seats won; and where they are not all, what they said and thought, which the whole
+        game's counts hold otherwise.
+        """
+
+        def count(key: Key, counts: Sequence[float], n: int = 0) -> None:
+            tally.count(key, tuple(counts), items=n)
+
+        for side in Side:
+            held = [seat for seat in seats if game.side(seat) is side]
+            if held:
+                won = Rate(len(held) if game.winner is side else 0, len(held))
+                count(Key("seats", "", "seats won", side.value, "share"), won)
+        if len(seats) == len(game.roles):
+            return
+        # What is left out is told of the whole game.
+        aside, own = ReportBuilder(variant=self._variant), game.of(seats)
+        aside._of_beliefs(game, count, seats)
+        if people:
+            aside._of_judgements(own, people, count)
+        aside._of_corrections(own, said, count)
+        for answered in given.answers:
+            for _ in aside._of_answers(own, answered, said, count):
+                pass
 
     def _of_play(self, game: Game, count: "Count") -> None:
         metrics = PlayMetrics()
@@ -243,9 +301,9 @@ class ReportBuilder:
             if excluded:
                 self._excluded(dimension).update(excluded)
 
-    def _of_beliefs(self, game: Game, count: "Count") -> None:
+    def _of_beliefs(self, game: Game, count: "Count", seats: Collection[Seat] | None = None) -> None:
         scores = BeliefScores()
-        scores.add(game)
+        scores.add(game, seats)
         self.beliefs += scores.beliefs
         if scores.beliefs > scores.scored:
             self._excluded("beliefs")["about a speech that gives no item"] += scores.beliefs - scores.scored
@@ -294,7 +352,6 @@ class ReportBuilder:
         every = following.histogram()
         n = behind["think", "both all", "all"] + behind["speak", "both all", "all"]
         count(Key("responses", "", "all", "all", "good"), every.good, n)
-        self._of_links(game, judgements, count)
 
     def _of_judge(self, game: Game, judge: str, judgements: list[Judgement], count: "Count") -> None:
         selection, following = SelectionScores(), FollowingScores()
@@ -384,7 +441,8 @@ class ReportBuilder:
 
     def _of_answers(
         self, game: Game, answered: Answered, judgements: list[Judgement], count: "Count"
-    ) -> None:
+    ) -> Iterator[tuple[str, Rated]]:
+        """Counts one rater's answers, and yields them item by item to be compared with others'."""
         name = answered.name
         self.answers[answered.dimension, name] += len(answered.guesses)
         self.variants[f"{answered.dimension} {name}"] = {
@@ -399,18 +457,19 @@ class ReportBuilder:
         for way, variant in ways:
             totals, roles = Scores(answered.unmapped), RoleScores()
             behind: Counter[tuple[str, str]] = Counter()
-            counted = 0
+            units: dict[str, Counts] = {}
             for item in items(game, answered.dimension, variant, with_gold=True):
                 guess = guesses.get(item.id)
                 if guess is None:
                     continue  # not among what was asked
-                totals.add(item, guess)
+                units[item.id] = totals.add(item, guess).counts
                 roles.add(item, guess)
-                counted += 1
                 _behind(behind, item, guess, answered.unmapped)
+            counted = len(units)
             if counted:
                 table = answered.dimension if way == UNFILTERED else f"{answered.dimension}_followed"
                 _count_scores(table, name, totals, behind, count)
+                yield table, Rated(name, units, guesses, (answered.variant.options, answered.unmapped))
                 if way == UNFILTERED:
                     _count_roles(name, roles, count)
             if way == UNFILTERED and len(guesses) > counted:
@@ -438,6 +497,7 @@ class ReportBuilder:
         self.beliefs += other.beliefs
         self.judged_games += other.judged_games
         self.unseated += other.unseated
+        self.left_out = [*self.left_out, *other.left_out][:_NAMED]
         self.variants.update(other.variants)
         for about, reasons in other.excluded.items():
             self._excluded(about).update(reasons)
@@ -459,6 +519,7 @@ class ReportBuilder:
             excluded={about: dict(sorted(n.items())) for about, n in sorted(self.excluded.items())},
             tables=tuple(all_tables(self)),
             notes=tuple(self._notes()),
+            notes_on_gold=tuple(self._notes_on_gold()),
         )
 
     def _made_of(self) -> dict[str, Any]:
@@ -484,6 +545,7 @@ class ReportBuilder:
             "beliefs": self.beliefs,
             "groups": {group: tally.games for group, tally in sorted(self.groups.items())},
             "seated_games": len(self.played),
+            "left_out": [{"game": game_id, "reason": reason} for game_id, reason in self.left_out],
             "filters": {
                 UNFILTERED: "every item with gold",
                 FOLLOWED: "only what was followed with 3 or more, by the mean of the judgements given",
@@ -496,10 +558,12 @@ class ReportBuilder:
     def _notes(self) -> Iterable[str]:
         if not self.games:
             yield "There is no finished game to report on."
-        elif not self.turns or not any(self.items.values()):
-            yield "No items: these games hold no thoughts, as imported games and plain bots have none."
         if 0 < self.games < 15:
             yield "With fewer than 15 games the intervals are too narrow."
+
+    def _notes_on_gold(self) -> Iterable[str]:
+        if self.games and not any(self.items.values()):
+            yield "No items: these games hold no thoughts, as imported games and plain bots have none."
 
 
 def _version() -> str:

@@ -4,18 +4,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from engine.intentions import CATALOGUE
-from engine.terms import Role, Side
 from evaluators.agreement import BAR, JudgeAgreement, grouped, judge_agreement
 from evaluators.calibration import STEPS
-from evaluators.correcting import ASPECTS, sign_test
+from evaluators.correcting import sign_test
 from evaluators.figures import Figure, Key, Kind, Tally, nothing
-from evaluators.following import PARTS
 from evaluators.impact import ImpactCounts
 from evaluators.judgements import SCORES
 from evaluators.play import MODELS, PUBLISHED, Rate
 from evaluators.ratings import Rating, head_to_head
 from evaluators.report_agreement import agreement
+from evaluators.report_groups import side_by_side
+from evaluators.report_order import place
+from evaluators.report_raters import raters_compared
 from evaluators.report_statements import statement_tables
 from evaluators.report_tables import Column, Row, Table, Told, Unit
 
@@ -55,9 +55,10 @@ def all_tables(builder: "ReportBuilder") -> Iterator[Table]:
         }
     )
     yield _judges(builder)
+    yield raters_compared(builder.tally, lambda judge, part: _lacking(builder, judge, part))
     yield from _who(builder)
     yield _use(builder)
-    yield _groups(builder)
+    yield from side_by_side(builder.tally, builder.groups)
 
 
 # --- rows out of what was counted -----------------------------------------------------------------
@@ -72,43 +73,11 @@ class _Of(NamedTuple):
     counts: str = ""
 
 
-_ORDER: Final[dict[str, int]] = {
-    word: place
-    for place, word in enumerate(
-        (
-            "all",
-            "both",
-            *(f"{part}, {stage}" for part in PARTS for stage in ("both stages", "first", "final")),
-            *ASPECTS,
-            "part",
-            "stage",
-            "first",
-            "final",
-            "side",
-            *(side.value for side in (Side.LOYAL, Side.EVIL)),
-            "role",
-            *(role.value for role in Role),
-            "round",
-            "category",
-            "changed",
-            "unchanged",
-            *(one.id for one in CATALOGUE),
-        )
-    )
-}
-
-
-def _place(word: str) -> tuple[int, int, str]:
-    if word.isdigit():
-        return 1, int(word), ""
-    return (0, _ORDER[word], "") if word in _ORDER else (2, 0, word)
-
-
 def _rows(
     tally: Tally, table: str, heads: Mapping[str, str], columns: Sequence[_Of], empty: str
 ) -> tuple[Row, ...]:
     found = {(key.of, key.group, key.label) for key in tally.keys(table)}
-    ordered = sorted(found, key=lambda row: tuple(map(_place, row)))
+    ordered = sorted(found, key=place)
     return tuple(
         Row(
             tuple(
@@ -229,6 +198,7 @@ def _dimensions(builder: "ReportBuilder") -> Table:
         ("measure",),
         tuple(Column(name) for name in columns),
         tuple(rows),
+        whole=False,
     )
 
 
@@ -597,8 +567,9 @@ def _judges(builder: "ReportBuilder") -> Table:
     return Table(
         "judges",
         OURS,
-        "Model judges",
-        "Reasonable selections, and following scored 4 or 5, as each judge says; never pooled with people's. "
+        "Judges that are no people",
+        "Reasonable selections, and following scored 4 or 5, as each model or program says; never pooled "
+        "with people's. "
         "Where people judged too, a judge's scores are shown when its mean kappa with them is at least "
         f"{BAR.kappa} on {BAR.items} items and at most {BAR.shortfall} below people among themselves.",
         ("judge",),
@@ -607,8 +578,16 @@ def _judges(builder: "ReportBuilder") -> Table:
             for name in (*_PARTS, *(f"kappa, {part}" for part in _PARTS))
         ),
         tuple(rows),
-        "" if rows else "no model judged",
+        "" if rows else "nobody but people judged",
+        whole=False,
     )
+
+
+def _lacking(builder: "ReportBuilder", judge: str, part: str) -> str:
+    """Why the judge's scores may not stand beside people's in this part; empty: they may."""
+    if judge not in builder.judges or part not in _PARTS:
+        return ""
+    return "; ".join(_with_people(builder, judge, part).lacking)
 
 
 def _with_people(builder: "ReportBuilder", judge: str, part: str) -> JudgeAgreement:
@@ -682,8 +661,8 @@ def _use(builder: "ReportBuilder") -> Table:
     summed: dict[tuple[str, str], list[float]] = {}
     for one in builder.uses:
         held = summed.setdefault((one.endpoint, one.model), [0] * len(_USE))
-        for place, name in enumerate(_USE):
-            held[place] += getattr(one, name)
+        for at, name in enumerate(_USE):
+            held[at] += getattr(one, name)
     note = "a sum over these games, not a sample: no interval"
     return Table(
         "models",
@@ -703,50 +682,5 @@ def _use(builder: "ReportBuilder") -> Table:
             for key, values in sorted(summed.items())
         ),
         "" if summed else "no model was asked, or nothing was kept of it",
-        "full",
-    )
-
-
-# Headlines: name, key, how it is made.
-_HEADLINES: Final[tuple[tuple[str, Key, Kind], ...]] = (
-    ("loyal wins", Key("play", "", "win rate", "loyal", "share"), "share"),
-    ("quests succeed", Key("play", "", "quest win rate", "loyal", "share"), "share"),
-    ("selection accuracy", Key("selection", "", "all", "all", "accuracy"), "share"),
-    ("responses rated good", Key("responses", "", "all", "all", "good"), "share"),
-    ("beliefs: intentions F1", Key("beliefs", "beliefs", "all", "all", "f1"), "f1"),
-    ("beliefs: roles right", Key("role_guesses", "beliefs", "all", "all", "accuracy"), "share"),
-    ("modification changes the choice", Key("correction", "", "all", "all", "changed"), "share"),
-    (
-        "speeches that the record refutes",
-        Key("hallucination", "", "all", "all", "speeches with one"),
-        "share",
-    ),
-)
-
-
-def _groups(builder: "ReportBuilder") -> Table:
-    groups = sorted(builder.groups)
-    lines = list(_HEADLINES)
-    for table in ("summarisation", "guessing"):
-        raters = sorted({key.of for key in builder.tally.keys(table)})
-        lines += [(f"{table} F1, {rater}", Key(table, rater, "all", "all", "f1"), "f1") for rater in raters]
-    return Table(
-        "groups",
-        WHO,
-        "Groups side by side",
-        "The same figures for each group of games: "
-        + ", ".join(f"{group}: {builder.groups[group].games} games" for group in groups),
-        ("measure",),
-        tuple(Column(group) for group in groups),
-        tuple(
-            Row(
-                (name,),
-                {group: builder.groups[group].figure(key, kind, "nothing counted") for group in groups},
-            )
-            for name, key, kind in lines
-        )
-        if groups
-        else (),
-        "" if groups else "the games were not grouped",
         "full",
     )

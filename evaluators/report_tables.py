@@ -50,6 +50,9 @@ class Table:
     empty: str = ""
     """Why there are no rows; empty where there are."""
     told: Told = "items"
+    whole: bool = True
+    """Whether rows that differ in their last label alone are parts of a whole: whoever knows the whole and
+    all parts but one knows that one too."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -90,6 +93,8 @@ class Report:
     tables: tuple[Table, ...]
     notes: tuple[str, ...] = field(default=())
     """What a reader must know of the whole."""
+    notes_on_gold: tuple[str, ...] = field(default=())
+    """The same, where it tells what seats recorded."""
 
     def table(self, name: str) -> Table:
         """Raises KeyError."""
@@ -101,7 +106,7 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         return {
             "title": self.title,
-            "notes": list(self.notes),
+            "notes": [*self.notes, *self.notes_on_gold],
             "made_of": dict(self.made_of),
             "excluded": {about: dict(reasons) for about, reasons in self.excluded.items()},
             "tables": [table.as_json() for table in self.tables],
@@ -114,7 +119,7 @@ def limited(report: Report, least: int = LEAST_ITEMS) -> Report:
     Figures of items that rest on ``least`` of them, public results of games, and published figures. No
     table of single intentions, nothing of who sat where, and not what was left out, which tells of gold.
     Where one row of a breakdown rests on fewer, its whole breakdown goes: the others and the total would
-    tell it.
+    tell it. What is left says nothing of what is gone, not even whether there was any.
     """
     tables = tuple(_limited(table, least) for table in report.tables if table.told != "full")
     made_of = {name: report.made_of[name] for name in _TOLD_OF if name in report.made_of}
@@ -122,7 +127,8 @@ def limited(report: Report, least: int = LEAST_ITEMS) -> Report:
         f"Totals over at least {least} items are shown; tables of single intentions, of who sat where "
         "and of what was left out need the scope export:full. Raters: the caller's own."
     )
-    return replace(report, made_of=made_of, excluded={}, tables=tables, notes=(*report.notes, note))
+    notes = (*report.notes, note)
+    return replace(report, made_of=made_of, excluded={}, tables=tables, notes=notes, notes_on_gold=())
 
 
 _TOLD_OF: Final = ("games", "version", "confidence", "intervals", "variant")
@@ -131,10 +137,15 @@ _TOLD_OF: Final = ("games", "version", "confidence", "intervals", "variant")
 def _limited(table: Table, least: int) -> Table:
     if table.told == "public":
         return table
-    few = {row.labels[:-1] for row in table.rows if not _enough(row, table.told, least)}
-    kept = tuple(row for row in table.rows if row.labels[:-1] not in few)
-    empty = table.empty or ("" if kept else f"fewer than {least} {table.told}")
+    few = {_part_of(table, row) for row in table.rows if not _enough(row, table.told, least)}
+    kept = tuple(row for row in table.rows if _part_of(table, row) not in few)
+    empty = "" if kept else f"nothing, or fewer than {least} {table.told}"
     return replace(table, rows=kept, empty=empty)
+
+
+def _part_of(table: Table, row: Row) -> tuple[str, ...]:
+    """Rows that stand or fall together have it in common."""
+    return row.labels[:-1] if table.whole else row.labels
 
 
 def _enough(row: Row, told: Told, least: int) -> bool:

@@ -36,6 +36,7 @@ __all__ = [
     "Statistic",
     "bootstrap",
     "by_game",
+    "compared",
     "paired",
     "ratio",
     "share",
@@ -190,22 +191,46 @@ def paired(
     """
     common = sorted(first.keys() & second.keys())
     joined = by_game({item: (*first[item], *second[item]) for item in common}, game_of)
-    width = len(next(iter(joined.values()), ())) // 2
+    return compared(
+        joined,
+        statistic,
+        items=len(common),
+        left_out=len(first.keys() ^ second.keys()),
+        seed=seed,
+        resamples=resamples,
+        confidence=confidence,
+    )
+
+
+def compared(
+    games: Mapping[str, Counts],
+    statistic: Statistic = ratio,
+    *,
+    items: int,
+    left_out: int,
+    seed: int | str = 0,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+) -> Comparison:
+    """``paired`` of what is summed by game already: the first's counts and then the second's, in one row.
+
+    ``items`` and ``left_out`` are told as they are.
+    """
+    width = len(next(iter(games.values()), ())) // 2
 
     def difference(sums: Sequence[float]) -> float:
         return statistic(sums[:width]) - statistic(sums[width:])
 
-    estimate = bootstrap(joined, difference, seed=seed, resamples=resamples, confidence=confidence)
-    sums = _sums(joined.values()) if joined else []
-    exact = len(_counting(joined)) <= _EXACT
+    estimate = bootstrap(games, difference, seed=seed, resamples=resamples, confidence=confidence)
+    sums = _sums(games.values()) if games else []
     return Comparison(
         first=statistic(sums[:width]) if sums else nan,
         second=statistic(sums[width:]) if sums else nan,
         difference=estimate,
-        p_value=_p_value(joined, difference, estimate.value, Random(f"{seed}/exchange"), resamples),
-        items=len(common),
-        left_out=len(first.keys() ^ second.keys()),
-        exact=exact,
+        p_value=_p_value(games, difference, estimate.value, Random(f"{seed}/exchange"), resamples),
+        items=items,
+        left_out=left_out,
+        exact=len(_counting(games)) <= _EXACT,
     )
 
 

@@ -88,13 +88,15 @@ class Totals:
 def limited(told: Mapping[str, Any], least: int = LEAST) -> dict[str, Any] | None:
     """Of ``Totals.as_json`` what rests on so many items; None where the whole does not.
 
-    What names single intentions or texts is left out.
+    What names single intentions or texts is left out, and where a group rests on fewer, all groups of its
+    table: the others and the whole would tell it.
     """
     if told["items"] < least:
         return None
     kept = {name: value for name, value in told.items() if name not in _OF_SINGLE_ITEMS}
     for name in _TABLES:
-        kept[name] = {key: group for key, group in told[name].items() if group["items"] >= least}
+        few = any(group["items"] < least for group in told[name].values())
+        kept[name] = {} if few else told[name]
     return kept
 
 

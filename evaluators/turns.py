@@ -5,7 +5,7 @@ of the discussion. A leader's reconsideration is not one. Whatever is measured a
 from here; the log itself is kept, and contexts are cut from it when somebody looks at them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final
@@ -152,6 +152,12 @@ class Game:
         one = copy(self)
         one.turns = tuple(turn for turn in self.turns if turn.request_id == request_id)
         return one
+
+    def of(self, seats: Collection[Seat]) -> "Game":
+        """The same game with the speaking turns of these seats alone."""
+        some = copy(self)
+        some.turns = tuple(turn for turn in self.turns if turn.seat in seats)
+        return some
 
 
 def read_game(game_id: str, log: Iterable[Event]) -> Game:

@@ -1,7 +1,7 @@
 """What a model judge is asked in each dimension, the form of its answers, and how its words are stored."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Protocol
 
@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.llm.desk import CallKey
 from agents.llm.model import Form
+from app.evaluations.judged import named
 from app.store.evaluations import EvaluationStore
 from app.store.games import Row
 from evaluators.asking import Ask
@@ -253,21 +254,18 @@ def _statement(speech: Speech, one: Statement) -> dict[str, Any]:
     }
 
 
-def spoken_from(rows: Sequence[Row]) -> list[SpeechJudgement]:
+def spoken_from(rows: Sequence[Row], shared_names: Collection[str] | None = None) -> list[SpeechJudgement]:
     """Stored words on statements as evaluators take them. Raters of one name under different credentials
-    stay apart.
+    stay apart. ``shared_names``: the names that several credentials bear; None: as these rows tell it.
     """
-    names: dict[str, set[str]] = {}
-    for row in rows:
-        names.setdefault(row["rater"], set()).add(row["caller"])
     return [
         SpeechJudgement(
             SpeechKey(row["game_id"], row["request_id"], row["turn"]),
             tuple(_read(one) for one in row["statements"]),
-            row["rater"] if len(names[row["rater"]]) == 1 else f"{row['rater']} ({row['caller']})",
+            name,
             _against(row["planted"]),
         )
-        for row in rows
+        for row, name in named(rows, shared_names)
     ]
 
 

@@ -1,55 +1,131 @@
-"""Reports of batches: their finished games, with what was judged and answered about them."""
+"""Reports of batches: their finished games, with what was judged and answered about them.
+
+A report is made once for what stands, whoever asks for it how often and in which form. While it is being
+made, others are told how far it is; a small one does not wait for a large one.
+"""
 
 import asyncio
+import contextlib
+import hashlib
+import time
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
-import orjson
+import structlog
 
 from app.auth import Caller
 from app.errors import NotFound
-from app.evaluations.judge_work import spoken_from
-from app.evaluations.judged import judgements_from, judges_in
-from app.evaluations.scoring import answered_by_game
-from app.models.account import UseKey
+from app.evaluations.counting import (
+    Beside,
+    Format,
+    StoredGame,
+    add_stored,
+    add_to,
+    begin,
+    forget,
+    made,
+    rendered,
+    report_of,
+)
+from app.evaluations.said import SaidAbout
 from app.models.house import ModelHouse
 from app.store.evaluations import EvaluationStore
-from app.store.games import GameStore, Row
+from app.store.games import GameStore
 from app.store.log import LogReader
-from evaluators.errors import Unmeasurable
-from evaluators.judgements import by_game
-from evaluators.report import Answered, Given, ModelUse, ReportBuilder
-from evaluators.report_csv import as_csv
-from evaluators.report_page import as_html
-from evaluators.report_tables import Report, limited
-from evaluators.statement_scores import SpeechJudgement
-from evaluators.turns import read_game
+from engine.terms import Seat
+from evaluators.report import ModelUse, ReportBuilder
+from evaluators.report_tables import Report
 
-__all__ = ["Format", "Reports", "agent_name"]
+__all__ = ["GROUPS", "Format", "GroupBy", "Making", "Rendering", "Reports", "agent_name", "groups_of"]
 
-Format = Literal["json", "html", "csv"]
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+GroupBy = Literal["agent", "model", "mechanism", "timing", "profile", "players"]
+"""What games and seats are set side by side by."""
+
+GROUPS: Final[tuple[GroupBy, ...]] = get_args(GroupBy)
 
 _AT_ONCE: Final = 20
 """Games whose logs, judgements and answers are held at a time."""
 
-_KEPT: Final = 12
-"""Renderings kept: a page that is looked at is looked at again, and in its other forms."""
+_HERE: Final = 40
+"""Batches of so many games, about a second, are counted in a thread; the process beside takes longer to
+start."""
+
+_TOGETHER: Final = 4
+"""Reports made at a time; others wait for one to be done."""
+
+_REPORTS: Final = 4
+_RENDERINGS: Final = 12
+"""Kept: a page that is looked at is looked at again, and in its other forms."""
 
 
-class _Made(NamedTuple):
-    """Which report, and of what: when any of it grows, the report is made anew."""
+class _Asked(NamedTuple):
+    """Which report."""
 
     batch: str
     caller: str | None
     """None: whoever sees all."""
-    finished: int
+    group_by: GroupBy | None
+
+
+class _State(NamedTuple):
+    """What it is made of: when any of it grows, the report is made anew."""
+
+    games: tuple[tuple[str, int], ...]
+    """By status."""
     judgements: int
     answers: int
 
 
+class Rendering(NamedTuple):
+    """A report in one form."""
+
+    content: bytes
+    etag: str
+    """Of what this caller is told and nothing else."""
+
+
+@dataclass(slots=True)
+class Making:
+    """A report that is being made."""
+
+    state: _State
+    games: int
+    games_done: int = 0
+    started: float = field(default_factory=time.monotonic)
+    waited_for: bool = False
+    """Somebody was told to come back for it."""
+    task: asyncio.Task[Report] | None = None
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds it will take yet; None before the first games are done."""
+        if not self.games_done:
+            return None
+        return self.seconds / self.games_done * (self.games - self.games_done)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    state: _State
+    report: Report
+    stands_until: float
+    """Until then it is told even where more has come since: somebody was told to come back for it."""
+
+
 class Reports:
-    """Makes reports, one at a time: a large batch takes minutes, and two would only take longer."""
+    """Makes and keeps reports."""
 
     def __init__(
         self, games: GameStore, reader: LogReader, store: EvaluationStore, models: ModelHouse
@@ -58,70 +134,130 @@ class Reports:
         self._reader = reader
         self._store = store
         self._models = models
-        self._turn = asyncio.Lock()
-        self._kept: OrderedDict[tuple[_Made, Format], bytes] = OrderedDict()
-        self._last: tuple[_Made, Report] | None = None
+        self._beside = Beside()
+        self._names = count()
+        self._places = asyncio.Semaphore(_TOGETHER)
+        self._making: dict[_Asked, Making] = {}
+        self._made: OrderedDict[_Asked, _Made] = OrderedDict()
+        self._rendered: OrderedDict[tuple[int, Format], tuple[Report, Rendering]] = OrderedDict()
 
-    async def rendered(self, batch_id: str, caller: Caller, format_: Format) -> bytes:
-        """The report of a batch as this caller may see it. Raises NotFound."""
+    async def rendered(
+        self,
+        batch_id: str,
+        caller: Caller,
+        format_: Format,
+        group_by: GroupBy | None = None,
+        wait_s: float = 60.0,
+    ) -> Rendering | Making:
+        """The report of a batch as this caller may see it; how far it is where it takes longer than
+        ``wait_s``. Raises NotFound; Forbidden for groups, which tell who sat where.
+        """
+        if group_by is not None:
+            caller.needs("export:full")
         if await self._games.batch(batch_id) is None:
             raise NotFound("no such batch for this caller")
-        async with self._turn:
-            finished = await self._games.ids(batch_id, status=("finished",))
-            given = await self._store.given(batch_id)
-            made = _Made(batch_id, None if caller.sees_all else caller.name, len(finished), *given)
-            key = made, format_
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-            if self._last is None or self._last[0] != made:
-                builder = ReportBuilder(f"Report of batch {batch_id}")
-                await self.count(builder, batch_id, finished, caller)
-                report = await asyncio.to_thread(builder.report)
-                self._last = made, report if caller.sees_all else limited(report)
-            text = await asyncio.to_thread(_RENDER[format_], self._last[1])
-            self._kept[key] = text
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return text
+        asked = _Asked(batch_id, None if caller.sees_all else caller.name, group_by)
+        tally = await self._games.tally(batch_id)
+        state = _State(tuple(sorted(tally.status.items())), *await self._store.given(batch_id))
+        held = self._made.get(asked)
+        if held is not None and (held.state == state or time.monotonic() < held.stands_until):
+            self._made.move_to_end(asked)
+            return await self._form(held.report, format_)
+        making = self._making.get(asked)
+        if making is None:
+            making = self._making[asked] = Making(state, tally.status.get("finished", 0))
+            making.task = asyncio.create_task(self._make(asked, making), name=f"report {batch_id}")
+            making.task.add_done_callback(partial(self._done, asked))
+        assert making.task is not None
+        done, _ = await asyncio.wait([making.task], timeout=wait_s)
+        if not done:
+            making.waited_for = True
+            return making
+        return await self._form(making.task.result(), format_)
+
+    def _done(self, asked: _Asked, task: asyncio.Task[Report]) -> None:
+        del self._making[asked]
+        # Whoever waits is told; where nobody does, the log is.
+        if not task.cancelled() and task.exception() is not None:
+            log.error("report failed", batch=asked.batch, exc_info=task.exception())
+
+    async def stop(self) -> None:
+        """Ends what is being made."""
+        tasks = [making.task for making in self._making.values() if making.task is not None]
+        for task in tasks:
+            task.cancel()
+        self._beside.stop()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _form(self, report: Report, format_: Format) -> Rendering:
+        key = id(report), format_
+        kept = self._rendered.get(key)
+        if kept is not None and kept[0] is report:
+            self._rendered.move_to_end(key)
+            return kept[1]
+        large = report.made_of["games"] > _HERE
+        content = await self._work(large, rendered, report, format_)
+        rendering = Rendering(content, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+        self._rendered[key] = report, rendering
+        if len(self._rendered) > _RENDERINGS:
+            self._rendered.popitem(last=False)
+        return rendering
+
+    async def _work(self, beside: bool, work: Callable[..., T], *given: Any) -> T:
+        return await (self._beside.run(work, *given) if beside else asyncio.to_thread(work, *given))
+
+    # --- making -----------------------------------------------------------------------------
+
+    async def _make(self, asked: _Asked, making: Making) -> Report:
+        async with self._places:
+            builder = ReportBuilder(f"Report of batch {asked.batch}")
+            finished = await self._games.ids(asked.batch, status=("finished",))
+            making.games = len(finished)
+            name = f"{asked.batch} {next(self._names)}"
+            beside = len(finished) > _HERE
+            await self._about(builder, asked.batch)
+            if beside:
+                await self._beside.run(begin, name, builder)
+                add: Callable[..., None] = partial(add_to, name)
+            else:
+                add = partial(add_stored, builder)
+            try:
+                async for games in self._stored(finished, asked.caller, asked.group_by):
+                    await self._work(beside, add, games)
+                    making.games_done += len(games)
+                sees_all = asked.caller is None
+                report = await (
+                    self._work(True, partial(report_of, sees_all=sees_all), name)
+                    if beside
+                    else asyncio.to_thread(made, builder, sees_all=sees_all)
+                )
+            except BaseException:
+                if beside:
+                    with contextlib.suppress(Exception):
+                        await self._beside.run(forget, name)
+                raise
+            stands = making.seconds if making.waited_for else 0.0
+            self._made[asked] = _Made(making.state, report, time.monotonic() + stands)
+            self._made.move_to_end(asked)
+            if len(self._made) > _REPORTS:
+                self._made.popitem(last=False)
+            return report
 
     async def count(
         self,
         builder: ReportBuilder,
         batch_id: str,
-        finished: list[str],
-        caller: Caller,
-        group: str | None = None,
+        finished: Sequence[str],
+        group_by: GroupBy | Literal["batch"] | None = None,
     ) -> None:
-        """Counts the batch's finished games. Who may not see all has its own judgements and answers alone."""
-        whose = None if caller.sees_all else caller.name
-        for first in range(0, len(finished), _AT_ONCE):
-            ids = finished[first : first + _AT_ONCE]
-            rows = await self._games.games_of(ids)
-            said = await self._store.judgements_of(ids, caller=whose)
-            judgements, judges = by_game(judgements_from(said)), judges_in(said)
-            spoken: dict[str, list[SpeechJudgement]] = {}
-            for word in spoken_from(await self._store.statements_of(ids, caller=whose)):
-                spoken.setdefault(word.key.game_id, []).append(word)
-            answers = await self._answers(ids, whose)
-            for game_id in ids:
-                agents = tuple(map(agent_name, rows[game_id]["seats"])) or None
-                try:
-                    log = await self._reader.events(game_id)
-                    game = await asyncio.to_thread(read_game, game_id, log)
-                except Unmeasurable as reason:
-                    builder.pass_over(str(reason).replace(game_id, "it"))
-                    continue
-                given = Given(
-                    game,
-                    judgements.get(game_id, ()),
-                    answers.get(game_id, ()),
-                    agents,
-                    group,
-                    judges,
-                    spoken.get(game_id, ()),
-                )
-                await asyncio.to_thread(builder.add, given)
+        """Counts a batch's finished games here, with everybody's judgements and answers."""
+        async for games in self._stored(finished, None, group_by, batch_id):
+            await asyncio.to_thread(add_stored, builder, games)
+        await self._about(builder, batch_id)
+
+    async def _about(self, builder: ReportBuilder, batch_id: str) -> None:
+        """Counts what is not in finished games: the others, and what models were asked."""
         tally = await self._games.tally(batch_id)
         for status, n in tally.status.items():
             if status != "finished":
@@ -137,42 +273,40 @@ class Reports:
                 use.completion_tokens,
                 use.cost,
             )
-            for key, use in (await self._uses(batch_id)).items()
+            for key, use in (await self._models.uses(batch_id)).items()
         )
 
-    async def _uses(self, batch_id: str) -> Mapping[UseKey, Any]:
-        return await self._models.uses(batch_id)
-
-    async def _answers(self, ids: list[str], whose: str | None) -> dict[str, list[Answered]]:
-        variants: dict[str, Any] = {}
-        sorted_: dict[tuple[str, str, bytes], list[Row]] = {}
-        names: dict[str, set[str]] = {}
-        rows: list[Row] = []
-        for dimension in ("guessing", "summarisation"):
-            rows += [
-                row
-                for row in await self._store.answers_about(ids, dimension)
-                if whose is None or row["caller"] == whose
-            ]
-        for row in rows:
-            names.setdefault(row["rater"], set()).add(row["caller"])
-        for row in rows:
-            evaluation_id = row["evaluation_id"]
-            if evaluation_id not in variants:
-                evaluation = await self._store.evaluation(evaluation_id)
-                assert evaluation is not None
-                # Each report tells both: what was followed, and all of it.
-                variant = {**evaluation["wish"]["variant"], "followed": False}
-                variants[evaluation_id] = orjson.dumps(variant, option=orjson.OPT_SORT_KEYS)
-            # Raters of one name under different credentials stay apart.
-            alone = len(names[row["rater"]]) == 1
-            rater = row["rater"] if alone else f"{row['rater']} ({row['caller']})"
-            sorted_.setdefault((rater, row["dimension"], variants[evaluation_id]), []).append(row)
-        found: dict[str, list[Answered]] = {}
-        for (rater, dimension, text), given in sorted(sorted_.items(), key=lambda one: one[0]):
-            for game_id, answered in answered_by_game(rater, dimension, orjson.loads(text), given).items():
-                found.setdefault(game_id, []).append(answered)
-        return found
+    async def _stored(
+        self,
+        finished: Sequence[str],
+        whose: str | None,
+        group_by: GroupBy | Literal["batch"] | None,
+        batch_id: str = "",
+    ) -> AsyncIterator[list[StoredGame]]:
+        """The games some at a time. Who may not see all has its own judgements and answers alone."""
+        about = await SaidAbout.games(self._store, finished, whose)
+        for first in range(0, len(finished), _AT_ONCE):
+            ids = finished[first : first + _AT_ONCE]
+            rows = await self._games.games_of(ids)
+            said = await about.read(ids)
+            logs = await self._reader.stored(ids)
+            found = []
+            for game_id in ids:
+                row = rows[game_id]
+                groups = {batch_id: _every(row)} if group_by == "batch" else groups_of(row, group_by)
+                found.append(
+                    StoredGame(
+                        game_id,
+                        logs[game_id],
+                        said.judgements.get(game_id, ()),
+                        said.answers.get(game_id, ()),
+                        said.statements.get(game_id, ()),
+                        tuple(map(agent_name, row["seats"])) or None,
+                        groups,
+                        said.judges,
+                    )
+                )
+            yield found
 
 
 def agent_name(seat: Mapping[str, Any]) -> str:
@@ -180,13 +314,26 @@ def agent_name(seat: Mapping[str, Any]) -> str:
     return " ".join(str(seat[name]) for name in ("agent", "model", "mechanism") if seat.get(name))
 
 
-def as_json(report: Report) -> bytes:
-    """The report as JSON; equal reports give equal bytes."""
-    return orjson.dumps(report.as_json(), option=orjson.OPT_NON_STR_KEYS)
+def groups_of(row: Mapping[str, Any], group_by: GroupBy | None) -> Mapping[str, Collection[Seat]]:
+    """The seats of a stored game by what they are grouped by; a seat that has none of it stands under its
+    kind of agent. Imported games tell of no seats: they are in no group of seats.
+    """
+    if group_by is None:
+        return {}
+    if group_by == "profile":
+        return {str(row["profile"]): _every(row)}
+    if group_by == "players":
+        return {f"{row['players']} players": _every(row)}
+    found: dict[str, set[Seat]] = {}
+    for number, seat in enumerate(row["seats"], 1):
+        value = seat["agent"] if group_by == "agent" else seat.get(group_by)
+        if group_by == "timing" and seat["agent"] == "llm":
+            value = (seat.get("options") or {}).get("timing", "exact")
+        if group_by == "mechanism" and seat["agent"] == "llm":
+            value = value or "paper"
+        found.setdefault(str(value or seat["agent"]), set()).add(number)
+    return {name: frozenset(seats) for name, seats in sorted(found.items())}
 
 
-_RENDER: Final = {
-    "json": as_json,
-    "html": lambda report: as_html(report).encode(),
-    "csv": lambda report: as_csv(report).encode(),
-}
+def _every(row: Mapping[str, Any]) -> frozenset[Seat]:
+    return frozenset(range(1, row["players"] + 1))

@@ -1,18 +1,20 @@
 """Items, evaluations and annotations over HTTP (PROTOCOL, sections 3 and 5)."""
 
+import math
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
 from app.auth import Caller
-from app.deps import CallerDep, IdempotencyKey, ServicesDep, needs
+from app.deps import CallerDep, IdempotencyKey, ServicesDep, matches, needs
 from app.errors import AlreadyGraded, AlreadyJudged, KeyInUse
 from app.evaluations.items import SHOWING
-from app.evaluations.reports import Format
+from app.evaluations.reports import Format, GroupBy, Making
 from app.evaluations.schemas import (
+    ComparisonView,
     EvaluationDimension,
     EvaluationPage,
     EvaluationView,
@@ -22,6 +24,7 @@ from app.evaluations.schemas import (
     JudgementView,
     NewJudgements,
     NewJudging,
+    ReportProgress,
     SpeechPage,
     Stored,
     Submission,
@@ -222,6 +225,68 @@ async def list_evaluations(
     return EvaluationPage(evaluations=found, next=following)
 
 
+EvaluationOf = Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")]
+NamedRater = Annotated[
+    str,
+    Query(
+        max_length=240,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+(),-]*$",
+        description="A rater, named as reports name it: with the variant of its items where that is another "
+        "than the default, and with the credential where several bear the name.",
+    ),
+]
+
+
+@router.get(
+    "/evaluations/compare",
+    summary="Compare two raters on the same items",
+    response_model=ComparisonView,
+    dependencies=[Depends(needs("eval:read"))],
+    responses=documented(404, 409),
+)
+async def compare_raters(
+    services: ServicesDep,
+    caller: CallerDep,
+    dimension: Annotated[Dimension, Query(description="`selection` and `following` are for raters only.")],
+    first: NamedRater,
+    second: NamedRater,
+    game: GameOf = None,
+    batch: BatchOf = None,
+    followed: Annotated[
+        bool, Query(description="Only what was followed, by the judgements stored by now.")
+    ] = False,
+) -> ComparisonView:
+    """Everything that stands of two raters about these games: answers of any number of evaluations, or
+    judgements of people, models and programs. The caller's own; everybody's with `export:full`.
+
+    The difference is the first's figure less the second's on what both have, with an interval over games
+    and the p value of a permutation test that exchanges the two within whole games. Totals are told as
+    those of scores are. A judge is compared with a person once it agrees with people; until then `lacking`
+    says what it lacks.
+    """
+    games = await services.evaluations.chosen(game, batch)
+    return await services.evaluations.compare_raters(
+        games, dimension, first, second, caller, followed=followed
+    )
+
+
+@router.get(
+    "/evaluations/{evaluation_id}/compare/{other}",
+    summary="Compare two evaluations on the same items",
+    response_model=ComparisonView,
+    dependencies=[Depends(needs("eval:read"))],
+    responses=documented(404, 409),
+)
+async def compare_evaluations(
+    evaluation_id: EvaluationOf, other: EvaluationOf, services: ServicesDep, caller: CallerDep
+) -> ComparisonView:
+    """Two evaluations of one dimension, both readable by the caller: answers that count by the same
+    `options`, `followed` and `unmapped`, or judges. What raters were shown (`history`, `context`) may differ.
+    Otherwise as `GET /evaluations/compare`.
+    """
+    return await services.evaluations.compare(evaluation_id, other, caller)
+
+
 @router.get(
     "/evaluations/{evaluation_id}",
     summary="One evaluation",
@@ -230,7 +295,7 @@ async def list_evaluations(
     responses=documented(404),
 )
 async def show_evaluation(
-    evaluation_id: Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")],
+    evaluation_id: EvaluationOf,
     services: ServicesDep,
     caller: CallerDep,
     per_item: Annotated[bool, Query(description="Every item beside its gold; needs `export:full`.")] = False,
@@ -363,7 +428,9 @@ async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep
                     "text/csv": {},
                 },
                 "description": "The report in the form asked for.",
-            }
+            },
+            202: {"model": ReportProgress, "description": "It is being made: ask again after `Retry-After`."},
+            304: {"description": "It is as `If-None-Match` has it."},
         },
     ),
 )
@@ -374,16 +441,38 @@ async def report(
     format_: Annotated[
         Format, Query(alias="format", description="`html`: one page that needs nothing else.")
     ] = "json",
+    group_by: Annotated[
+        GroupBy | None,
+        Query(
+            description="The same tables side by side, by what sits in the seats (`agent`, `model`, "
+            "`mechanism`, `timing`) or what is played (`profile`, `players`). Needs `export:full`."
+        ),
+    ] = None,
+    wait_s: Annotated[
+        float,
+        Query(ge=0, le=300, allow_inf_nan=False, description="Wait so long for it, then say how far it is."),
+    ] = 60,
+    if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """The paper's tables for the batch's finished games beside the published figures, and ours: every number
     with its count, its 95 % interval, or the reason why there is none.
 
     Without `export:full`: totals over at least 20 items, of the caller's own answers and judgements, no
-    table of single intentions and nothing of who sat where. A large batch takes about 20 ms a game; the
-    report is kept until more games finish, or more is judged or answered.
+    table of single intentions and nothing of who sat where. A large batch takes about 20 ms a game, in a
+    process of its own; a report is kept until more games finish, or more is judged or answered. One that
+    takes longer than `wait_s` answers 202 with its progress, and is there when it is asked for again.
     """
-    text = await services.evaluations.reports.rendered(batch, caller, format_)
-    return Response(text, media_type=_MEDIA[format_], headers={"Cache-Control": "no-store"})
+    found = await services.evaluations.reports.rendered(batch, caller, format_, group_by, wait_s=wait_s)
+    headers = {"Cache-Control": "private, no-cache"}
+    if isinstance(found, Making):
+        eta_s = found.eta_s
+        progress = ReportProgress(games=found.games, games_done=found.games_done, eta_s=eta_s)
+        headers["Retry-After"] = str(max(1, min(10, math.ceil(2 if eta_s is None else eta_s))))
+        return JSONResponse(progress.model_dump(mode="json"), 202, headers)
+    headers["ETag"] = found.etag
+    if if_none_match is not None and matches(if_none_match, found.etag):
+        return Response(status_code=304, headers=headers)
+    return Response(found.content, media_type=_MEDIA[format_], headers=headers)
 
 
 _MEDIA = {"json": "application/json", "html": "text/html; charset=utf-8", "csv": "text/csv; charset=utf-8"}

@@ -10,6 +10,8 @@ from evaluators.contexts import History, View
 from evaluators.items import Dimension, Options
 
 __all__ = [
+    "ComparedRater",
+    "ComparisonView",
     "EvaluationDimension",
     "EvaluationId",
     "EvaluationPage",
@@ -18,13 +20,16 @@ __all__ = [
     "ItemsPage",
     "JudgementView",
     "JudgementsPage",
+    "JudgingRaterSpec",
     "LeftOutView",
     "ModelJudge",
     "NewEvaluation",
     "NewJudgements",
     "NewJudging",
     "ProgressView",
+    "RaterKind",
     "RaterSpec",
+    "ReportProgress",
     "RuleJudge",
     "ScoredItem",
     "SpeechPage",
@@ -52,6 +57,12 @@ class RaterSpec(Strict):
 
     name: RaterName
     kind: RaterKind = "program"
+
+
+class JudgingRaterSpec(RaterSpec):
+    """Who judges. Only what people say is pooled; models and programs stand by themselves."""
+
+    kind: RaterKind = "human"
 
 
 class VariantSpec(Strict):
@@ -292,9 +303,55 @@ class SpeechPage(Shown):
     next: str | None = Field(None, description="The cursor of the next page; also in `Link`.")
 
 
+class ComparedRater(Shown):
+    """One of two raters that are compared."""
+
+    rater: str
+    kind: RaterKind | None = Field(None, description="Null where answers of several evaluations stand.")
+    evaluation_id: str | None = None
+    grade: int | None = None
+    variant: dict[str, JsonValue] | None = Field(None, description="How the items were made.")
+    judge: dict[str, JsonValue] | None = None
+
+
+class ComparisonView(Shown):
+    """Two raters on what both have answered or judged."""
+
+    dimension: Dimension
+    first: ComparedRater
+    second: ComparedRater
+    unit: Literal["item", "intention"] = Field(
+        description="What one answer or one judgement is about: an item, or an intention of a stage."
+    )
+    shared: int = Field(description="Units that both have answered or judged, whether or not they count.")
+    first_only: int = Field(description="Units that the first alone has. They tell nothing here.")
+    second_only: int
+    items: int | None = Field(
+        description="Shared items that count: all that the totals rest on. Null with fewer than 20 of them "
+        "and no `export:full`."
+    )
+    games: int | None = Field(description="The games these are of.")
+    totals: dict[str, JsonValue] | None = Field(
+        description="By part (`guessing`, `summarisation`, `reasonable`, `think`, `speak`) and measure: each "
+        "rater's figure and the difference, first less second, with 95 % intervals over games, and the p "
+        "value. Null as `items` is, and where a judge may not stand beside people."
+    )
+    test: str = Field(description="How the p values are made.")
+    lacking: list[str] = Field(description="What a judge's agreement with people lacks.")
+
+
 class EvaluationPage(Shown):
     evaluations: list[EvaluationView]
     next: str | None
+
+
+class ReportProgress(Shown):
+    """A report that is being made."""
+
+    status: Literal["making"] = "making"
+    games: int
+    games_done: int
+    eta_s: float | None = Field(description="Seconds it takes yet, as far as can be told.")
 
 
 class OptionView(Shown):
@@ -351,7 +408,7 @@ class JudgementSpec(Strict):
 
 
 class NewJudgements(Strict):
-    rater: RaterSpec
+    rater: JudgingRaterSpec
     judgements: Annotated[list[JudgementSpec], Field(min_length=1, max_length=2000)]
     revise: bool = Field(
         False, description="Judge anew what this rater has judged already; the earlier word stays stored."

@@ -20,7 +20,7 @@ from evaluators.report import Answered
 from evaluators.totals import LEAST, Totals, limited
 from evaluators.turns import Game
 
-__all__ = ["Scored", "Scorer", "answered_by_game", "variant_of"]
+__all__ = ["Scored", "Scorer", "answered_by_game", "guesses_of", "variant_of"]
 
 
 def variant_of(spec: VariantSpec | Mapping[str, Any]) -> Variant:
@@ -113,7 +113,7 @@ class Scorer:
         self, dimension: Dimension, answers: Sequence[Mapping[str, Any]], variant: Mapping[str, Any]
     ) -> Scored:
         """The scores of stored answers: rows with ``item_id``, ``named``, ``role``, ``confidence``."""
-        guesses = _guesses(answers)
+        guesses = guesses_of(answers)
         games: dict[str, list[str]] = {}
         for item_id in guesses:
             games.setdefault(parse_id(item_id).game_id, []).append(item_id)
@@ -145,7 +145,7 @@ class Scorer:
         self, dimension: Dimension, answers: Sequence[Mapping[str, Any]], variant: Mapping[str, Any]
     ) -> list[ScoredItem]:
         """Every item of an evaluation beside its gold."""
-        guesses = _guesses(answers)
+        guesses = guesses_of(answers)
         games: dict[str, list[str]] = {}
         for item_id in guesses:
             games.setdefault(parse_id(item_id).game_id, []).append(item_id)
@@ -166,7 +166,7 @@ def _no_echo(fault: UnknownItem) -> str:
     return str(fault).partition(", got ")[0]
 
 
-def _guesses(answers: Sequence[Mapping[str, Any]]) -> dict[str, Guess]:
+def guesses_of(answers: Sequence[Mapping[str, Any]]) -> dict[str, Guess]:
     """One guess an item, samples joined by majority; in the order of item ids."""
     read = [
         read_answer(
@@ -192,7 +192,7 @@ def answered_by_game(
         of_game.setdefault(row["game_id"], []).append(row)
     return {
         game_id: Answered(
-            dimension, rater, list(_guesses(given).values()), variant_of(variant), variant["unmapped"]
+            dimension, rater, list(guesses_of(given).values()), variant_of(variant), variant["unmapped"]
         )
         for game_id, given in of_game.items()
     }

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.auth import Caller
 from app.errors import AlreadyGraded, AlreadyJudged, AlreadyOver, Forbidden, InvalidRequest, NotFound
+from app.evaluations.comparisons import Comparisons
 from app.evaluations.games import FinishedGames
 from app.evaluations.items import SHOWING, Found, Items
 from app.evaluations.judge_scores import RuleScores, StatementRules, agreement
@@ -15,6 +16,7 @@ from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.judging import KEPT, Judges, beginning
 from app.evaluations.reports import Reports
 from app.evaluations.schemas import (
+    ComparisonView,
     EvaluationView,
     LeftOutView,
     ModelJudge,
@@ -58,6 +60,7 @@ class Evaluations:
         self.tasks = Tasks(database, self.games, self.store)
         self.reports = Reports(games, reader, self.store, models)
         self.judges = Judges(database, self.games, self.store, models, claims)
+        self._comparisons = Comparisons(self.games, self.items, self.store)
         self._scorer = Scorer(self.games, self.items, self.store)
 
     # --- which games ------------------------------------------------------------------------
@@ -362,6 +365,27 @@ class Evaluations:
             cause=found.cause,
             again_at=timestamp(found.again_at),
         )
+
+    async def compare(self, first: str, second: str, caller: Caller) -> ComparisonView:
+        """Two evaluations on the items of both. Raises NotFound, NotComparable."""
+        rows = [await self._row(one, caller) for one in (first, second)]
+        return await self._comparisons.evaluations(rows[0], rows[1], caller)
+
+    async def compare_raters(
+        self,
+        games: list[str],
+        dimension: Dimension,
+        first: str,
+        second: str,
+        caller: Caller,
+        *,
+        followed: bool,
+    ) -> ComparisonView:
+        """Two raters on all that stands about these games. Raises Forbidden for who may not be shown what
+        was chosen and asks of judgements of it; InvalidRequest, NotComparable.
+        """
+        self.may_see(caller, dimension, Variant(), followed=followed)
+        return await self._comparisons.raters(games, dimension, first, second, caller, followed=followed)
 
     async def evaluations(
         self,

@@ -18,6 +18,7 @@ from app.deps import (
     ServicesDep,
     batch_for,
     game_for,
+    matches,
     needs,
     needs_or_watches,
     viewer_for,
@@ -216,10 +217,6 @@ def _etag(viewer: Viewer, head: int, status: str) -> str:
     return f'"{viewer_name(viewer)}.{head}.{status}"'
 
 
-def _matches(header: str, etag: str) -> bool:
-    return header.strip() == "*" or etag in [one.strip().removeprefix("W/") for one in header.split(",")]
-
-
 @router.get(
     "/games/{game_id}",
     summary="One game through the caller's eyes",
@@ -239,7 +236,7 @@ async def show_game(
     viewer = viewer_for(caller, viewer_name, row["players"])
     view = game_view(row, await services.games.state(game_id), viewer)
     etag = _etag(viewer, view.head, row["status"])
-    if if_none_match is not None and _matches(if_none_match, etag):
+    if if_none_match is not None and matches(if_none_match, etag):
         return Response(status_code=304, headers={"ETag": etag})
     response.headers["ETag"] = etag
     return view

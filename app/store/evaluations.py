@@ -331,6 +331,17 @@ class EvaluationStore:
                 counts.append(int((await connection.execute(query)).scalar_one()))
         return counts[0] + counts[1], counts[2]
 
+    async def shared_names(self, games: Collection[str]) -> frozenset[str]:
+        """Names that raters of several credentials bear who judged or answered about these games."""
+        callers: dict[str, set[str]] = {}
+        async with self._database.read_engine.connect() as connection:
+            for some in _parts(games):
+                for table in (judgements, statements, answers):
+                    query = select(table.c.rater, table.c.caller).where(table.c.game_id.in_(some)).distinct()
+                    for rater, caller in (await connection.execute(query)).all():
+                        callers.setdefault(rater, set()).add(caller)
+        return frozenset(name for name, held in callers.items() if len(held) > 1)
+
     # --- tasks, and who has seen what -------------------------------------------------------
 
     async def dealt(

@@ -84,6 +84,37 @@ def test_items_answered_and_judged_are_reported_on(games: Path, tmp_path: Path) 
     assert json.loads(alone.stdout) == told
 
 
+def test_raters_in_files_are_compared_as_the_report_compares_them(games: Path, tmp_path: Path) -> None:
+    asked = interintent("items", games, "--dimension", "guessing", "--with-gold")
+    rows = [json.loads(line) for line in asked.stdout.splitlines()]
+    answers = tmp_path / "answers.jsonl"
+    said = [
+        *({"item_id": row["id"], "rater": "seer", "intentions": row["gold"]} for row in rows),
+        *({"item_id": row["id"], "rater": "silent", "intentions": []} for row in rows[1:]),
+    ]
+    answers.write_text("\n".join(map(json.dumps, said)))
+    done = interintent("compare", games, "--answers", answers, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    report = json.loads(interintent("report", games, "--answers", answers).stdout)
+    assert told == next(one for one in report["tables"] if one["name"] == "raters")
+    (row,) = told["rows"]
+    assert row["labels"] == ["guessing F1", "seer", "silent"]
+    # Right in all three games, the other in none: of 8 exchanges two are as large.
+    assert (row["figures"]["difference"]["value"], row["figures"]["p"]["value"]) == (1.0, 0.25)
+    assert (row["figures"]["difference"]["items"], row["figures"]["first only"]["value"]) == (
+        len(rows) - 1,
+        1,
+    )
+    shown = interintent("compare", games, "--answers", answers, "--rater", "seer")
+    assert "guessing F1" in shown.output
+    assert "+100.0" in shown.output
+    other = interintent("compare", games, "--answers", answers, "--rater", "nobody")
+    assert other.exit_code == 2
+    assert "compared are seer, silent" in " ".join(other.output.split())
+    assert interintent("compare", games).exit_code == 2
+
+
 @pytest.mark.parametrize("ending", [".html", ".csv"])
 def test_the_ending_says_what_is_written(
     games: Path, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch

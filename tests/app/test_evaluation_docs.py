@@ -46,7 +46,7 @@ async def test_the_examples_run(tmp_path: Path) -> None:
             if answer.headers["content-type"] == "application/json":
                 _learn(answer.json(), names)
             ran += 1
-        assert ran == 14
+        assert ran == 17
         assert (await over(caller, names["EVALUATION"]))["status"] == "scored"
 
 
@@ -54,6 +54,7 @@ def _learn(answer: dict[str, Any], names: dict[str, str]) -> None:
     if "items" in answer and isinstance(answer["items"], list):
         names.setdefault("ITEM", answer["items"][0]["id"])
     if "evaluation_id" in answer:
+        names["OTHER"] = names.get("EVALUATION", "")
         names["EVALUATION"] = answer["evaluation_id"]
     if answer.get("tasks"):
         stage = next(
@@ -65,6 +66,6 @@ def _learn(answer: dict[str, Any], names: dict[str, str]) -> None:
 
 def test_the_answer_of_the_bodies_is_json() -> None:
     bodies = [words[words.index("-d") + 1] for words in commands() if "-d" in words]
-    assert len(bodies) == 6
+    assert len(bodies) == 7
     for body in bodies:
         json.loads(body)

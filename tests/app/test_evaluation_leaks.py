@@ -6,10 +6,13 @@ requests are sent to both, while time and chance stand still.
 
 import asyncio
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from agents.agent import Setup
 from agents.scripted import ScriptedAgent
@@ -18,11 +21,19 @@ from app import outside
 from app.auth import hash_of
 from app.store.games import NewGame
 from app.store.keys import ApiKey
-from engine.events import Event, IntentionsSelected, UtteranceMade
+from engine.events import (
+    BeliefsFormed,
+    Event,
+    IntentionsSelected,
+    ReadingsImagined,
+    SpeechDrafted,
+    UtteranceMade,
+)
 from engine.intentions import CATALOGUE
 from engine.profile import INTERINTENT
 from engine.rules import create
 from engine.state import fold
+from evaluators.items import Variant
 from tests.app.calling import Caller, calling, problem
 from tests.app.test_evaluations_api import deal, games_of, judged
 from tests.app.test_keys import bearer, make_key, store_of
@@ -121,6 +132,15 @@ def asks(items: dict[str, list[str]]) -> list[tuple[str, str, Any]]:
             rater = {"name": "-".join(variant) and f"v {next(iter(variant))}"}
             body = {"dimension": dimension, "rater": rater, "answers": last, "variant": variant}
             found.append(("POST", "/evaluations", body))
+        # Compared with what is the right answer in one of the twins, on fewer than 20 items and on none.
+        again = [{"item_id": id_, "intentions": ["support_proposal"]} for id_ in ids[:15]]
+        found.append(
+            ("POST", "/evaluations", {"dimension": dimension, "rater": {"name": "again"}, "answers": again})
+        )
+        for one, other in (("r0", "again"), ("r0", "r15"), ("again", "nobody")):
+            query = f"dimension={dimension}&batch=b_twins&first={one}&second={other}"
+            found.append(("GET", f"/evaluations/compare?{query}", None))
+            found.append(("GET", f"/evaluations/compare?{query}&followed=true", None))
         wrong = [{"item_id": ids[-1].replace("g_", "g_x"), "intentions": []}]
         found.append(
             ("POST", "/evaluations", {"dimension": dimension, "rater": {"name": "w"}, "answers": wrong})
@@ -173,6 +193,12 @@ async def _all_answers(directory: Path, logs: Sequence[Sequence[Event]]) -> tupl
                 for more in ("", "?per_item=true"):
                     answer = await caller.get(f"/evaluations/{evaluation}{more}", headers=bearer(LIMITED))
                     told.append((evaluation, more, answer.status_code, answer.content))
+                for one in made[::6]:
+                    still.turn += 1
+                    answer = await caller.get(
+                        f"/evaluations/{evaluation}/compare/{one}", headers=bearer(LIMITED)
+                    )
+                    told.append((evaluation, one, answer.status_code, answer.content))
                 shown = await caller.get(f"/evaluations/{evaluation}?per_item=true", headers=bearer(FULL))
                 gold.append([one["gold"] for one in shown.json()["per_item"]])
     return told, gold
@@ -190,6 +216,109 @@ async def test_items_and_scores_of_games_that_differ_in_gold_are_equal_byte_for_
     statuses = {one[2] for one in told}
     assert {200, 201, 403, 409, 422} <= statuses
     assert all(status < 500 for status in statuses)
+
+
+def quiet(log: Sequence[Event], turns: int) -> list[Event]:
+    """The same game whose seats recorded thoughts in their last ``turns`` speeches alone."""
+    said = [place for place, event in enumerate(log) if isinstance(event, UtteranceMade)]
+    start = said[-turns - 1]
+    kinds = (BeliefsFormed, IntentionsSelected, SpeechDrafted, ReadingsImagined)
+    return [event for place, event in enumerate(log) if place > start or not isinstance(event, kinds)]
+
+
+async def _reports(directory: Path, logs: Sequence[Sequence[Event]]) -> dict[str, Any]:
+    """What a caller without export:full is told by the report in every form, with nothing of its own and
+    with answers to all items; and the full report.
+    """
+    still = Still()
+    told: dict[str, Any] = {}
+    with outside.held(still):
+        async with calling(f"sqlite:///{directory}.sqlite") as caller:
+            await lay(caller, logs)
+            for answered in (False, True):
+                if answered:
+                    for dimension in ("guessing", "summarisation"):
+                        query = {"batch": "b_twins", "dimension": dimension, "format": "ndjson"}
+                        found = await caller.get("/evaluations/items", params=query, headers=bearer(FULL))
+                        given = [
+                            {"item_id": json.loads(line)["id"], "intentions": ["support_proposal"]}
+                            for line in found.text.splitlines()
+                        ]
+                        for rater in ("one", "other"):
+                            still.turn += 1
+                            body = {"dimension": dimension, "rater": {"name": rater}, "answers": given}
+                            done = await caller.post("/evaluations", json=body, headers=bearer(LIMITED))
+                            assert done.status_code == 201, done.text
+                for form in ("json", "csv", "html"):
+                    still.turn += 1
+                    query = {"batch": "b_twins", "format": form}
+                    answer = await caller.get("/reports", params=query, headers=bearer(LIMITED))
+                    assert answer.status_code == 200, answer.text
+                    told[f"{form} {answered}"] = answer.content, sorted(answer.headers.items())
+            full = await caller.get("/reports", params={"batch": "b_twins"}, headers=bearer(FULL))
+            told["full"] = full.content
+    return told
+
+
+async def test_a_report_over_few_items_is_equal_byte_for_byte_whatever_was_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)  # plots are drawn of the tables, and take their time
+    logs = [quiet(await scripted(60), 2)]
+    one, other = (
+        await _reports(tmp_path / "one", logs),
+        await _reports(tmp_path / "other", [twin(logs[0])[0]]),
+    )
+    # Its only choices belong to no set that anybody guesses: nothing counts at all.
+    bare = await _reports(tmp_path / "bare", [nothing_to_guess(logs[0])])
+    assert len({one.pop("full"), other.pop("full"), bare.pop("full")}) == 3
+    for name, answer in one.items():
+        assert answer == other[name] == bare[name], name
+
+
+async def test_a_report_over_more_items_differs_in_totals_over_twenty_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    logs = [await scripted(seed) for seed in range(60, 60 + GAMES)]
+    one = await _reports(tmp_path / "one", logs)
+    other = await _reports(tmp_path / "other", [twin(log)[0] for log in logs])
+    differing = set()
+    for answered in (False, True):
+        mine, yours = (json.loads(told[f"json {answered}"][0]) for told in (one, other))
+        for here, there in zip(mine.pop("tables"), yours.pop("tables"), strict=True):
+            if here == there:
+                continue
+            differing.add(here["name"])
+            rows, others = ({tuple(row["labels"]): row for row in told.pop("rows")} for told in (here, there))
+            assert {**here, "empty": ""} == {**there, "empty": ""}
+            for labels in rows.keys() | others.keys():
+                for row in (rows.get(labels), others.get(labels)):
+                    for figure in (
+                        ()
+                        if row is None or rows.get(labels) == others.get(labels)
+                        else (row["figures"].values())
+                    ):
+                        told = figure["value"] is not None and figure["method"] != "published"
+                        assert not told or figure["items"] >= 20, (here["name"], labels, figure)
+        assert mine == yours
+        for form in ("json", "csv", "html"):
+            here, there = (dict(told[f"{form} {answered}"][1]) for told in (one, other))
+            for name in ("etag", "content-length"):
+                here.pop(name, None)
+                there.pop(name, None)
+            assert here == there
+    assert {"guessing", "raters"} <= differing
+
+
+def nothing_to_guess(log: Sequence[Event]) -> list[Event]:
+    """The same game in which everybody chose what is in no impactful set."""
+    chosen = next(one.id for one in CATALOGUE if one.id not in Variant().impactful)
+    changed = list(log)
+    for place, event in enumerate(log):
+        if isinstance(event, IntentionsSelected):
+            changed[place] = replace(event, intentions=(replace(event.intentions[0], id=chosen),))
+    return changed
 
 
 async def test_judging_tells_what_was_chosen_so_that_it_may_not_be_guessed_after(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from engine.chance import draw, pick
 from engine.terms import Role, Side
 from evaluators.agreement import GROUPINGS, all_raters, alpha_of, grouped, pairwise, ratings_of
 from evaluators.answers import Guess
+from evaluators.comparing import MEASURES, Pairing, answer_counts
 from evaluators.correcting import CorrectionScores
 from evaluators.figures import BLOCKS, Key, Tally
 from evaluators.following import FollowingScores
@@ -36,6 +37,7 @@ from evaluators.selection import SelectionScores
 from evaluators.turns import Game
 from tests.evaluators.scripted_games import scripted_game
 
+ALL = Variant(reader="all")
 HOSTILE = "=r<script>alert('x')</script>&{{7*7}}"
 SEEDS = range(4)
 
@@ -63,6 +65,10 @@ def judged(game: Game) -> list[Judgement]:
     return found
 
 
+def judged_by(game: Game, rater: str) -> list[Judgement]:
+    return [one for one in judged(game) if one.rater == rater]
+
+
 def guessed(game: Game, rater: str = HOSTILE) -> Answered:
     """One of an item's options, drawn, for every guessing item of the drawn reader."""
     guesses = [
@@ -81,8 +87,8 @@ def guessed(game: Game, rater: str = HOSTILE) -> Answered:
 def given(seed: int) -> Given:
     game = scripted_game(seed)
     agents = tuple(HOSTILE if (seat + seed) % 2 else "scripted" for seat in range(5))
-    group = "even" if seed % 2 == 0 else "odd"
-    return Given(game, judged(game), [guessed(game)], agents, group)
+    groups = {"even" if seed % 2 == 0 else "odd": range(1, 6)}
+    return Given(game, judged(game), [guessed(game)], agents, groups)
 
 
 @cache
@@ -284,6 +290,50 @@ def test_a_judge_s_scores_are_never_pooled_with_people_s_and_wait_for_their_agre
 
 
 # --- one pass, bounded -------------------------------------------------------------------------------
+
+
+def test_every_two_raters_are_compared_on_what_both_said_and_on_nothing_else() -> None:
+    builder = ReportBuilder()
+    pairings = {name: Pairing("guessing") for name in ("all", "followed")}
+    for seed in SEEDS:
+        game = scripted_game(seed)
+        one, other = guessed(game, "one"), guessed(game, "other")
+        gold = {item.id: item.gold or frozenset() for item in items(game, "guessing", ALL, with_gold=True)}
+        right = [Guess(guess.item_id, gold.get(guess.item_id, frozenset())) for guess in other.guesses[2:]]
+        answers = [one, replace(other, guesses=right)]
+        dice = [
+            replace(one, rater="dice", think=1 + draw(9, game.id, one.request_id, one.intention) % 5)
+            for one in judged_by(game, "ann")
+        ]
+        words = [*judged_by(game, "ann"), *dice]
+        builder.add(Given(game, words, answers, judges=frozenset({"dice"})))
+        said = [{guess.item_id: guess for guess in rater.guesses} for rater in answers]
+        for name, variant in (
+            ("all", ALL),
+            ("followed", replace(ALL, followed=Followed(follow_scores(judged_by(game, "ann"))))),
+        ):
+            mine, yours = (answer_counts(game, "guessing", guesses, variant) for guesses in said)
+            pairings[name].add(game.id, mine, yours)
+    table = builder.report().table("raters")
+    for name, words in (("all", "guessing F1"), ("followed", "guessing F1, only what was followed")):
+        found = pairings[name].compared(MEASURES["guessing"][0], resamples=1000)
+        row = (words, "one", "other")
+        difference = table.figure(row, "difference")
+        assert found.difference.interval is not None
+        assert (difference.value, difference.low, difference.high) == (
+            found.difference.value,
+            *found.difference.interval,
+        )
+        assert (difference.items, difference.games) == (pairings[name].items, len(SEEDS))
+        assert table.figure(row, "first").value == found.first
+        assert table.figure(row, "second").value == found.second == 1.0
+        assert table.figure(row, "p").value == found.p_value
+        # Two items a game were the first's alone.
+        assert (table.figure(row, "first only").value, table.figure(row, "second only").value) == (8, 0)
+    # A judge's own figures wait for its agreement with people, here too.
+    row = ("thinking scored 4 or 5", "ann", "dice")
+    assert table.figure(row, "first").value is None
+    assert "not shown beside people's" in table.figure(row, "difference").note
 
 
 def test_parts_counted_apart_make_the_same_report_in_any_order() -> None:
@@ -492,7 +542,8 @@ def test_games_without_thoughts_have_metrics_and_no_items() -> None:
     builder = ReportBuilder()
     builder.add(Given(game))
     report = builder.report()
-    assert "imported games" in " ".join(report.notes)
+    assert "imported games" in " ".join(report.notes_on_gold)
+    assert not limited(report).notes_on_gold
     assert report.table("results").figure(("win rate", "loyal"), "ours").den == 1
     assert report.table("impact").empty.startswith("no items: imported games")
     assert report.table("correction").empty.startswith("no items")

@@ -1,0 +1,154 @@
+"""Raters compared pair by pair, on the same items, as a table of a report."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import isnan
+from typing import Final, NamedTuple
+
+from evaluators.comparing import MEASURES, Part, Units, each, holm, item_of, joined
+from evaluators.figures import RESAMPLES, Clusters, Figure, Key, Tally, nothing
+from evaluators.report_tables import Column, Row, Table
+from evaluators.resampling import Comparison, Estimate, compared
+
+__all__ = ["Rated", "count_pairs", "raters_compared"]
+
+_TABLE: Final = "raters"
+
+_PART: Final[Mapping[str, tuple[str, Part]]] = {
+    "summarisation": ("summarisation F1", "summarisation"),
+    "summarisation_followed": ("summarisation F1, only what was followed", "summarisation"),
+    "guessing": ("guessing F1", "guessing"),
+    "guessing_followed": ("guessing F1, only what was followed", "guessing"),
+    "reasonable": ("selections judged reasonable", "reasonable"),
+    "think": ("thinking scored 4 or 5", "think"),
+    "speak": ("speaking scored 4 or 5", "speak"),
+}
+"""What is compared: its words and its part."""
+
+
+class Rated(NamedTuple):
+    """One rater's counts in one game."""
+
+    rater: str
+    units: Units
+    said: Collection[str]
+    """Units that it answered or judged, whether or not they count."""
+    by: tuple[str, ...] = ()
+    """By which rules they count; raters under different rules are not compared."""
+
+
+def count_pairs(tally: Tally, rated: Mapping[str, Sequence[Rated]]) -> None:
+    """Counts the present game for every pair of raters of each part."""
+    for part, raters in rated.items():
+        for one, other in combinations(sorted(raters, key=lambda one: one.rater), 2):
+            if one.by != other.by or one.rater == other.rater:
+                continue
+            key = Key(_TABLE, part, one.rater, other.rater, "")
+            common = one.units.keys() & other.units.keys()
+            found = joined(one.units, other.units)
+            if found is not None:
+                items = len({item_of(unit, _PART[part][1]) for unit in common})
+                tally.count(key._replace(column="both"), found.counts, items=items)
+            mine, yours = set(one.said), set(other.said)
+            tally.count(key._replace(column="first only"), (len(mine - yours),))
+            tally.count(key._replace(column="second only"), (len(yours - mine),))
+
+
+def raters_compared(tally: Tally, lacking: Callable[[str, str], str]) -> Table:
+    """Every two raters that said something about the same thing. ``lacking(rater, part)``: why a judge may
+    not stand beside people; empty for whoever may.
+    """
+    rows: list[Row] = []
+    for part, (words, kind) in _PART.items():
+        keys = [key for key in tally.keys(_TABLE) if key.of == part and key.column == "both"]
+        pairs = sorted({(key.group, key.label) for key in keys})
+        found = [_compared(tally, Key(_TABLE, part, *pair, "both"), kind) for pair in pairs]
+        adjusted = holm([one[0].p_value for one in found])
+        for pair, (comparison, sides, clusters), p in zip(pairs, found, adjusted, strict=True):
+            # A judge's scores stand beside people's when it agrees with them, and not before.
+            why = "; ".join(filter(None, (lacking(rater, part) for rater in pair)))
+            only = [
+                replace(tally.figure(Key(_TABLE, part, *pair, column), "sum", ""), items=clusters.items)
+                for column in ("first only", "second only")
+            ]
+            rows.append(Row((words, *pair), _figures(comparison, sides, clusters, p, len(pairs), only, why)))
+    return Table(
+        _TABLE,
+        "What we add",
+        "Raters compared, pairwise, on the same items",
+        "Each pair on what both answered or judged, and on nothing else; what one of them alone did is "
+        "counted beside it. Difference: the first's figure less the second's; its interval draws games. p: "
+        "two-sided, of a permutation test that exchanges the two raters within whole games (every way up to "
+        "12 games, else 1,000 drawn); with n games it cannot fall below 2 / 2^n. Holm: the same, adjusted "
+        "for the number of pairs compared by the measure.",
+        ("measure", "first", "second"),
+        (
+            Column("first"),
+            Column("second"),
+            Column("difference"),
+            Column("p", "number"),
+            Column("p, Holm", "number"),
+            Column("first only", "count"),
+            Column("second only", "count"),
+        ),
+        tuple(rows),
+        "" if rows else "no two raters answered or judged the same",
+        whole=False,
+    )
+
+
+Sides = tuple[Estimate, Estimate]
+
+
+def _compared(tally: Tally, key: Key, part: Part) -> tuple[Comparison, Sides, Clusters]:
+    clusters = tally.clusters(key)
+    statistic = MEASURES[part][0].statistic
+    comparison = compared(clusters.counts, statistic, items=clusters.items, left_out=0, resamples=RESAMPLES)
+    return comparison, each(clusters.counts, statistic, resamples=RESAMPLES), clusters
+
+
+def _figures(
+    comparison: Comparison,
+    sides: Sides,
+    clusters: Clusters,
+    adjusted: float,
+    pairs: int,
+    only: Sequence[Figure],
+    lacking: str,
+) -> dict[str, Figure]:
+    left_out = dict(zip(("first only", "second only"), only, strict=True))
+    if lacking:
+        hidden = nothing(f"not shown beside people's: {lacking}")
+        return {**dict.fromkeys(("first", "second", "difference", "p", "p, Holm"), hidden), **left_out}
+    exact = "every exchange tried" if comparison.exact else f"{RESAMPLES:,} exchanges drawn"
+    return {
+        "first": _estimate(sides[0], clusters),
+        "second": _estimate(sides[1], clusters),
+        "difference": _estimate(comparison.difference, clusters),
+        "p": _p(comparison.p_value, clusters, f"a p value, not an estimate; {exact}"),
+        "p, Holm": _p(adjusted, clusters, f"a p value, not an estimate; of {pairs} pairs"),
+        **left_out,
+    }
+
+
+def _estimate(estimate: Estimate, clusters: Clusters) -> Figure:
+    low, high = estimate.interval or (None, None)
+    note = ""
+    if estimate.interval is None:
+        note = "one game: no interval over games" if clusters.games < 2 else "no game differs: no interval"
+    return Figure(
+        None if isnan(estimate.value) else estimate.value,
+        low,
+        high,
+        games=clusters.games,
+        items=clusters.items,
+        method=estimate.method,
+        note=note,
+    )
+
+
+def _p(value: float, clusters: Clusters, note: str) -> Figure:
+    if isnan(value):
+        return nothing("undefined: nothing was named")
+    return Figure(value, games=clusters.games, items=clusters.items, note=note)
