@@ -603,6 +603,7 @@ async def twins() -> AsyncIterator[Twins]:
                 f"sqlite:///{directory / name}",
                 api_key="ik_" + "o" * 43,
                 token_secrets=SECRET,
+                runner=False,  # the games are played here, step by step on both sides
                 idle_s=3600,
                 follow_blank_s=3600,
             )
