@@ -164,6 +164,30 @@ async def test_what_was_cancelled_and_not_scored_is_scored_by_the_next_process(t
         assert (view["status"], fake.counts.calls) == ("cancelled", 0)
 
 
+async def test_what_was_cancelled_is_scored_here_once_the_process_that_judged_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        faking(SENSIBLE) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
+    ):
+        batch, _ = await games_of(caller, 1)
+        judges = caller.services.evaluations.judges
+        take, refusals = judges._claims.take, 0
+
+        async def held_by_another(names: Any) -> Any:
+            nonlocal refusals
+            refusals += 1
+            return [] if refusals <= 3 else await take(names)
+
+        monkeypatch.setattr(judges._claims, "take", held_by_another)
+        made = (await judging(caller, "selection", batch=batch)).json()
+        answer = await caller.post(f"/evaluations/{made['evaluation_id']}/cancel")
+        assert answer.status_code == 202
+        view = await scored(caller, made["evaluation_id"])
+        assert (view["status"], fake.counts.calls) == ("cancelled", 0)
+
+
 def test_waits_double_up_to_five_minutes() -> None:
     assert [retry_after_s(faults) for faults in range(1, 12)] == [
         *(1, 2, 4, 8, 16, 32, 64, 128, 256),
