@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,27 +11,11 @@ from app.errors import AlreadyOver, NotFound
 from app.fake_model import Options, read_latency
 from app.fake_model.brains import BRAINS
 from app.judging import judged
-from tests.app.calling import PROJECT, WITHIN_S, calling, until
+from tests import forked
+from tests.app.calling import WITHIN_S, calling, until
 from tests.app.modelling import faking
 from tests.app.serving import local_settings
 from tests.app.test_evaluations_api import games_of
-
-
-def started(directory: Path, *words: str) -> subprocess.Popen[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("INTERINTENT_", "DATABASE_URL"))}
-    return subprocess.Popen(
-        [sys.executable, "-m", "app.cli", "judge", *words],
-        cwd=directory,
-        env={**clean, "PYTHONPATH": str(PROJECT), "COLUMNS": "200"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-async def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = await asyncio.to_thread(process.communicate, timeout=WITHIN_S)
-    return process.returncode, out, err
 
 
 async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twice(tmp_path: Path) -> None:
@@ -44,7 +25,7 @@ async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twic
     slow = Options(brain=BRAINS["sensible"](0), latency=read_latency("uniform:0.1,0.2"))
     async with faking(slow) as fake:
         model = ("--model", "fake", "--base-url", f"{fake.url}/v1", "--database-url", url)
-        first = started(tmp_path, batch, *model, "--parallel", "2")
+        first = forked.start(["judge", batch, *model, "--parallel", "2"], cwd=tmp_path)
         await until(lambda: fake.counts.calls >= 6)
         # A service on the same database leaves the command's work alone.
         async with calling(url) as caller:
@@ -52,15 +33,18 @@ async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twic
             assert view["status"] == "judging"
             assert caller.services.evaluations.judges._at_work == {}
         first.send_signal(signal.SIGINT)
-        status, _, said = await ended(first)
-        assert status == 130, said
+        assert first.stderr is not None
+        with first.stderr:
+            said = await asyncio.to_thread(first.stderr.read)
+        assert first.wait(WITHIN_S) == 130, said
         evaluation = view["evaluation_id"]
         assert f"interintent judge --resume {evaluation} --base-url {fake.url}/v1 --model fake" in said
         stopped = fake.counts.calls
         assert stopped < 24
-        status, out, said = await ended(started(tmp_path, "--resume", evaluation, *model, "--json"))
-        assert status == 0, said
-        done = json.loads(out)
+        words = ["judge", "--resume", evaluation, *model, "--json"]
+        second = await asyncio.to_thread(forked.run, words, cwd=tmp_path)
+        assert second.returncode == 0, second.stderr
+        done = json.loads(second.stdout)
         assert (done["status"], done["progress"]["judged"]) == ("scored", done["progress"]["items"])
         assert fake.counts.calls <= done["progress"]["items"]
         with pytest.raises(AlreadyOver, match="is scored: there is nothing to go on with"):

@@ -102,10 +102,11 @@ async def test_a_judging_in_which_no_game_can_be_judged_says_so(tmp_path: Path) 
         assert fake.counts.calls == 0
 
 
-async def test_a_cancelled_judging_asks_no_further_and_scores_what_was_judged(database_url: str) -> None:
+async def test_a_cancelled_judging_asks_no_further_and_scores_what_was_judged(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
     async with (
         faking(SLOW) as fake,
-        calling_with(fake, database_url, models=endpoints(fake, parallel=4)) as caller,
+        calling_with(fake, url, models=endpoints(fake, parallel=4)) as caller,
     ):
         batch, _ = await games_of(caller, 2)
         _, key = await make_key(store_of(caller), "eval:submit")

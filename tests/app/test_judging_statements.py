@@ -11,9 +11,9 @@ from app.fake_model import Options
 from app.fake_model.brains import BRAINS
 from app.store.tables import model_calls
 from evaluators.planted import planted
-from evaluators.speeches import speeches
+from evaluators.speeches import Speech, speeches
 from evaluators.statement_judge import speech_messages
-from tests.app.calling import calling, problem
+from tests.app.calling import Caller, calling, problem
 from tests.app.modelling import calling_with, faking
 from tests.app.test_evaluation_leaks import lay, scripted, twin
 from tests.app.test_evaluations_api import games_of
@@ -96,6 +96,8 @@ async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database
         assert report["made_of"]["judged_speeches"] == {"judge fake": len(asked)}
         again = await judging(caller, "statements", batch=batch)
         problem(again, 409, "already-judged", "/judge")
+        if database_url.startswith("sqlite"):
+            return  # what follows asks everything once more
         again = await judging(caller, "statements", batch=batch, regrade_of=view["evaluation_id"])
         second = await over(caller, again.json()["evaluation_id"])
         assert (second["grade"], second["status"]) == (2, "scored")
@@ -183,9 +185,68 @@ async def _judged_twin(directory: Path, logs: Any) -> tuple[list[str], Any]:
 async def test_what_was_chosen_changes_no_byte_that_a_judge_of_statements_is_sent_or_tells(
     tmp_path: Path,
 ) -> None:
-    logs = [await scripted(seed) for seed in (60, 61)]
+    logs = [await scripted(60)]
     sent, told = await _judged_twin(tmp_path / "one", logs)
     other, other_told = await _judged_twin(tmp_path / "other", [twin(log)[0] for log in logs])
     assert sent == other
     assert told == other_told
-    assert len(sent) > 40
+    assert len(sent) > 20
+
+
+def honest(speech: Speech) -> str:
+    """What a judge says that reads as the rules do, and refutes one sentence more of seat 2."""
+    decided: dict[tuple[int, int], str] = {}
+    for one in speech.findings:
+        if one.verdict != "unparsed" and decided.get((one.start, one.end)) != "refuted":
+            decided[one.start, one.end] = one.verdict
+    if speech.seat == 2 and speech.key.turn >= 0:
+        unread = [
+            (start, end)
+            for start, end in speech.sentences
+            if not any(start < last and first < end for first, last in decided)
+        ]
+        decided |= dict.fromkeys(unread[:1], "refuted")
+    line = next((one for one in reversed(speech.record) if len(one.split()) > 4), speech.game[1])
+    entries = [
+        {"quote": speech.text[slice(*span)], "verdict": verdict, "record": line, "reason": "so"}
+        for span, verdict in decided.items()
+    ]
+    return json.dumps({"statements": entries})
+
+
+async def test_a_judge_that_reads_as_the_rules_do_stands_beside_them(tmp_path: Path) -> None:
+    answers: dict[str, str] = {}
+    brain = Options(brain=lambda messages, _: answers[messages[1]["content"]])
+    async with (
+        faking(brain) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
+    ):
+        batch, ids = await games_of(caller, 3)
+        added = 0
+        for game_id in ids:
+            game = await caller.services.evaluations.games.by_id(game_id)
+            for speech in (*speeches(game.id, game.log), *planted(game.id, game.log, 3)):
+                answers[speech_messages(speech)[1].content] = honest(speech)
+                added += len(json.loads(honest(speech))["statements"]) - len(
+                    {(one.start, one.end) for one in speech.findings if one.verdict != "unparsed"}
+                )
+        made = await judging_with(caller, {**MODEL, "planted": 3}, batch)
+        view = await over(caller, made["evaluation_id"], per_item=True)
+        assert (view["status"], view["progress"]["unusable"]) == ("scored", 0), view["unusable"]
+        told = view["agreement"]["statements"]
+        assert (told["kappa"], told["lacking"], view["fit_to_show"]) == (1.0, [], True)
+        assert told["precision"] == told["recall"] == {"num": 27, "den": 27, "rate": 1.0}
+        assert view["totals"]["judge"]["refuted"] == view["totals"]["together"]["refuted"] == added > 5
+        report = (await caller.get("/reports", params={"batch": batch})).json()
+        (table,) = (one for one in report["tables"] if one["name"] == "hallucination_judged")
+        figures = {tuple(row["labels"]): row["figures"] for row in table["rows"]}
+        rate = figures["judge fake: rules and judge", "all", "all"]["refuted a speech"]
+        assert (rate["num"], rate["den"]) == (added, view["totals"]["rules"]["speeches"]["den"])
+        assert rate["low"] <= rate["value"] <= rate["high"]
+
+
+async def judging_with(caller: Caller, judge: dict[str, Any], batch: str) -> Any:
+    body = {"dimension": "statements", "judge": judge, "batch": batch}
+    answer = await caller.post("/evaluations", json=body)
+    assert answer.status_code == 202, answer.text
+    return answer.json()

@@ -9,8 +9,7 @@ from engine.state import State
 from engine.terms import Side
 from evaluators.report import Given, ReportBuilder
 from evaluators.report_csv import as_csv
-from evaluators.report_page import as_html
-from evaluators.report_tables import limited
+from evaluators.report_tables import Report, limited
 from evaluators.speeches import speeches
 from evaluators.statement_judge import Statement
 from evaluators.statement_scores import READERS, SpeechJudgement, StatementScores
@@ -54,6 +53,11 @@ GAMES = range(8)
 
 
 @cache
+def made() -> Report:
+    return builder().report()
+
+
+@cache
 def builder() -> ReportBuilder:
     parts = []
     for number in GAMES:
@@ -68,7 +72,7 @@ def builder() -> ReportBuilder:
 
 
 def test_a_measured_judge_stands_beside_the_rules_and_both_together() -> None:
-    table = builder().report().table("hallucination_judged")
+    table = made().table("hallucination_judged")
     scores = StatementScores()
     for number in GAMES:
         scores.add(game(number), words(number, "fair", fair=True))
@@ -86,7 +90,7 @@ def test_a_measured_judge_stands_beside_the_rules_and_both_together() -> None:
 
 
 def test_a_judge_that_contradicts_the_rules_is_measured_and_not_shown() -> None:
-    report = builder().report()
+    report = made()
     table = report.table("hallucination_judged")
     assert table.figure(("foul: rules alone", "all", "all"), "refuted a speech").value is not None
     for name in ("foul: what the judge adds", "foul: rules and judge"):
@@ -119,14 +123,13 @@ def test_a_judge_is_not_shown_before_it_is_measured() -> None:
     assert "statements decided by the judge and by the rules, 50 are needed" in figure.note
 
 
-def test_without_a_judge_the_tables_say_so_and_every_form_renders_them() -> None:
+def test_without_a_judge_the_tables_say_so_and_the_sheet_holds_them() -> None:
     empty = ReportBuilder()
     empty.add(Given(game(0)))
     for name in ("hallucination_judged", "statement_judges"):
         assert empty.report().table(name).empty == "no model judged statements"
-    report = builder().report()
+    report = made()
     for name in ("hallucination_judged", "statement_judges"):
         assert name in as_csv(report)
-        assert report.table(name).title in as_html(report)
     told = limited(report).table("hallucination_judged")
     assert told.figure(("fair: rules and judge", "all", "all"), "refuted a speech").value is not None
