@@ -277,7 +277,8 @@ def _belief(belief: Belief) -> dict[str, Any]:
     if belief.role is not None:
         told["role"] = ROLE_NAMES[belief.role]
     if belief.intentions:
-        told["intent"] = [released_label(one) for one in belief.intentions]
+        # Not "intent": their scripts take whatever stands under that name for a selection.
+        told["intents"] = [released_label(one) for one in belief.intentions]
     if belief.reasoning:
         told["reasoning"] = belief.reasoning
     if belief.confidence is not None:
@@ -501,28 +502,59 @@ def _folders(raters: Sequence[str]) -> dict[str, str]:
 
 
 def _annotation(told: _Told, given: _ByStage) -> bytes:
-    rows = []
+    rows: list[dict[str, str]] = []
     for attempt in told.attempts:
         for seat in attempt.order:
             turn = attempt.turns[seat]
             request = request_id(attempt.round, attempt.number, seat, attempt.leader)
             final = turn.first if turn.final is None else turn.final
-            cells: dict[str, object] = {
+            cells = {
                 "player": seat_name(seat),
-                "round": attempt.round,
-                "is_secondary_round": attempt.number == 2,
+                "round": str(attempt.round),
+                "is_secondary_round": str(attempt.number == 2),
             }
             for stage, chosen in (("first", turn.first), ("final", final)):
                 columns = STAGES[stage]  # type: ignore[index]
                 found = [given.get((request, stage, choice.id)) for choice in chosen]
                 cells[columns.labels] = str(_labels(chosen))
-                cells[columns.selection] = _scores(
-                    [None if one is None or one.reasonable is None else int(one.reasonable) for one in found]
-                )
+                cells[columns.selection] = _scores(_reasonable(given, request, stage, chosen, turn))
                 cells[columns.think] = _scores([None if one is None else one.think for one in found])
                 cells[columns.speech] = _scores([None if one is None else one.speak for one in found])
-            rows.append([cells.get(column, "") for column in COLUMNS])
-    return _table(COLUMNS, rows)
+            rows.append(cells)
+    for columns in STAGES.values():
+        for column in (columns.selection, columns.think, columns.speech):
+            _keep_text(rows, column)
+    return _table(COLUMNS, [[row.get(column, "") for column in COLUMNS] for row in rows])
+
+
+def _reasonable(
+    given: _ByStage, request: str, stage: str, chosen: Sequence[Choice], turn: _Turn
+) -> list[int | None]:
+    """1 or 0 for each choice.
+
+    A selection that was kept is judged once here and twice in their tables, and their scripts leave out a
+    stage that lacks it: where the second speech was judged without it, the first word stands for both.
+    """
+
+    def marks(stage: str) -> list[int | None]:
+        found = [given.get((request, stage, choice.id)) for choice in chosen]
+        return [None if one is None or one.reasonable is None else int(one.reasonable) for one in found]
+
+    told = marks(stage)
+    kept = {choice.id for choice in chosen} == {choice.id for choice in turn.first}
+    judged = any((request, stage, choice.id) in given for choice in chosen)
+    if stage == "final" and kept and judged and all(mark is None for mark in told):
+        return marks("first")
+    return told
+
+
+def _keep_text(rows: Sequence[dict[str, str]], column: str) -> None:
+    """A column of single scores and blanks would be read as numbers by their scripts, and 1.0 then taken for
+    the two scores 1 and 0: a comma behind one of them keeps all of them texts.
+    """
+    told = [row for row in rows if row.get(column)]
+    if told and len(told) < len(rows) and not any("," in row[column] for row in told):
+        told[0][column] += ","
 
 
 def _scores(scores: Sequence[int | None]) -> str:

@@ -16,6 +16,7 @@ from engine.events import Event
 from engine.profile import INTERINTENT, Profile, make_profile
 from engine.rules import create
 from evaluators.authors import Taken, content_id, figures, read_run, take, write_game
+from evaluators.authors.annotation import STAGES
 from evaluators.errors import InvalidRun
 from evaluators.judgements import Judgement
 from evaluators.turns import read_game
@@ -263,3 +264,81 @@ def test_the_id_of_a_written_game_is_that_of_what_was_kept() -> None:
     run = read_run(write_game("game_x", ours(1)))
     game = take(run, run.games[0])
     assert game.game_id == content_id(game.state.log)
+
+
+# --- what their scripts make of the files -------------------------------------------------------------
+
+
+def as_asked(game_id: str, log: list[Event], turns: int | None = None) -> list[Judgement]:
+    """Judgements as items ask for them: a selection that modification kept is judged once."""
+    found = []
+    for turn in read_game(game_id, log).turns[:turns]:
+        for stage in (turn.first, turn.final):
+            assert stage is not None
+            for place, choice in enumerate(stage.chosen):
+                mark = None if stage.name == "final" and not turn.changed else place % 2 == 0
+                found.append(
+                    Judgement(game_id, turn.request_id, stage.name, choice.id, mark, 4, place + 1, "kim")
+                )
+    return found
+
+
+def table(files: dict[str, bytes]) -> list[dict[str, str]]:
+    (content,) = (content for path, content in files.items() if path.startswith("game_x/annotation"))
+    return list(csv.DictReader(io.StringIO(content.decode())))
+
+
+def test_a_kept_selection_has_its_first_judgement_in_both_stages() -> None:
+    # Their script leaves out a stage unless all its three cells have as many scores.
+    log = ours(1)
+    rows = table(write_game("game_x", log, as_asked("g", log)))
+    turns = read_game("g", log).turns
+    kept = 0
+    for turn, row in zip(turns, rows, strict=True):
+        for cells in STAGES.values():
+            sizes = {len(row[column].split(",")) for column in (cells.selection, cells.think, cells.speech)}
+            assert sizes == {len(ast.literal_eval(row[cells.labels]))}
+        assert turn.final is not None
+        if not turn.changed:
+            kept += 1
+            marks = dict(
+                zip(ast.literal_eval(row["intent"]), row["intent_selection"].split(","), strict=True)
+            )
+            again = zip(
+                ast.literal_eval(row["intent_mod"]), row["intent_selection_mod"].split(","), strict=True
+            )
+            assert all(marks[label] == mark for label, mark in again)
+    assert kept > 5
+
+
+def test_a_column_of_single_scores_is_read_as_text() -> None:
+    # pandas reads a column of numbers and blanks as floats, and their scripts "1.0" as the scores 1 and 0.
+    log = ours(1)
+    first = read_game("g", log).turns[0]
+    assert first.first is not None
+    one = Judgement("g", first.request_id, "first", first.first.chosen[0].id, True, 5, 3, "kim")
+    rows = table(write_game("game_x", log, [one]))
+    for column in (STAGES["first"].selection, STAGES["first"].think, STAGES["first"].speech):
+        told = [row[column] for row in rows if row[column]]
+        assert told
+        assert any("," in cell for cell in told)
+    (game,) = taken(write_game("game_x", log, [one]))[1]
+    (read,) = (found for found in game.judgements if found.rater == "kim")
+    assert (read.intention, read.reasonable, read.think, read.speak) == (one.intention, True, 5, 3)
+
+
+def test_only_selections_stand_under_the_names_that_their_scripts_gather() -> None:
+    """They walk through results.json and take every value called ``intent`` for a list of steps."""
+    results = json.loads(write_game("game_x", ours(1), [])["game_x/results.json"])
+
+    def gathered(value: Any, name: str) -> list[Any]:
+        if isinstance(value, list):
+            return [found for one in value for found in gathered(one, name)]
+        if not isinstance(value, dict):
+            return []
+        here = [value[name]] if name in value else []
+        return here + [found for key, one in value.items() if key != name for found in gathered(one, name)]
+
+    assert all(found[0]["intents"] for found in gathered(results, "intent"))
+    assert all(found[0]["new_intents"] for found in gathered(results, "intent_modification"))
+    assert len(gathered(results, "intent")) == len(read_game("g", ours(1)).turns)
