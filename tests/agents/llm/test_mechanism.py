@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from agents.agent import Setup
+from agents.errors import ModelUnavailable
 from agents.llm.model import Message
 from agents.llm.talk import NOTES
 from agents.scripted import ScriptedAgent
@@ -436,3 +437,39 @@ async def test_a_game_that_is_broken_off_leaves_no_eager_question_behind() -> No
     for _ in range(3):
         await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize("step_", ["first_order", "selection", "formulation"])
+@pytest.mark.parametrize("kind", ["prose", "unavailable"])
+async def test_what_fails_before_or_beside_an_eager_turn_fails_alike_whenever_it_is_asked(
+    step_: str, kind: str
+) -> None:
+    def failing(messages: Sequence[Message], form: object) -> object:
+        question = messages[-1].content
+        # Seat 3 alone, and of its first-order questions the one about who speaks before it.
+        about = step_ != "first_order" or question.endswith("seat 2")
+        if f".3 {step_} ===" in "".join(one.content for one in messages) and about:
+            headers = re.findall(
+                r"^=== QUESTION \S+ (\S+) ===$", "\n".join(m.content for m in messages), re.M
+            )
+            if headers[-1] == step_:
+                if kind == "unavailable":
+                    raise ModelUnavailable("nobody is there", "timeout")
+                return "Let me think about that first."
+        return agreeing(messages, form)
+
+    log = create(FIVE, 3)
+    logs = []
+    for pace in (0, 7):
+        model = FunctionModel(failing, lambda m, pace=pace: Random(digest(m, pace)).randint(0, pace))
+        agents, _ = llm_seats(5, model, {"timing": "eager"})
+        logs.append((await play(log, agents, MemoryJournal())).log)
+    anew, _ = llm_seats(5, FunctionModel(failing), {"timing": "eager"})
+    state = fold(log)
+    while await step(state, anew, MemoryJournal()):
+        pass
+    assert logs[0] == logs[1] == state.log
+    defaulted = [event for event in state.log if isinstance(event, ActionDefaulted)]
+    # A belief may be missing; a model that is not there, a selection or a draft may not.
+    assert bool(defaulted) is (kind == "unavailable" or step_ != "first_order")
+    assert {event.seat for event in defaulted} <= {3}
