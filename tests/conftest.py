@@ -1,3 +1,4 @@
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -5,6 +6,36 @@ import pytest
 
 from tests.laying_out import lay_out, migrate
 from tests.postgres import PostgresServer, fresh_database
+
+LONGEST_FIRST = (
+    *(
+        "app/test_schemathesis.py",
+        "app/bot_check/test_bot_check.py",
+        "app/test_kill.py",
+        "engine/test_twins.py",
+    ),
+    *(
+        "agents/llm/test_agent.py",
+        "app/test_twins.py",
+        "app/test_models_answers.py",
+        "app/test_seats_kill.py",
+    ),
+    *("app/test_keys.py", "app/test_socket.py", "app/test_games_api.py", "app/test_models_api.py"),
+    *("test_docs.py", "examples/test_examples.py", "faults/test_faults.py", "app/test_models_kill.py"),
+)
+"""Files that take longest, in falling order: begun last, one of them would keep a single process busy while
+the others have nothing left to do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {str(Path(__file__).parent / name): place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(str(item.path), len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: no collection of garbage need look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ it may be killed, stopped and waited for. Where nothing forks well (outside Linu
 
 import atexit
 import contextlib
+import gc
 import json
 import os
 import select
@@ -183,6 +184,8 @@ def run(
 def _wait_and_fork(control: socket.socket) -> None:
     for name in FIRST:
         import_module(name)
+    gc.collect()
+    gc.freeze()
     links: dict[int, socket.socket] = {}
     woken, wake = os.pipe()
     os.set_blocking(wake, False)

@@ -30,6 +30,9 @@ __all__ = ["Address", "Checked", "check_bot"]
 STARTS: Final = 12
 """How often a bot that breaks off is started again within one session."""
 
+BY_HAND_S: Final = 600.0
+"""How long a bot that somebody starts by hand is waited for, each time."""
+
 LAST_WORDS: Final = 300
 """Bytes kept of what a bot writes to its standard error."""
 
@@ -86,11 +89,13 @@ class _Bot:
     def ours(self) -> bool:
         return bool(self._command)
 
-    async def start(self, address: Address) -> None:
+    async def start(self, address: Address, *, again: bool = False) -> None:
         """Raises OSError where the command cannot be run."""
         if not self._command:
+            word = "start your bot again" if again else "start your bot"
             self._say(
-                f"start your bot: {address.ws} (or {address.url}), game {address.game}, token {address.token}"
+                f"{word}: {address.ws} (or {address.url}), game {address.game}, token {address.token}\n"
+                f"  (waiting for {BY_HAND_S:g} s; Ctrl-C ends)"
             )
             return
         self._words.clear()
@@ -243,14 +248,14 @@ async def _one_session(
         ends_with=ends_with,
     )
     acted.session = session
-    acted.came.clear()
     say(
         "a whole game, with everything that happens on the way" if ends_with is None else f"ends: {ends_with}"
     )
-    for _ in range(STARTS):
+    for start in range(STARTS):
         before = len(session.game.items)
         session.start()
-        await bot.start(address)
+        acted.came.clear()
+        await bot.start(address, again=start > 0)
         failed = await _watched(session, bot, acted, patience)
         if failed is not None:
             acted.findings.wrong(*failed)
@@ -268,9 +273,16 @@ async def _watched(session: Session, bot: _Bot, acted: _Acted, patience: Patienc
     began = moved = time.monotonic()
     seen = len(session.game.items)
     stalled_s = patience.answer + patience.back
+    come_s = patience.answer if bot.ours else BY_HAND_S
     while True:
         await asyncio.sleep(0.02)
         now = time.monotonic()
+        if not bot.ours and not acted.came.is_set():
+            # Nobody is there yet whose time could be running.
+            if now - began > come_s:
+                return "runs", f"did not connect within {come_s:g} s"
+            moved = now
+            continue
         if seen != len(session.game.items):
             seen, moved = len(session.game.items), now
         owed = session.owed
@@ -297,8 +309,8 @@ async def _watched(session: Session, bot: _Bot, acted: _Acted, patience: Patienc
             session.away("runs")
             return session.blamed, f"did not get on for {stalled_s:g} s"
         elif not acted.came.is_set():
-            if now - began > patience.answer:
-                return "runs", f"did not connect within {patience.answer:g} s"
+            if now - began > come_s:
+                return "runs", f"did not connect within {come_s:g} s"
         elif session.asked_since is not None and now - session.asked_since > patience.answer:
             request = session.game.request
             asked = "the request" if request is None else request.id

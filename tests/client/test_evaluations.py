@@ -171,6 +171,9 @@ async def test_judges_are_begun_once_and_waited_for(served: Served) -> None:
         ended = await server.judged(spent.id)
         assert ended.status == "failed"
         assert ended.reason
+        with pytest.raises(ApiError) as over:
+            await server.cancel_judging(ended.id)
+        assert over.value.status == 409
 
 
 async def test_what_a_rater_judges_is_stored_once_though_the_answer_is_lost(served: Served) -> None:

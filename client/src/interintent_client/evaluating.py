@@ -15,6 +15,7 @@ from interintent_client.evaluations import (
     Judged,
     Judgement,
     Rater,
+    Scored,
     StoredJudgement,
     Task,
     Tasks,
@@ -131,7 +132,7 @@ class EvaluationCalls:
         return Evaluation.read(await self._http.get(path, per_item=True if per_item else None))
 
     async def evaluations(
-        self, *, dimension: Dimension | None = None, rater: str | None = None
+        self, *, dimension: Scored | None = None, rater: str | None = None
     ) -> AsyncIterator[Evaluation]:
         """The caller's own, newest first, page by page; everybody's with ``export:full``."""
         async for page in self._http.pages("/evaluations", dimension=dimension, rater=rater, limit=200):
@@ -152,13 +153,17 @@ class EvaluationCalls:
             pause = min(LAST_LOOK_S, 1.5 * pause)
 
     async def judged(self, evaluation_id: str) -> Evaluation:
-        """Waits for the judge's end: ``scored``, or ``failed`` with its ``reason`` and the scores of what
-        was judged by then.
+        """Waits for the judge's end: ``scored``, or ``cancelled`` or ``failed``, with the ``reason`` and the
+        scores of what was judged by then.
         """
         async for found in self.judging(evaluation_id):
             if found.status != "judging":
                 return found
         raise AssertionError("an evaluation is shown until it is over")
+
+    async def cancel_judging(self, evaluation_id: str) -> None:
+        """Has no further question asked. What was judged stays and is scored."""
+        await self._http.post(f"/evaluations/{evaluation_id}/cancel", {}, repeat=False)
 
     async def tasks(
         self,

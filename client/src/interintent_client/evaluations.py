@@ -22,6 +22,7 @@ __all__ = [
     "Judgement",
     "Rater",
     "RaterKind",
+    "Scored",
     "StoredJudgement",
     "Task",
     "TaskStage",
@@ -31,8 +32,10 @@ __all__ = [
 Dimension = Literal["selection", "following", "summarisation", "guessing"]
 Guessed = Literal["guessing", "summarisation"]
 """Dimensions that are answered, and scored against what the seats had chosen."""
-Judged = Literal["selection", "following"]
-"""Dimensions that people and judges have a word on."""
+Judged = Literal["selection", "following", "statements"]
+"""What judges have a word on; of the first two people have, too."""
+Scored = Dimension | Literal["statements"]
+"""What an evaluation may be about."""
 RaterKind = Literal["model", "human", "program"]
 
 
@@ -189,8 +192,8 @@ class Evaluation:
     """Answers that were scored, or a judge at work."""
 
     id: str
-    status: Literal["scored", "judging", "failed"]
-    dimension: Dimension
+    status: Literal["scored", "judging", "cancelled", "failed"]
+    dimension: Scored
     rater: Mapping[str, str]
     items: int
     answers: int

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -52,6 +53,45 @@ async def test_the_examples_pass_every_check(tmp_path: Path, monkeypatch: pytest
         left_out = {f"close-{code}" for code in every} if "close-1003" in found else set()
         for name, (outcome, why) in found.items():
             assert outcome == "ok" or (outcome == "not reached" and name in left_out), (name, outcome, why)
+
+
+@pytest.mark.timeout(240)
+async def test_a_bot_that_somebody_starts_by_hand_is_waited_for_and_passes(tmp_path: Path) -> None:
+    started: list[asyncio.subprocess.Process] = []
+    starting: list[asyncio.Task[None]] = []
+
+    def by_hand(text: str) -> None:
+        if found := re.match(r"start your bot: (\S+) \(or \S+\), game (\S+), token (\S+)", text):
+            starting.append(asyncio.create_task(start(*found.groups())))
+
+    async def start(*words: str) -> None:
+        # People take longer than the bot may take for an answer.
+        await asyncio.sleep(7)
+        command = [*command_of("bot.py"), *words]
+        started.append(
+            await asyncio.create_subprocess_exec(
+                *command, env=environment(tmp_path), stdout=asyncio.subprocess.DEVNULL
+            )
+        )
+
+    patience = Patience(answer=6, back=30, quiet=2)
+    done = await check_bot([], host="127.0.0.1", port=0, patience=patience, say=by_hand, endings=[])
+    assert len(starting) == 1
+    assert await asyncio.wait_for(started[0].wait(), 30) == 0
+    wrong = {one.name: one.why for one in done.findings.all() if one.outcome == "wrong"}
+    assert wrong == {}
+    assert sum(one.outcome == "ok" for one in done.findings.all()) >= 25
+
+
+@pytest.mark.timeout(240)
+async def test_nobody_who_starts_a_bot_by_hand_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.bot_check.run.BY_HAND_S", 0.2)
+    said: list[str] = []
+    patience = Patience(answer=60, back=60, quiet=2)
+    done = await check_bot([], host="127.0.0.1", port=0, patience=patience, say=said.append)
+    assert not done.came
+    assert "did not connect within 0.2 s" in said[-1]
+    assert "waiting for 0.2 s" in said[1]
 
 
 class Fault(NamedTuple):

@@ -1,0 +1,116 @@
+"""A service under games and viewers that come and go: nothing grows, nothing is left over (F12).
+
+``python -m tests.app.soak --seconds 300`` soaks for so long and prints what was done, the memory along the
+way, and what sockets, tasks, files and database connections there were before and after. The first third is
+for warming up; it fails where memory has grown by 5 % or more from then to the end, or anything is left over.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import json
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import psutil
+
+from app.play.metrics import sockets_open
+from tests.app.abuses import settled
+from tests.app.serving import Served, local_settings, running_server
+
+__all__ = ["soaked", "violated"]
+
+PROJECT: Final = Path(__file__).parents[2]
+
+GROWTH: Final = 0.05
+
+SAMPLES: Final = 60
+"""How often the memory is looked at, spread over the time."""
+
+
+def _held(served: Served) -> dict[str, int]:
+    """What the service holds on to now."""
+    pools = {served.services.database.write_engine.pool, served.services.database.read_engine.pool}
+    return {
+        "files": psutil.Process().num_fds(),
+        "sockets": int(sockets_open._value.get()),
+        "tasks": len(asyncio.all_tasks()),
+        "connections": sum(pool.checkedout() for pool in pools),  # type: ignore[attr-defined]
+    }
+
+
+async def _soak(served: Served, seconds: float, at_once: int) -> dict[str, int]:
+    command = ["-m", "tests.app.soaking", served.url, str(seconds), str(at_once)]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, cwd=PROJECT, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        said, _ = await process.communicate()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    assert process.returncode == 0, "those who play have failed"
+    told: dict[str, int] = json.loads(said)
+    return told
+
+
+async def soaked(seconds: float, at_once: int = 6, database_url: str | None = None) -> dict[str, Any]:
+    """Soaks a service and returns the figures."""
+    with tempfile.TemporaryDirectory() as directory:
+        url = database_url or f"sqlite:///{Path(directory) / 'games.sqlite'}"
+        async with running_server(local_settings(url)) as served:
+            await _soak(served, 1, at_once)
+            await settled(served)
+            before = _held(served)
+            memory: list[float] = []
+            soaking = asyncio.create_task(_soak(served, seconds, at_once))
+            while not soaking.done():
+                await asyncio.wait({soaking}, timeout=seconds / SAMPLES)
+                memory.append(psutil.Process().memory_info().rss / 2**20)
+            told = await soaking
+            await settled(served)
+            gc.collect()
+            after = _held(served)
+            async with asyncio.timeout(30):
+                # What idle HTTP connections of those who left hold goes with them, a moment later.
+                while any(after[name] > before[name] for name in after):
+                    await asyncio.sleep(0.1)
+                    after = _held(served)
+    third = len(memory) // 3
+    warm, end = median(memory[third : third + max(1, third // 2)]), median(memory[-max(1, third // 2) :])
+    return {
+        "seconds": seconds,
+        "at_once": at_once,
+        **told,
+        "before": before,
+        "after": after,
+        "memory_mib": [round(one, 1) for one in memory[:: max(1, len(memory) // 12)]],
+        "growth": round(end / warm - 1, 4),
+    }
+
+
+def violated(found: dict[str, Any]) -> list[str]:
+    """What is not as it must be."""
+    wrong = [name for name, count in found["after"].items() if count > found["before"][name]]
+    return wrong + ["growth"] * (found["growth"] >= GROWTH) + ["games"] * (not found["games"])
+
+
+def main() -> int:
+    """The command; 1 where something is wrong."""
+    parser = argparse.ArgumentParser(description="Games and viewers that come and go (F12).")
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--at-once", type=int, default=6, help="Games at once. [6]")
+    parser.add_argument("--database-url", help="Left out: a SQLite file that is gone afterwards.")
+    given = parser.parse_args()
+    found = asyncio.run(soaked(given.seconds, given.at_once, given.database_url))
+    json.dump({**found, "violated": violated(found)}, sys.stdout, indent=1)
+    sys.stdout.write("\n")
+    return 1 if violated(found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,16 @@
+"""Games and viewers come and go, and leave nothing behind (F12).
+
+``python -m tests.app.soak`` goes on longer.
+"""
+
+from tests.app.soak import soaked, violated
+
+
+async def test_nothing_is_left_over_when_games_and_viewers_have_gone() -> None:
+    found = await soaked(4, at_once=3)
+    # A service has warmed up after minutes, not seconds.
+    assert [one for one in violated(found) if one != "growth"] == [], found
+    assert found["growth"] < 0.3, found
+    assert found["games"] >= 1
+    assert found["answers"] >= 5
+    assert found["events"] >= 10
