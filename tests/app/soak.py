@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any, Final
 
 import psutil
+from interintent_client import Server
 
 from app.play.metrics import sockets_open
 from tests.app.abuses import settled
@@ -58,11 +59,24 @@ async def _soak(served: Served, seconds: float, at_once: int) -> dict[str, int]:
     return told
 
 
-async def soaked(seconds: float, at_once: int = 6, database_url: str | None = None) -> dict[str, Any]:
-    """Soaks a service and returns the figures."""
+async def _fill(served: Served, games: int) -> None:
+    # A service keeps the last 128 games that were evaluated as they were read: 50 MiB that are no growth.
+    async with Server(served.url) as server:
+        batch = await server.create_games(count=games)
+        await batch.done()
+        async for _ in batch.items("guessing", page=200):
+            pass
+
+
+async def soaked(
+    seconds: float, at_once: int = 6, database_url: str | None = None, *, kept_games: int = 140
+) -> dict[str, Any]:
+    """Soaks a service and returns the figures. ``kept_games``: how many are evaluated before."""
     with tempfile.TemporaryDirectory() as directory:
         url = database_url or f"sqlite:///{Path(directory) / 'games.sqlite'}"
         async with running_server(local_settings(url)) as served:
+            if kept_games:
+                await _fill(served, kept_games)
             await _soak(served, 1, at_once)
             await settled(served)
             before = _held(served)
