@@ -7,6 +7,8 @@ SHELL := /bin/sh
 IN_VENV := .venv/bin/python
 # Twice the cores: much of the time goes into waiting for processes that are killed, cut and restarted.
 WORKERS ?= $$($(IN_VENV) -c 'import os; print(2 * (os.cpu_count() or 1))')
+# Kept bytecode halves the start of every process and of every later run; git ignores it.
+unexport PYTHONDONTWRITEBYTECODE
 # What `make check` reads besides the packages, as far as it is there.
 SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples client)
 
