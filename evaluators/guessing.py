@@ -62,7 +62,7 @@ def _together(one: Turn, other: Turn) -> bool:
 class BeliefScores:
     """The beliefs of many games, scored."""
 
-    __slots__ = ("_span", "_variant", "beliefs", "intentions", "roles", "scored")
+    __slots__ = ("_span", "_variant", "beliefs", "intentions", "of_roles_alone", "roles", "scored")
 
     def __init__(self, variant: Variant = BELIEFS, span: Span = "game") -> None:
         """With the impactful options a belief counts by what it names of them: nobody told the seat."""
@@ -74,6 +74,9 @@ class BeliefScores:
         """Beliefs that are guesses about some speech."""
         self.scored = 0
         """Of these, the ones about a speech that gives an item."""
+        self.of_roles_alone = 0
+        """Of the scored ones, those of games whose beliefs name no intention at all: the record holds roles
+        alone, as the authors' program writes it, which is no silence about intentions."""
 
     def add(self, game: Game, seats: Collection[Seat] | None = None) -> None:
         """Counts the beliefs of one game: of these seats, or of all."""
@@ -83,11 +86,16 @@ class BeliefScores:
             if seats is None or parse_id(guess.item_id).reader in seats
         }
         self.beliefs += len(guesses)
+        named = any(guess.intentions for guess in guesses.values())
         for item in items(game, "guessing", self._variant, with_gold=True):
             guess = guesses.get(item.id)
             if guess is None:
                 continue  # the seat was not asked about this speech: that is no silence
             self.scored += 1
+            if not named:
+                self.of_roles_alone += 1
+                self.roles.add(item, guess)
+                continue
             if self._variant.options == "impactful":
                 guess = replace(guess, intentions=guess.intentions & self._variant.impactful)
             self.intentions.add(item, guess)
@@ -97,6 +105,7 @@ class BeliefScores:
         """Adds the counts of ``other``, of other games scored the same way, to these."""
         self.beliefs += other.beliefs
         self.scored += other.scored
+        self.of_roles_alone += other.of_roles_alone
         self.intentions.merge(other.intentions)
         self.roles.merge(other.roles)
 
@@ -106,6 +115,7 @@ class BeliefScores:
             "span": self._span,
             "beliefs": self.beliefs,
             "scored": self.scored,
+            "of_roles_alone": self.of_roles_alone,
             "intentions": self.intentions.as_json(),
             "roles": self.roles.as_json(),
         }

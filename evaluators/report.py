@@ -307,6 +307,10 @@ class ReportBuilder:
         self.beliefs += scores.beliefs
         if scores.beliefs > scores.scored:
             self._excluded("beliefs")["about a speech that gives no item"] += scores.beliefs - scores.scored
+        if scores.of_roles_alone:
+            self._excluded("beliefs, their intentions")["of a game whose beliefs name roles alone"] += (
+                scores.of_roles_alone
+            )
         if scores.scored:
             _count_scores("beliefs", "beliefs", scores.intentions, {}, count)
             _count_roles("beliefs", scores.roles, count)
@@ -551,7 +555,8 @@ class ReportBuilder:
                 FOLLOWED: "only what was followed with 3 or more, by the mean of the judgements given",
             },
             "confidence": 0.95,
-            "intervals": "bootstrap over games (BCa, 1,000 resamples); Wilson's where games do not differ",
+            "intervals": "bootstrap over games (BCa, 1,000 resamples); Wilson's where games do not differ or "
+            "are single trials",
             "version": _version(),
         }
 

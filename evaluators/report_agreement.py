@@ -1,17 +1,18 @@
 """How far raters agree, as a table: kappa and alpha under every grouping of scores."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, combinations
 from math import isnan, nan
-from typing import Final, cast
+from statistics import pstdev
+from typing import Final, NamedTuple, cast
 
 from evaluators.agreement import GROUPINGS, Level, all_raters, alpha_of, grouped, pairwise
 from evaluators.figures import Figure, nothing
 from evaluators.report_tables import Column, Row, Table
-from evaluators.resampling import bootstrap
+from evaluators.resampling import Statistic, bootstrap
 
-__all__ = ["agreement"]
+__all__ = ["agreement", "kappa_with"]
 
 Ratings = Mapping[str, Mapping[str, int]]
 
@@ -26,9 +27,10 @@ def agreement(shared: Mapping[str, Ratings]) -> Table:
         "agreement",
         "What we add",
         "Agreement of raters",
-        "Over items (an intention of a stage) that several raters judged. All raters: Fleiss' kappa on the "
-        "items that every rater judged. Pairwise: mean over pairs of raters, each on the items both judged; "
-        "its interval draws games. Alpha: Krippendorff's, nominal or ordinal, on every shared item.",
+        "Over items (an intention of a stage) that several raters judged; n is how many, of pairs the sum "
+        "over pairs. All raters: Fleiss' kappa on the items that every rater judged. Pairwise: mean and "
+        "deviation over pairs of raters, each on the items both judged. Alpha: Krippendorff's, nominal or "
+        "ordinal, on every shared item. All intervals draw games.",
         ("judged", "scores"),
         (
             Column("kappa, all raters", "number"),
@@ -55,30 +57,66 @@ def _rows(what: str, ratings: Ratings) -> Iterable[Row]:
 def _row(what: str, scores: str, ratings: Ratings, ordinal: Ratings | None) -> Row:
     whole, pairs = all_raters(ratings), pairwise(ratings)
     shared = {item for rated in ratings.values() for item in rated}
-    games = len({_game(item) for item in shared})
-    items = len({item.rsplit("/", 1)[0] for item in shared})
-    undefined = "undefined: no shared items, or one category only"
-    no_interval = "no interval is made"
+    every = set.intersection(*(set(rated) for rated in ratings.values()))
+    met = [
+        item
+        for one, other in combinations(sorted(ratings), 2)
+        for item in ratings[one].keys() & ratings[other].keys()
+    ]
+    of_pairs = _pair_counts(ratings, list(combinations(sorted(ratings), 2)))
     figures = {
-        "kappa, all raters": _number(whole.value, undefined, no_interval, whole.items, games, items),
-        "kappa, pairwise mean": _pairwise_mean(ratings, pairs.mean, undefined, items),
-        "pairwise deviation": _number(
-            pairs.deviation, undefined, "a deviation over pairs of raters", len(pairs.pairs), games, items
+        "kappa, all raters": _figure(
+            whole.value, _whole_counts(ratings, every), _fleiss(len(ratings)), every
         ),
+        "kappa, pairwise mean": _figure(pairs.mean, of_pairs.counts, of_pairs.mean, met),
+        "pairwise deviation": _figure(pairs.deviation, of_pairs.counts, of_pairs.deviation, met),
     }
     for level, rated in (("nominal", ratings), ("ordinal", ordinal)):
         if rated is not None:
-            alpha = alpha_of(rated, cast(Level, level))
-            figures[f"alpha, {level}"] = _number(alpha, undefined, no_interval, len(shared), games, items)
+            counts, alpha = _coincidences(rated), _alpha(rated, cast(Level, level))
+            figures[f"alpha, {level}"] = _figure(alpha_of(rated, cast(Level, level)), counts, alpha, shared)
     if scores == "1-4|5":
         figures["paper's annotators"] = Figure(_PUBLISHED[what], method="published", note="published")
     return Row((what, scores), figures)
 
 
-def _number(value: float, undefined: str, note: str, n: int, games: int, items: int) -> Figure:
+def kappa_with(judge: Mapping[str, int], people: Ratings) -> Figure:
+    """The mean of one rater's kappas with each of some others, on what both judged, over games."""
+    ratings = {**{f"person {name}": rated for name, rated in people.items()}, _JUDGE: judge}
+    pairs = [
+        (name, _JUDGE) for name in sorted(ratings) if name != _JUDGE and ratings[name].keys() & judge.keys()
+    ]
+    met = [item for name, _ in pairs for item in ratings[name].keys() & judge.keys()]
+    counted = _pair_counts(ratings, pairs)
+    sums = [sum(column) for column in zip(*counted.counts.values(), strict=True)]
+    return _figure(counted.mean(sums) if sums else nan, counted.counts, counted.mean, met)
+
+
+_JUDGE: Final = "judge"
+_UNDEFINED: Final = "undefined: no shared items, or one category only"
+_RESAMPLES: Final = 1000
+
+GameCounts = Mapping[str, Sequence[float]]
+
+
+def _figure(value: float, counts: GameCounts, statistic: Statistic, behind: Collection[str]) -> Figure:
+    """A coefficient with its interval over games. It is a function of counts that add up over games, so
+    these are resampled. ``behind``: what was judged in common, an intention of a stage each.
+    """
     if isnan(value):
-        return nothing(undefined)
-    return Figure(value, den=n, games=games, items=items, note=note)
+        return nothing(_UNDEFINED)
+    estimate = bootstrap(counts, statistic, resamples=_RESAMPLES)
+    low, high = estimate.interval or (None, None)
+    return Figure(
+        value,
+        low,
+        high,
+        den=len(behind),
+        games=len({_game(item) for item in behind}),
+        items=len({item.rsplit("/", 1)[0] for item in behind}),
+        method=estimate.method,
+        note="" if estimate.interval is not None else "one game, or games that do not differ: no interval",
+    )
 
 
 def _game(item: str) -> str:
@@ -86,55 +124,130 @@ def _game(item: str) -> str:
     return item.rsplit("/", 3)[0]
 
 
-def _pairwise_mean(ratings: Ratings, mean: float, undefined: str, items: int) -> Figure:
-    """The mean of the pairs' kappas with its interval over games.
+def _categories(ratings: Ratings) -> dict[int, int]:
+    """The place of each category that anybody gave."""
+    values = sorted({value for rated in ratings.values() for value in rated.values()})
+    return {value: at for at, value in enumerate(values)}
 
-    A pair's kappa is a function of how often each two categories met, so these counts are resampled.
+
+def _by_game(added: Iterable[tuple[str, int, float]], width: int) -> dict[str, list[float]]:
+    """What items add to the counts of their games."""
+    counts: dict[str, list[float]] = {}
+    for item, cell, n in added:
+        counts.setdefault(_game(item), [0.0] * width)[cell] += n
+    return counts
+
+
+def _whole_counts(ratings: Ratings, every: Collection[str]) -> dict[str, list[float]]:
+    """Of items that all rated: how many, the pairs of raters that agree (each both ways), and how often
+    each category was given.
     """
-    if isnan(mean):
-        return nothing(undefined)
-    categories = sorted({value for rated in ratings.values() for value in rated.values()})
-    pairs = list(combinations(sorted(ratings), 2))
-    size = len(categories)
-    place = {value: at for at, value in enumerate(categories)}
-    clusters: dict[str, Counter[int]] = {}
-    met = 0
-    for at, (a, b) in enumerate(pairs):
-        for item in ratings[a].keys() & ratings[b].keys():
-            met += 1
-            cell = at * size * size + place[ratings[a][item]] * size + place[ratings[b][item]]
-            clusters.setdefault(_game(item), Counter())[cell] += 1
-    width = len(pairs) * size * size
+    place = _categories(ratings)
 
-    def statistic(sums: Sequence[float]) -> float:
-        kappas = [_kappa(sums[at * size * size : (at + 1) * size * size], size) for at in range(len(pairs))]
-        defined = [kappa for kappa in kappas if not isnan(kappa)]
-        return sum(defined) / len(defined) if defined else nan
+    def added() -> Iterator[tuple[str, int, float]]:
+        for item in every:
+            given = Counter(rated[item] for rated in ratings.values())
+            yield item, 0, 1
+            yield item, 1, sum(n * (n - 1) for n in given.values())
+            for value, n in given.items():
+                yield item, 2 + place[value], n
 
-    counts = {game: [held[cell] for cell in range(width)] for game, held in clusters.items()}
-    estimate = bootstrap(counts, statistic, resamples=1000)
-    interval = estimate.interval
-    return Figure(
-        mean,
-        None if interval is None else interval.low,
-        None if interval is None else interval.high,
-        den=met,
-        games=len(clusters),
-        items=items,
-        method=estimate.method,
-        note="" if interval is not None else "one game, or games that do not differ: no interval",
-    )
+    return _by_game(added(), 2 + len(place))
 
 
-def _kappa(met: Sequence[float], size: int) -> float:
-    """Fleiss' kappa of two raters from how often each two categories met; nan where undefined."""
-    n = sum(met)
-    if not n:
+def _fleiss(raters: int) -> Statistic:
+    def kappa(sums: Sequence[float]) -> float:
+        subjects, agreeing, *totals = sums
+        all_pairs, all_chance = subjects * raters * (raters - 1), (subjects * raters) ** 2
+        by_chance = sum(total * total for total in totals)
+        # Drawn sums may be no whole numbers of games' counts, yet equal to rounding.
+        if not subjects or by_chance >= all_chance * (1 - 1e-12):
+            return nan
+        return (agreeing * all_chance - by_chance * all_pairs) / (all_pairs * (all_chance - by_chance))
+
+    return kappa
+
+
+def _coincidences(ratings: Ratings) -> dict[str, list[float]]:
+    """How often each two categories met within an item, as Krippendorff counts it, row after row."""
+    place = _categories(ratings)
+    size = len(place)
+
+    def added() -> Iterator[tuple[str, int, float]]:
+        for item in {item for rated in ratings.values() for item in rated}:
+            given = Counter(rated[item] for rated in ratings.values() if item in rated)
+            if given.total() < 2:
+                continue
+            for one, n in given.items():
+                for other, m in given.items():
+                    pairs = n * (m - (one == other))
+                    yield item, place[one] * size + place[other], pairs / (given.total() - 1)
+
+    return _by_game(added(), size * size)
+
+
+def _alpha(ratings: Ratings, level: Level) -> Statistic:
+    size = len(_categories(ratings))
+
+    def alpha(sums: Sequence[float]) -> float:
+        totals = [sum(sums[at * size : (at + 1) * size]) for at in range(size)]
+        before = list(accumulate(totals, initial=0.0))
+        middle = [before[at] + totals[at] / 2 for at in range(size)]
+        observed = expected = 0.0
+        for one in range(size):
+            for other in range(size):
+                if one != other:
+                    distance = 1.0 if level == "nominal" else (middle[one] - middle[other]) ** 2
+                    observed += sums[one * size + other] * distance
+                    expected += totals[one] * totals[other] * distance
+        return 1 - (sum(totals) - 1) * observed / expected if expected else nan
+
+    return alpha
+
+
+class _Pairs(NamedTuple):
+    """Pair by pair of raters and game by game: on how many items both agreed, and how often each category
+    was given by either.
+    """
+
+    counts: dict[str, list[float]]
+    pairs: int
+    width: int
+
+    def kappas(self, sums: Sequence[float]) -> list[float]:
+        """Of the pairs where it is defined."""
+        kappas = [_kappa(sums[at * self.width : (at + 1) * self.width]) for at in range(self.pairs)]
+        return [kappa for kappa in kappas if not isnan(kappa)]
+
+    def mean(self, sums: Sequence[float]) -> float:
+        kappas = self.kappas(sums)
+        return sum(kappas) / len(kappas) if kappas else nan
+
+    def deviation(self, sums: Sequence[float]) -> float:
+        kappas = self.kappas(sums)
+        return pstdev(kappas) if kappas else nan
+
+
+def _pair_counts(ratings: Ratings, pairs: Sequence[tuple[str, str]]) -> _Pairs:
+    place = _categories(ratings)
+    width = 1 + len(place)
+
+    def added() -> Iterator[tuple[str, int, float]]:
+        for at, (a, b) in enumerate(pairs):
+            for item in ratings[a].keys() & ratings[b].keys():
+                one, other = ratings[a][item], ratings[b][item]
+                yield item, at * width, one == other
+                yield item, at * width + 1 + place[one], 1
+                yield item, at * width + 1 + place[other], 1
+
+    return _Pairs(_by_game(added(), len(pairs) * width), len(pairs), width)
+
+
+def _kappa(counts: Sequence[float]) -> float:
+    """Fleiss' kappa of two raters; nan where undefined."""
+    agreed, *totals = counts
+    given = sum(totals)
+    if not given:
         return nan
-    agreed = sum(met[one * size + one] for one in range(size)) / n
-    by_chance = 0.0
-    for one in range(size):
-        row = sum(met[one * size : (one + 1) * size])
-        column = sum(met[one::size])
-        by_chance += ((row + column) / (2 * n)) ** 2
-    return nan if by_chance >= 1 - 1e-12 else (agreed - by_chance) / (1 - by_chance)
+    by_chance = sum((total / given) ** 2 for total in totals)
+    return nan if by_chance >= 1 - 1e-12 else (2 * agreed / given - by_chance) / (1 - by_chance)

@@ -1,7 +1,6 @@
 """The tables of a report, in the order of the page: what the paper shows first, then what we add."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isnan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from evaluators.agreement import BAR, JudgeAgreement, grouped, judge_agreement
@@ -12,7 +11,7 @@ from evaluators.impact import ImpactCounts
 from evaluators.judgements import SCORES
 from evaluators.play import MODELS, PUBLISHED, Rate
 from evaluators.ratings import Rating, head_to_head
-from evaluators.report_agreement import agreement
+from evaluators.report_agreement import agreement, kappa_with
 from evaluators.report_groups import side_by_side
 from evaluators.report_order import place
 from evaluators.report_raters import raters_compared
@@ -37,13 +36,13 @@ def all_tables(builder: "ReportBuilder") -> Iterator[Table]:
     yield from _play(tally)
     yield _rounds(tally)
     yield _roles(tally)
-    yield from _selection(tally)
-    yield _following(tally)
+    yield _link(tally)
+    yield from _selection(builder)
+    yield _following(builder)
     for dimension in ("summarisation", "guessing"):
         yield from _scores(builder, dimension)
     yield from _beliefs(tally)
     yield from _role_guesses(tally)
-    yield _link(tally)
     yield _impact(builder)
     yield from _correction(tally)
     yield _hallucination(tally)
@@ -71,6 +70,10 @@ class _Of(NamedTuple):
     kind: Kind = "share"
     unit: Unit = "share"
     counts: str = ""
+    whole: bool = False
+    """It is told of all together, and of no group."""
+    empty: str = ""
+    """Why there may be nothing, where that is another reason than the table's."""
 
 
 def _rows(
@@ -87,9 +90,12 @@ def _rows(
             ),
             {
                 column.name: tally.figure(
-                    Key(table, of, group, label, column.counts or column.name), column.kind, empty
+                    Key(table, of, group, label, column.counts or column.name),
+                    column.kind,
+                    column.empty or empty,
                 )
                 for column in columns
+                if group == "all" or not column.whole
             },
         )
         for of, group, label in ordered
@@ -136,10 +142,12 @@ def _published(percent: float | None, note: str = "published") -> Figure:
     return Figure(round(percent / 100, 6), method="published", note=note)
 
 
+_ANNOTATED: Final = ("of 2,440 annotated intentions", "of 350 annotated intentions")
+
 # InterIntent (EMNLP 2024), the tables of the four dimensions, in percent; F1 likewise.
 _OF_PAPER: Final[tuple[tuple[str, dict[str, tuple[float, str]]], ...]] = (
-    ("selection accuracy", {"GPT-3.5": (87.5, ""), "GPT-4": (88.8, "")}),
-    ("responses rated good", {"GPT-3.5": (47.5, ""), "GPT-4": (64.8, "")}),
+    ("selection accuracy", {"GPT-3.5": (87.5, _ANNOTATED[0]), "GPT-4": (88.8, _ANNOTATED[1])}),
+    ("responses rated good", {"GPT-3.5": (47.5, _ANNOTATED[0]), "GPT-4": (64.8, _ANNOTATED[1])}),
     (
         "summarisation F1",
         {
@@ -178,28 +186,32 @@ def _dimensions(builder: "ReportBuilder") -> Table:
             for name, (value, spread) in published.items()
         }
         rows.append(Row((label,), {"ours": ours.get(label, nothing("by rater below")), **figures}))
-    for dimension in ("summarisation", "guessing"):
-        for table, filter_ in ((dimension, ""), (f"{dimension}_followed", ", only what was followed")):
-            raters = sorted({key.of for key in tally.keys(table)})
-            rows += [
-                Row(
-                    (f"{dimension} F1, {rater}{filter_}",),
-                    {"ours": tally.figure(Key(table, rater, "all", "all", "f1"), "f1", "no answers")},
-                )
-                for rater in raters
-            ]
+        if label in _RATED_AFTER:
+            rows += _by_raters(tally, _RATED_AFTER[label])
     return Table(
         "dimensions",
         PAPER,
         "The four dimensions",
         "Ours beside the published figures. Selection: reasonable of all judged selections, first ones and "
         "changed final ones. Responses rated good: following scores of 4 or 5, thinking and speaking "
-        "pooled. F1 is micro-averaged over items; the paper's counts only what was followed.",
+        "pooled. F1 is micro-averaged over items; the paper's counts only what was followed. Beside the "
+        "published figures stands what the paper gives with them, a count or a spread.",
         ("measure",),
         tuple(Column(name) for name in columns),
         tuple(rows),
         whole=False,
     )
+
+
+_RATED_AFTER: Final = {"summarisation F1": "summarisation", "guessing F1 on GPT-4's games": "guessing"}
+"""The published row that a dimension's own raters stand below."""
+
+
+def _by_raters(tally: Tally, dimension: str) -> Iterator[Row]:
+    for table, filter_ in ((dimension, ""), (f"{dimension}_followed", ", only what was followed")):
+        for rater in sorted({key.of for key in tally.keys(table)}):
+            figure = tally.figure(Key(table, rater, "all", "all", "f1"), "f1", "no answers")
+            yield Row((f"{dimension} F1, {rater}{filter_}",), {"ours": figure})
 
 
 _PUBLIC: Final = ("win rate", "quest win rate", "Merlin assassination rate")
@@ -211,7 +223,8 @@ def _play(tally: Tally) -> Iterator[Table]:
     caption = (
         "Definitions of InterIntent, section 3. Engagement is the unweighted mean over the side's "
         "roles, whose "
-        "counts stand in the table of roles. A leader's figures count for the leader's side."
+        "counts stand in the table of roles. A leader's figures count for the leader's side. The paper gives "
+        "no counts with its figures."
     )
     for name, title, measures in (
         ("results", "Results of games", [one for one in _MEASURES if one in _PUBLIC]),
@@ -293,7 +306,16 @@ def _roles(tally: Tally) -> Table:
 # --- the four dimensions --------------------------------------------------------------------------
 
 
-def _selection(tally: Tally) -> Iterator[Table]:
+def _people(builder: "ReportBuilder") -> str:
+    """Who judged, and how much."""
+    people = sorted(builder.judgements.keys() - builder.judges)
+    told = ", ".join(f"{name} ({builder.judgements[name]:,} judgements)" for name in people[:12])
+    more = f" and {len(people) - 12} more" if len(people) > 12 else ""
+    return f" Raters: {told}{more}." if people else ""
+
+
+def _selection(builder: "ReportBuilder") -> Iterator[Table]:
+    tally = builder.tally
     for name, title, told in (
         ("selection", "Selection: are the chosen intentions reasonable?", "items"),
         ("selection_intentions", "Selection by intention", "full"),
@@ -304,7 +326,7 @@ def _selection(tally: Tally) -> Iterator[Table]:
             DIMENSIONS,
             title,
             "Reasonable, of all judged selections: first ones, and final ones that modification changed. "
-            "Several raters pool.",
+            f"Several raters pool.{_people(builder)}",
             _BY,
             [_Of("accuracy")],
             empty=_NO_JUDGEMENTS,
@@ -312,15 +334,14 @@ def _selection(tally: Tally) -> Iterator[Table]:
         )
 
 
-def _following(tally: Tally) -> Table:
+def _following(builder: "ReportBuilder") -> Table:
     return _made(
-        tally,
+        builder.tally,
         "following",
         DIMENSIONS,
         "Following: are they acted on?",
         "Share of each score 1 to 5, in thinking and in speaking; 4 and 5 are good. One score is one "
-        "rater's, of "
-        "one intention of one stage.",
+        f"rater's, of one intention of one stage.{_people(builder)}",
         {"of": "part and stage", **_BY},
         [*(_Of(str(score)) for score in SCORES), _Of("good"), _Of("mean", "mean", "number")],
         empty=_NO_JUDGEMENTS,
@@ -332,7 +353,7 @@ _F1: Final = [
     _Of("recall", "recall", counts="f1"),
     _Of("f1", "f1", counts="f1"),
 ]
-_CHANCE: Final = _Of("chance", "mean")
+_CHANCE: Final = _Of("chance", "mean", whole=True)
 
 
 def _scores(builder: "ReportBuilder", dimension: str) -> Iterator[Table]:
@@ -344,7 +365,7 @@ def _scores(builder: "ReportBuilder", dimension: str) -> Iterator[Table]:
         (dimension, question, "Every answered item with gold.", "no answers were given"),
         (
             f"{dimension}_followed",
-            f"{question} Only what was followed",
+            f"{question} Only what was followed.",
             "Items whose intentions were all followed with 3 or more, by the mean of the judgements given.",
             "no answers were given" if builder.judgements else _NO_JUDGEMENTS,
         ),
@@ -381,7 +402,7 @@ def _beliefs(tally: Tally) -> Iterator[Table]:
             "lists of every role. By the speaker's side and role.",
             _BY,
             [_F1[-1]] if told == "full" else [*_F1, _CHANCE],
-            empty="no beliefs were recorded",
+            empty="no beliefs about intentions were recorded",
             told=told,  # type: ignore[arg-type]
         )
 
@@ -396,7 +417,7 @@ def _role_guesses(tally: Tally) -> Iterator[Table]:
         "Right, of all guesses that name a role, by the true role; Brier score of confidence / 5 (0 "
         "is best).",
         heads,
-        [_Of("accuracy"), _Of("brier", "mean", "number")],
+        [_Of("accuracy"), _Of("brier", "mean", "number", whole=True, empty="no confidence was stated")],
         empty="nobody named a role",
     )
     yield _made(
@@ -531,7 +552,7 @@ def _hallucination(tally: Tally) -> Table:
         _BY,
         [
             _Of("speeches with one"),
-            _Of("statements refuted"),
+            _Of("statements refuted", empty="no statement was decided"),
             _Of("refuted a speech", "mean", "number"),
             _Of("undecided", "sum", "count"),
         ],
@@ -556,12 +577,7 @@ def _judges(builder: "ReportBuilder") -> Table:
                 found = _with_people(builder, judge, part)
                 if found.lacking:
                     figure = nothing(f"not shown beside people's: {'; '.join(found.lacking)}")
-                mean = found.with_people.mean
-                figures[f"kappa, {part}"] = (
-                    nothing("no kappa with any person")
-                    if isnan(mean)
-                    else Figure(mean, den=found.items, note="mean over people: no interval is made")
-                )
+                figures[f"kappa, {part}"] = kappa_with(*_rated(builder, judge, part))
             figures[part] = figure
         rows.append(Row((judge,), figures))
     return Table(
@@ -591,10 +607,18 @@ def _lacking(builder: "ReportBuilder", judge: str, part: str) -> str:
 
 
 def _with_people(builder: "ReportBuilder", judge: str, part: str) -> JudgeAgreement:
+    said, people = _rated(builder, judge, part)
+    return judge_agreement(said, people, name=judge)
+
+
+def _rated(
+    builder: "ReportBuilder", judge: str, part: str
+) -> tuple[Mapping[str, int], Mapping[str, Mapping[str, int]]]:
+    """What the judge and what the people said of what several raters judged."""
     held: Mapping[str, Mapping[str, int]] = builder.shared[part]
     rated = held if part == "reasonable" else grouped(held)
     people = {rater: items for rater, items in rated.items() if rater not in builder.judges}
-    return judge_agreement(rated.get(judge, {}), people, name=judge)
+    return rated.get(judge, {}), people
 
 
 # --- who played -----------------------------------------------------------------------------------

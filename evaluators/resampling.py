@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress, product
-from math import isnan, nan
+from math import isclose, isnan, nan
 from operator import itemgetter
 from random import Random
 from statistics import NormalDist
@@ -117,7 +117,8 @@ def bootstrap(
         return estimate
     clusters = _clusters(counting)
     draws = sorted(_draws(clusters, statistic, f"{seed}/bootstrap", resamples))
-    if not draws or draws[0] == draws[-1]:
+    # Sums in another order may differ by rounding alone.
+    if not draws or isclose(draws[0], draws[-1], rel_tol=1e-12):
         return estimate
     interval = _bca(draws, value, _jackknife(clusters, statistic), confidence)
     return Estimate(value, interval, confidence, len(counting), len(draws), "bca")
@@ -132,13 +133,19 @@ def share(
 ) -> Estimate:
     """``bootstrap`` of a share, given as (k, n) by game, that always has an interval.
 
-    Where games do not differ the bootstrap sees no spread and would claim certainty. Then the interval
-    is Wilson's with each game as one trial, the cautious end: k and n are scaled to the number of games.
-    With nothing counted it is (0, 1).
+    Where every game is a single trial, as in who won, games are the independent trials of Wilson's
+    interval, which holds for few of them where a bootstrap does not. Where games do not differ the bootstrap
+    sees no spread and would claim certainty: then it is Wilson's with each game as one trial, the cautious
+    end, and k and n are scaled to the number of games. With nothing counted it is (0, 1).
     """
-    estimate = bootstrap(games, seed=seed, resamples=resamples, confidence=confidence)
+    single = all(n <= 1 for _, n in games.values())
+    estimate = bootstrap({} if single else games, seed=seed, resamples=resamples, confidence=confidence)
     if estimate.interval is not None:
         return estimate
+    if single:
+        hits, trials = (sum(column) for column in zip((0, 0), *games.values(), strict=True))
+        value = hits / trials if trials else nan
+        return Estimate(value, wilson(hits, trials, confidence), confidence, trials, 0, "wilson")
     trials = estimate.games
     hits = 0 if isnan(estimate.value) else estimate.value * trials
     interval = wilson(round(hits), trials, confidence)

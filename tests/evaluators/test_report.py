@@ -27,6 +27,7 @@ from evaluators.items import Followed, Variant, items
 from evaluators.judgements import Judgement, follow_scores
 from evaluators.play import PUBLISHED, PlayMetrics
 from evaluators.report import Answered, Given, ModelUse, ReportBuilder
+from evaluators.report_agreement import _alpha, _coincidences, _fleiss, _pair_counts, _whole_counts
 from evaluators.report_csv import as_csv
 from evaluators.report_page import as_html
 from evaluators.report_plots import MISSING
@@ -233,8 +234,37 @@ def test_agreement_is_that_of_the_coefficients_and_its_interval_holds_the_mean()
     assert figure.high is not None
     assert figure.low < pairwise(two).mean < figure.high
     assert table.figure(("speak", "1-4|5"), "kappa, all raters").value == all_raters(two).value
+    # Every coefficient is told with an interval, made of counts that give the coefficient itself.
+    for row in table.rows:
+        for column, one in row.figures.items():
+            if one.method != "published" and column != "pairwise deviation":
+                assert one.low is not None, (row.labels, column)
+                assert one.high is not None
+                assert one.low <= one.value <= one.high, (row.labels, column)  # type: ignore[operator]
     assert table.figure(("speak", "1 to 5"), "alpha, ordinal").value == alpha_of(ratings, "ordinal")
     assert table.figure(("speak", "1-4|5"), "paper's annotators").value == 0.420
+
+
+def test_the_counts_that_intervals_are_made_of_give_the_coefficients() -> None:
+    three = {
+        "ann": {"g/1.1.speak.2/first/a": 1, "g/1.1.speak.2/first/b": 2, "h/1.1.speak.2/first/c": 3},
+        "bob": {"g/1.1.speak.2/first/a": 1, "g/1.1.speak.2/first/b": 3, "h/1.1.speak.2/first/c": 3},
+        "eve": {"g/1.1.speak.2/first/a": 2, "h/1.1.speak.2/first/c": 1, "h/1.1.speak.3/first/d": 5},
+    }
+    every = {"g/1.1.speak.2/first/a", "h/1.1.speak.2/first/c"}
+    for counts, statistic, value in (
+        (_whole_counts(three, every), _fleiss(3), all_raters(three).value),
+        (_coincidences(three), _alpha(three, "nominal"), alpha_of(three, "nominal")),
+        (_coincidences(three), _alpha(three, "ordinal"), alpha_of(three, "ordinal")),
+    ):
+        assert counts.keys() == {"g", "h"}
+        sums = [sum(column) for column in zip(*counts.values(), strict=True)]
+        assert statistic(sums) == pytest.approx(value)
+    pairs = _pair_counts(three, [("ann", "bob"), ("ann", "eve"), ("bob", "eve")])
+    sums = [sum(column) for column in zip(*pairs.counts.values(), strict=True)]
+    found = pairwise(three)
+    assert pairs.mean(sums) == pytest.approx(found.mean)
+    assert pairs.deviation(sums) == pytest.approx(found.deviation)
 
 
 def test_no_number_stands_without_its_count_and_interval_or_the_reason_why() -> None:

@@ -116,6 +116,13 @@ def test_a_share_always_has_an_interval() -> None:
     assert share(some_games(20)) == bootstrap(some_games(20))
 
 
+def test_games_that_are_one_trial_each_have_wilson_s_interval() -> None:
+    # One of three: Wilson's score interval by its formula, z = 1.959964.
+    found = share({"a": (1, 1), "b": (0, 1), "c": (0, 1), "d": (0, 0)})
+    assert (found.value, found.games, found.method) == (1 / 3, 3, "wilson")
+    assert found.interval == pytest.approx((0.061492, 0.792340), abs=1e-6)
+
+
 def test_undefined_draws_are_left_out_and_counted() -> None:
     # One game in three has something to divide by: of 3 draws none is it with 8/27.
     found = bootstrap({"a": (1, 2), "b": (1, 0), "c": (3, 0)}, resamples=1000)

@@ -92,3 +92,12 @@ def test_the_judged_figures_of_the_report_are_those_expected() -> None:
     for part in ("think_1", "think_2", "speak_1", "speak_2"):
         all_of_them += sum(scores[part].values())
     assert good.den == all_of_them == expected("following.eq5")[1]
+
+
+def test_beliefs_of_roles_alone_are_no_silence_about_intentions() -> None:
+    # Their program records what role a seat takes another for, and drops the intentions.
+    report = made()
+    assert report.table("beliefs").rows == ()
+    assert report.excluded["beliefs, their intentions"] == {"of a game whose beliefs name roles alone": 254}
+    right = report.table("role_guesses").figure(("beliefs", "all", "all"), "accuracy")
+    assert (right.num, right.den) == (49, 202)
