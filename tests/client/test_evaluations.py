@@ -16,6 +16,7 @@ from interintent_client import (
     Judgement,
     Rater,
     Server,
+    Unreachable,
 )
 
 from app.fake_model import Options
@@ -243,6 +244,45 @@ async def test_a_report_that_is_long_in_the_making_is_waited_for_and_asked_for_o
         async with Server(url, timeout_s=0.1, tries=2) as server:
             assert await server.report(batch="b_1") == {}
             assert asked == 1
+
+
+async def test_a_report_that_is_still_being_made_is_asked_for_again() -> None:
+    asked: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().partition("\r\n")[0])
+        head = b"202 Accepted\r\nRetry-After: 0" if len(asked) < 3 else b"200 OK"
+        writer.write(b"HTTP/1.1 " + head + b"\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with listening:
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        async with Server(url) as server:
+            assert await server.report(batch="b_1", group_by="model") == {}
+            assert len(asked) == 3
+            assert "group_by=model" in asked[0]
+            asked.clear()
+            with pytest.raises(Unreachable, match="not made within 0 s"):
+                await server.report(batch="b_1", timeout_s=0.0)
+
+
+async def test_two_raters_are_compared_on_the_items_of_both(served: Served) -> None:
+    async with Server(served.url) as server:
+        batch = await played(server)
+        items: list[Item] = await all_of(server.items("guessing", batch=batch.id))
+        made = [
+            await server.submit(
+                "guessing", Rater(name), [Answer(item.id, ["defend_self"]) for item in items[start:]]
+            )
+            for start, name in enumerate(("one", "other"))
+        ]
+        found = await server.compare(made[0].id, made[1].id)
+        assert (found["shared"], found["first_only"]) == (len(items) - 1, 1)
+        assert found["totals"]["guessing"]["measures"]["f1"]["difference"]["value"] == 0.0
+        by_name = await server.compare_raters("guessing", "one", "other", batch=batch.id)
+        assert by_name["totals"] == found["totals"]
 
 
 async def test_games_are_listed_imported_forked_and_read_over_http(served: Served) -> None:

@@ -23,10 +23,14 @@ from interintent_client.evaluations import (
 from interintent_client.http import Http
 from interintent_client.records import Json
 
-__all__ = ["EvaluationCalls", "Items"]
+__all__ = ["EvaluationCalls", "GroupBy", "Items"]
 
 REPORT_S: Final = 600.0
 """A report on thousands of games is minutes in the making."""
+
+GroupBy = Literal["agent", "model", "mechanism", "timing", "profile", "players"]
+"""What a report sets side by side."""
+
 FIRST_LOOK_S: Final = 0.2
 LAST_LOOK_S: Final = 5.0
 """How often a judge is looked at: at first soon again, then ever less often."""
@@ -224,24 +228,69 @@ class EvaluationCalls:
 
     @overload
     async def report(
-        self, *, batch: str, format: Literal["json"] = "json", timeout_s: float = REPORT_S
+        self,
+        *,
+        batch: str,
+        format: Literal["json"] = "json",
+        group_by: GroupBy | None = None,
+        timeout_s: float = REPORT_S,
     ) -> Json: ...
     @overload
     async def report(
-        self, *, batch: str, format: Literal["html", "csv"], timeout_s: float = REPORT_S
+        self,
+        *,
+        batch: str,
+        format: Literal["html", "csv"],
+        group_by: GroupBy | None = None,
+        timeout_s: float = REPORT_S,
     ) -> str: ...
     async def report(
         self,
         *,
         batch: str,
         format: Literal["json", "html", "csv"] = "json",  # noqa: A002
+        group_by: GroupBy | None = None,
         timeout_s: float = REPORT_S,
     ) -> Json | str:
-        """The report on a batch's finished games: an object for ``json``, else a text."""
+        """The report on a batch's finished games: an object for ``json``, else a text. A large one is made
+        for minutes, and waited for. ``group_by`` sets groups side by side; it needs ``export:full``.
+        """
+        made = await self._http.made(
+            "/reports", timeout_s=timeout_s, batch=batch, format=format, group_by=group_by
+        )
         if format == "json":
-            found: Json = await self._http.get("/reports", timeout_s=timeout_s, batch=batch, format=format)
+            found: Json = made.json()
             return found
-        return await self._http.text("/reports", timeout_s=timeout_s, batch=batch, format=format)
+        return made.text
+
+    async def compare(self, first: str, second: str) -> Json:
+        """Two evaluations on the items of both, by their ids: each one's figures, the difference with its
+        interval, a p value.
+        """
+        found: Json = await self._http.get(f"/evaluations/{first}/compare/{second}")
+        return found
+
+    async def compare_raters(
+        self,
+        dimension: Dimension,
+        first: str,
+        second: str,
+        *,
+        game: str | None = None,
+        batch: str | None = None,
+        followed: bool = False,
+    ) -> Json:
+        """Two raters on all that stands of them about a game or a batch, named as reports name them."""
+        found: Json = await self._http.get(
+            "/evaluations/compare",
+            dimension=dimension,
+            first=first,
+            second=second,
+            game=game,
+            batch=batch,
+            followed=str(followed).lower(),
+        )
+        return found
 
 
 _OF_ANSWERS: Final = frozenset({"options", "history", "context", "followed", "unmapped"})

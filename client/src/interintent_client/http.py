@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from types import TracebackType
@@ -17,6 +18,9 @@ __all__ = ["Http"]
 
 AGAIN: Final = frozenset({429, 502, 503, 504})
 """Statuses that say: later."""
+
+WAIT_S: Final = 50.0
+"""How long the service may hold a request for what it is making; proxies break off at a minute."""
 
 IN_USE: Final = "idempotency-key-in-use"
 """The same call is being worked on: its answer will be there."""
@@ -50,9 +54,22 @@ class Http:
         """A JSON answer. Raises ApiError or Unreachable."""
         return (await self._call("GET", path, token=token, query=query, timeout_s=timeout_s)).json()
 
-    async def text(self, path: str, *, timeout_s: float | None = None, **query: Any) -> str:
-        """An answer that is not JSON."""
-        return (await self._call("GET", path, query=query, timeout_s=timeout_s)).text
+    async def made(self, path: str, *, timeout_s: float, **query: Any) -> httpx.Response:
+        """What the service makes while it answers 202: asked for again, as ``Retry-After`` says, until it is
+        there. Raises Unreachable when it is not within ``timeout_s``.
+        """
+        ends = time.monotonic() + timeout_s
+        while True:
+            left = max(ends - time.monotonic(), 1.0)
+            asked = {**query, "wait_s": min(WAIT_S, left)}
+            answer = await self._call("GET", path, query=asked, timeout_s=left)
+            if answer.status_code != 202:
+                return answer
+            wait = answer.headers.get("Retry-After", "")
+            pause_s = float(wait) if wait.isdigit() else 1.0
+            if time.monotonic() + pause_s > ends:
+                raise Unreachable(f"GET {path}: not made within {timeout_s:g} s: {answer.text}")
+            await asyncio.sleep(pause_s)
 
     async def pages(self, path: str, **query: Any) -> AsyncGenerator[Any]:
         """Every page of a listing."""
