@@ -27,6 +27,10 @@ _PART: Final[Mapping[str, tuple[str, Part]]] = {
 """What is compared: its words and its part."""
 
 
+_PAIRS: Final = 100
+"""Pairs told of a measure, those with most items in common: raters make pairs by the square."""
+
+
 class Rated(NamedTuple):
     """One rater's counts in one game."""
 
@@ -60,9 +64,12 @@ def raters_compared(tally: Tally, lacking: Callable[[str, str], str]) -> Table:
     not stand beside people; empty for whoever may.
     """
     rows: list[Row] = []
+    untold = 0
     for part, (words, kind) in _PART.items():
         keys = [key for key in tally.keys(_TABLE) if key.of == part and key.column == "both"]
-        pairs = sorted({(key.group, key.label) for key in keys})
+        keys.sort(key=lambda key: (-tally.clusters(key).items, key))
+        untold += len(keys[_PAIRS:])
+        pairs = sorted((key.group, key.label) for key in keys[:_PAIRS])
         found = [_compared(tally, Key(_TABLE, part, *pair, "both"), kind) for pair in pairs]
         adjusted = holm([one[0].p_value for one in found])
         for pair, (comparison, sides, clusters), p in zip(pairs, found, adjusted, strict=True):
@@ -81,7 +88,8 @@ def raters_compared(tally: Tally, lacking: Callable[[str, str], str]) -> Table:
         "counted beside it. Difference: the first's figure less the second's; its interval draws games. p: "
         "two-sided, of a permutation test that exchanges the two raters within whole games (every way up to "
         "12 games, else 1,000 drawn); with n games it cannot fall below 2 / 2^n. Holm: the same, adjusted "
-        "for the number of pairs compared by the measure.",
+        "for the number of pairs told by the measure."
+        + (f" Left out: {untold:,} pairs with less in common than these." if untold else ""),
         ("measure", "first", "second"),
         (
             Column("first"),

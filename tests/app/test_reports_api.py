@@ -119,6 +119,38 @@ async def test_without_export_full_totals_of_enough_items_and_one_s_own_answers(
         assert all(one.startswith("seer (") for one in raters)
 
 
+async def test_only_people_are_pooled_whoever_else_judges_stands_by_itself(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
+        batch, games = await caller.played(count=1, seeds={"from": 60})
+        game = await caller.services.evaluations.games.by_id(games[0])
+        found = [*items(game, "selection")]
+        # Without a kind it is a person who judges.
+        for rater, reasonable in (
+            ({"name": "ann"}, True),
+            ({"name": "bot", "kind": "program"}, False),
+            ({"name": "net", "kind": "model"}, False),
+        ):
+            words = [
+                {"item_id": item.id, "intention": choice.id, "reasonable": reasonable}
+                for item in found
+                for choice in item.asked
+            ]
+            body = {"rater": rater, "judgements": words}
+            assert (await caller.post("/annotations", json=body)).status_code == 201
+        told = (await report_of(caller, batch)).json()
+        assert told["made_of"]["judges"] == ["bot", "net"]
+        accuracy = figure(told, "selection", "all", "all", column="accuracy")
+        assert accuracy["num"] == accuracy["den"] > 0
+        assert [row["labels"] for row in table(told, "judges")["rows"]] == [["bot"], ["net"]]
+        for judge in ("bot", "net"):
+            assert "not shown beside people's" in figure(told, "judges", judge, column="reasonable")["note"]
+        assert table(told, "agreement")["rows"] == []
+        rules = {"dimension": "selection", "judge": {"kind": "rule"}, "batch": batch}
+        ruled = (await caller.post("/evaluations", json=rules)).json()["evaluation_id"]
+        agreement = (await caller.get(f"/evaluations/{ruled}")).json()["agreement"]["reasonable"]
+        assert agreement["people"] == 1
+
+
 async def test_empty_and_unfinished_batches_have_reports_and_unknown_ones_have_none(tmp_path: Any) -> None:
     async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
         made = await caller.post("/games", json={"count": 2, "drive": "manual"})

@@ -6,8 +6,10 @@ import pytest
 
 from evaluators.answers import Guess
 from evaluators.comparing import MEASURES, Pairing, answer_counts, holm, judged_counts
+from evaluators.figures import Tally
 from evaluators.items import Variant, items
 from evaluators.judgements import Judgement
+from evaluators.report_raters import Rated, count_pairs, raters_compared
 from evaluators.scoring import micro_f1
 from tests.evaluators.scripted_games import scripted_game
 
@@ -102,3 +104,19 @@ def test_holm_s_values_counted_by_hand() -> None:
     assert holm([0.5, 0.01, nan, 0.03, 0.02])[3:] == pytest.approx([0.06, 0.06])
     assert isnan(holm([nan])[0])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_of_very_many_pairs_those_with_most_in_common_are_told_and_the_others_counted() -> None:
+    tally = Tally()
+    tally.begin("g")
+    # 16 raters make 120 pairs; the last has one item alone, so that its 15 pairs have least in common.
+    rated = [
+        Rated(f"r{n:02}", units := {str(item): (1, 1, 1) for item in range(1 if n == 15 else 3)}, units)
+        for n in range(16)
+    ]
+    count_pairs(tally, {"guessing": rated})
+    table = raters_compared(tally, lambda rater, part: "")
+    assert len(table.rows) == 100
+    assert "Left out: 20 pairs" in table.caption
+    assert all(row.figures["difference"].items == 3 for row in table.rows)
+    assert table.figure(("guessing F1", "r00", "r01"), "p, Holm").note.endswith("of 100 pairs")
