@@ -34,7 +34,8 @@ share, mean: the first over the second, a share in [0, 1] or any ratio. f1, prec
 sum: the count itself, which is no sample of anything and has no interval.
 """
 
-Method = Literal["bca", "wilson", "rating", "published", "none"]
+Method = Literal["bca", "wilson", "rating", "published", "count", "none"]
+"""How its interval was made. count: it has none, and tells what somebody handed in, nothing of gold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -470,10 +470,11 @@ class ReportBuilder:
                 roles.add(item, guess)
                 _behind(behind, item, guess, answered.unmapped)
             counted = len(units)
+            table = answered.dimension if way == UNFILTERED else f"{answered.dimension}_followed"
+            # Also where nothing counts: what a rater alone has answered must not tell which items do.
+            yield table, Rated(name, units, guesses, (answered.variant.options, answered.unmapped))
             if counted:
-                table = answered.dimension if way == UNFILTERED else f"{answered.dimension}_followed"
                 _count_scores(table, name, totals, behind, count)
-                yield table, Rated(name, units, guesses, (answered.variant.options, answered.unmapped))
                 if way == UNFILTERED:
                     _count_roles(name, roles, count)
             if way == UNFILTERED and len(guesses) > counted:

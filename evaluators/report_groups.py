@@ -132,6 +132,11 @@ def _headlines(tally: Tally, groups: Mapping[str, Tally]) -> Table:
     for table in ("summarisation", "guessing"):
         raters = sorted({key.of for key in tally.keys(table)})
         lines += [(f"{table} F1, {rater}", Key(table, rater, "all", "all", "f1"), "f1") for rater in raters]
+    rows = tuple(
+        Row((label,), {name: groups[name].figure(key, kind, "nothing counted") for name in names})
+        for label, key, kind in lines
+        if any(key in groups[name] for name in names)
+    )
     return Table(
         "groups",
         _SECTION,
@@ -139,19 +144,11 @@ def _headlines(tally: Tally, groups: Mapping[str, Tally]) -> Table:
         "The same figures for each group: "
         + (", ".join(f"{name} in {groups[name].games:,} games" for name in names) or "there is none")
         + ". A group of seats that holds all seats of a game has the whole game; else it has what its seats "
-        "said, thought and won, and figures of whole games stay empty.",
+        "said, thought and won.",
         ("measure",),
         tuple(Column(name) for name in names),
-        tuple(
-            Row(
-                (label,),
-                {name: groups[name].figure(key, kind, "nothing counted") for name in names},
-            )
-            for label, key, kind in lines
-        )
-        if groups
-        else (),
-        "" if groups else "the games were not grouped",
+        rows,
+        "" if rows else "nothing counted" if groups else "the games were not grouped",
         "full",
         whole=False,
     )

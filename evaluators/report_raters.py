@@ -76,7 +76,7 @@ def raters_compared(tally: Tally, lacking: Callable[[str, str], str]) -> Table:
             # A judge's scores stand beside people's when it agrees with them, and not before.
             why = "; ".join(filter(None, (lacking(rater, part) for rater in pair)))
             only = [
-                replace(tally.figure(Key(_TABLE, part, *pair, column), "sum", ""), items=clusters.items)
+                replace(tally.figure(Key(_TABLE, part, *pair, column), "sum", ""), method="count")
                 for column in ("first only", "second only")
             ]
             rows.append(Row((words, *pair), _figures(comparison, sides, clusters, p, len(pairs), only, why)))
@@ -129,13 +129,13 @@ def _figures(
     if lacking:
         hidden = nothing(f"not shown beside people's: {lacking}")
         return {**dict.fromkeys(("first", "second", "difference", "p", "p, Holm"), hidden), **left_out}
-    exact = "every exchange tried" if comparison.exact else f"{RESAMPLES:,} exchanges drawn"
+    exact = "all exchanges tried" if comparison.exact else f"{RESAMPLES:,} exchanges drawn"
     return {
         "first": _estimate(sides[0], clusters),
         "second": _estimate(sides[1], clusters),
         "difference": _estimate(comparison.difference, clusters),
-        "p": _p(comparison.p_value, clusters, f"a p value, not an estimate; {exact}"),
-        "p, Holm": _p(adjusted, clusters, f"a p value, not an estimate; of {pairs} pairs"),
+        "p": _p(comparison.p_value, clusters, exact),
+        "p, Holm": _p(adjusted, clusters, f"of {pairs} pairs" if pairs > 1 else "of one pair"),
         **left_out,
     }
 

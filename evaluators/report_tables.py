@@ -151,7 +151,7 @@ def _part_of(table: Table, row: Row) -> tuple[str, ...]:
 def _enough(row: Row, told: Told, least: int) -> bool:
     for one in row.figures.values():
         behind = (one.games if told == "games" else one.items) or 0
-        if one.method != "published" and behind < least and (one.value is not None or behind):
+        if one.method not in ("published", "count") and behind < least and (one.value is not None or behind):
             return False
     return True
 
