@@ -21,6 +21,7 @@ from app.models.simulating import ModelRun
 from app.seating import ModelSeats, seat_agents
 from app.settings import Settings
 from app.simulate import Plan
+from engine.terms import Seat
 
 __all__ = ["WrongModel", "answers_app", "model_run", "print_uses", "uses_as_json"]
 
@@ -38,6 +39,12 @@ class WrongModel(ValueError):
 class _NoDesk:
     async def ask(self, key: CallKey, *_: Any, **__: Any) -> NoReturn:
         raise AssertionError("nobody is asked while seats are checked")
+
+    def recall(self, key: CallKey, *_: Any, **__: Any) -> NoReturn:
+        raise AssertionError("nobody is asked while seats are checked")
+
+    async def linger(self, seat: Seat) -> NoReturn:
+        raise AssertionError("nobody plays while seats are checked")
 
 
 def model_run(

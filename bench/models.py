@@ -30,6 +30,7 @@ from app.models.endpoints import EndpointSettings
 from app.models.recording import Recording
 from app.models.simulating import ModelRun
 from app.simulate import Plan
+from bench.asked import AUTHORS_CALLS, GAMES, games_rows
 from bench.row import Row
 from engine.chance import secret
 from engine.profile import make_profile
@@ -37,9 +38,6 @@ from engine.rules import create
 from engine.terms import Kind, Seat
 
 __all__ = ["critical_path", "model_rows"]
-
-AUTHORS_CALLS: Final = {3: 160, 4: 219, 5: 278}
-"""Of the authors' code in a game of five without a rejection, by rounds, all in a row."""
 
 AUTHORS_PROMPT: Final = {3: 458_000, 4: 637_000, 5: 823_000}
 """Prompt tokens of the same games with the shot: their loop's messages and rules of what is shown to whom,
@@ -110,28 +108,36 @@ class _Meter:
     failed: frozenset[int]
     """Quests that fail; there is an evil seat on every team then."""
     prefix: PrefixMeter = field(default_factory=PrefixMeter)
-    keys: list[CallKey] = field(default_factory=list)
+    answered: dict[CallKey, Reply] = field(default_factory=dict)
     completion: int = 0
 
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
-        self.keys.append(key)
         self.prefix.add(messages)
         await self.waves.wait()
         plain = [{"role": one.role, "content": one.content} for one in messages]
         value = json.loads(answer(plain, dict(form.schema), 1))
         fails = int(key.request_id.partition(".")[0]) in self.failed
         properties = form.schema["properties"]
-        if "vote" in value:
-            value["vote"] = "agree"
+        for part in (value, value.get("then", {})):
+            part |= {"vote": "agree"} if "vote" in part else {}
         if "card" in value:
             value["card"] = "failure" if fails and "failure" in properties["card"]["enum"] else "success"
         if self.failed and "enum" in properties.get("team", {}):
             value["team"] = next(team for team in properties["team"]["enum"] if _EVIL in team.split())
         text = json.dumps(value, ensure_ascii=False)
         self.completion += len(text) // _CHARACTERS
-        return Reply(text, value, Usage(0, 0, 0, False), 0.0, 0.0, "bench", "stop", 1)
+        self.answered[key] = Reply(text, value, Usage(0, 0, 0, False), 0.0, 0.0, "bench", "stop", 1)
+        return self.answered[key]
+
+    def recall(
+        self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
+    ) -> Reply | None:
+        return self.answered.get(key)
+
+    async def linger(self, seat: Seat) -> None:
+        pass
 
 
 _SEED: Final = 3
@@ -161,7 +167,7 @@ def _asked(mechanism: str, rounds: int = 3, timing: str = "exact") -> _Asked:
     }
     state = asyncio.run(play(create(make_profile("interintent", 5), _SEED), agents, MemoryJournal()))
     assert len(state.table.quests) == len(state.table.tallies) == rounds, f"no game of {rounds} rounds"
-    keys = [key for meter in meters.values() for key in meter.keys]
+    keys = [key for meter in meters.values() for key in meter.answered]
     sent = sum(meter.prefix.sent for meter in meters.values())
     repeated = sum(meter.prefix.repeated for meter in meters.values())
     return _Asked(
@@ -287,7 +293,8 @@ def timed_row(latency_s: float, games: int, aim: str) -> Row:
 
 def model_rows(scale: float) -> list[Row]:
     """The rows of the whole table: a game by itself, at a fifth of a second."""
-    return [*_asked_rows(), timed_row(0.2 * min(1.0, scale), 1, "1.05")]
+    games = max(6, round(GAMES * min(1.0, scale)))
+    return [*_asked_rows(), *games_rows(games), timed_row(0.2 * min(1.0, scale), 1, "1.05")]
 
 
 def main() -> None:
@@ -297,7 +304,7 @@ def main() -> None:
     wish = parser.parse_args()
     from bench.__main__ import show
 
-    rows = list(_asked_rows())
+    rows = [*_asked_rows(), *games_rows()]
     rows += [timed_row(wish.latency, games, "1.05" if games == 1 else "1.15") for games in wish.games]
     show(rows)
     if any(not math.isfinite(row.value) for row in rows):

@@ -85,6 +85,7 @@ __all__ = [
     "default",
     "legal",
     "offered",
+    "opens_next",
     "pending",
 ]
 
@@ -721,7 +722,7 @@ def _whole_summary(state: State, answers: Answers) -> tuple[Event, ...] | None:
         if seat is not expected or action is not NOTHING:
             return None
         expected += 1
-    return (*_no_summaries(table.players, table.round, table.attempt), _after_summaries(table))
+    return (*_no_summaries(table.players, table.round, table.attempt), opens_next(table))
 
 
 @cache
@@ -856,11 +857,12 @@ def _summaries(state: State, answers: Answers) -> tuple[Event, ...]:
         make = RoundSummarised if told else _nothing_summarised
         events.append(make(seat, table.round, table.attempt, told))
     if state.answers + len(answers) == table.players:
-        events.append(_after_summaries(table))
+        events.append(opens_next(table))
     return tuple(events)
 
 
-def _after_summaries(table: Table) -> ProposalOpened:
+def opens_next(table: Table) -> ProposalOpened:
+    """What everybody's summary is followed by."""
     if len(table.quests) == table.round:
         return _next_round(table)
     return _proposal_opened(table.round, table.attempt + 1, table.next_leader())

@@ -35,6 +35,7 @@ from engine.events import (
     VotesRevealed,
 )
 from engine.intentions import CATALOGUE, CATEGORIES
+from engine.profile import PROFILES, Profile, make_profile, profile_from_settings
 from engine.state import Hand, Table
 from engine.terms import EVIL_ROLES, Role, Seat
 from engine.thoughts import Belief
@@ -48,9 +49,11 @@ __all__ = [
     "listed",
     "one_line",
     "quoted",
+    "read_settings",
     "record",
     "record_lines",
     "situation",
+    "table_settings",
 ]
 
 RECORD: Final = "=== RECORD ==="
@@ -128,15 +131,36 @@ def _holders(roles: frozenset[Role]) -> str:
     return ", ".join([*evil, *(role.value for role in Role if role in rest)])
 
 
+def table_settings(profile: Profile) -> dict[str, Any]:
+    """The profile as plain values: its name and size, and whatever is not as that name has it."""
+    whole = profile.settings()
+    usual = make_profile(profile.name, profile.players).settings() if profile.name in PROFILES else {}
+    return {
+        name: value for name, value in whole.items() if name in _ALWAYS or usual.get(name, _NONE) != value
+    }
+
+
+_ALWAYS: Final = ("name", "players")
+_NONE: Final = object()
+
+
+def read_settings(values: Mapping[str, Any]) -> Profile:
+    """What ``table_settings`` gave, read back. Raises InvalidProfile."""
+    name, players = values.get("name"), values.get("players")
+    usual = make_profile(name, players).settings() if name in PROFILES and isinstance(players, int) else {}
+    return profile_from_settings({**usual, **values})
+
+
 # --- the record --------------------------------------------------------------------------------------
 
 
-def record(events: Sequence[Event], seat: Seat) -> str:
+def record(events: Sequence[Event], seat: Seat, *, brief: bool = False) -> str:
     """The seat's stream as lines, oldest first, between two headers; the second is not included, so
     that a longer record begins with a shorter one.
 
     Of an attempt in a closed round the seat keeps its own summary, the public facts, its own card and
-    what it then believed; the speeches too where it has no summary of it.
+    what it then believed; the speeches too where it has no summary of it. ``brief``: of what it believed
+    roles and confidence alone, from the first, and nothing of its thinking.
     """
     now = max((event.round for event in events if type(event) is ProposalOpened), default=0)
     summed = {
@@ -147,13 +171,35 @@ def record(events: Sequence[Event], seat: Seat) -> str:
     for event in events:
         if type(event) is ProposalOpened:
             short = event.round < now and (event.round, event.attempt) in summed
-        lines += _lines(event, seat, short=short)
+        lines += _brief(event) if brief and type(event) in _OWN else _lines(event, seat, short=short)
     return "\n".join(lines) + "\n"
 
 
 def record_lines(events: Sequence[Event], seat: Seat) -> list[str]:
     """The lines of these events, whole; nothing of them is shortened."""
     return [line for event in events for line in _lines(event, seat, short=False)]
+
+
+_OWN: Final = frozenset({BeliefsFormed, SpeechDrafted, RoundSummarised})
+
+_ON_RECORD: Final = frozenset({"leader", "team", "result"})
+"""What a summary answers that the record's own lines say."""
+
+
+def _brief(event: Event) -> list[str]:
+    if type(event) is BeliefsFormed and event.beliefs:
+        return [f"you believed {'; '.join(map(_in_short, event.beliefs))}"]
+    if type(event) is RoundSummarised and event.answers:
+        told = {question: text for question, text in event.answers if question not in _ON_RECORD}
+        return [f"you summed up {one_line(told)}"]
+    return []
+
+
+def _in_short(belief: Belief) -> str:
+    """What the seat is taken for: its likeliest role, or, where none was asked, its likeliest intention."""
+    taken = belief.role.value if belief.role is not None else next(iter(belief.intentions), "unknown")
+    sure = "" if belief.confidence is None else f" ({belief.confidence})"
+    return f"seat {belief.about} {taken}{sure}"
 
 
 def _lines(event: Event, seat: Seat, *, short: bool) -> list[str]:

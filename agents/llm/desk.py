@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agents.llm.model import Form, Message, Model, Reply
+from engine.terms import Seat
 
-__all__ = ["CallKey", "Desk", "MemoryDesk"]
+__all__ = ["Answering", "CallKey", "Desk", "MemoryDesk"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ class CallKey:
     """1 for the first; one more each time an unusable or refused answer is asked again."""
 
 
-class Desk(Protocol):
-    """Asks one model for one game."""
+class Answering(Protocol):
+    """Asks one model."""
 
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
@@ -34,6 +35,23 @@ class Desk(Protocol):
         Raises ModelUnavailable when there is none. Whatever else it raises, a spent budget say, stops
         the game: no agent plays on over it.
         """
+        ...
+
+
+class Desk(Answering, Protocol):
+    """Asks one model for one game, and remembers what it answered."""
+
+    def recall(
+        self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
+    ) -> Reply | None:
+        """The stored answer to what was asked before; None where there is none: then nobody is asked.
+
+        Raises ModelUnavailable where that was stored.
+        """
+        ...
+
+    async def linger(self, seat: Seat) -> None:
+        """Lets as much time pass as this seat's latest answer took, where somebody could time it."""
         ...
 
 
@@ -52,3 +70,11 @@ class MemoryDesk:
                 messages, form, temperature=temperature, max_tokens=max_tokens
             )
         return self.stored[key]
+
+    def recall(
+        self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
+    ) -> Reply | None:
+        return self.stored.get(key)
+
+    async def linger(self, seat: Seat) -> None:
+        """At once: nobody times a game that lives in one process."""

@@ -11,6 +11,7 @@ from typing import Final
 from agents.errors import ModelUnavailable
 from agents.llm.context import listed
 from agents.llm.fields import close_intention
+from agents.llm.question import Question
 from agents.llm.replies import (
     BRIEF,
     FULL,
@@ -29,6 +30,8 @@ from agents.llm.replies import (
     selection_shape,
     speech_shape,
 )
+from agents.llm.standing import how_many, off_menu
+from agents.llm.standing import other_roles as roles_beside
 from agents.llm.talk import StepFailed, Talk, Turn
 from engine.actions import ProposeTeam, SeatAction, Speak
 from engine.events import (
@@ -48,9 +51,12 @@ __all__ = [
     "Sibling",
     "abouts",
     "ask_about",
+    "compact_turn",
+    "direct_turn",
     "drafted",
     "formed",
     "formulation",
+    "rejected_team",
     "revised",
     "selected_first",
     "selection",
@@ -60,18 +66,10 @@ __all__ = [
 
 
 async def speaking_turn(turn: Turn) -> SeatAction:
-    """A turn of the discussion by the seat's preset. Raises StepFailed or ModelUnavailable; what was
+    """A turn of the discussion in several questions. Raises StepFailed or ModelUnavailable; what was
     completed before stands in the turn's notes.
     """
-    match turn.options.mechanism:
-        case "paper":
-            return await _paper(turn)
-        case "compact":
-            return await _compact(turn)
-        case "contemplation":
-            return await _contemplation(turn)
-        case _:
-            return await _direct(turn)
+    return await (_paper(turn) if turn.options.mechanism == "paper" else _contemplation(turn))
 
 
 async def _paper(turn: Turn) -> SeatAction:
@@ -207,13 +205,14 @@ async def refinement(turn: Turn, talk: Talk, final: Selected) -> SeatAction:
         drafted = SpeechDrafted(turn.seat, "refinement", _think(final, speech), speech.speak)
         return _spoken(turn, speech, (*turn.notes, drafted))
 
-    return await talk.ask_action("refinement", words, shape, build)
+    return await talk.ask_action(Question("refinement", words, shape, build))
 
 
 # --- the presets of one question -----------------------------------------------------------------------
 
 
-async def _compact(turn: Turn) -> SeatAction:
+def compact_turn(turn: Turn) -> Question[TurnReply]:
+    """The whole turn in one answer."""
     about = abouts(turn)
     size = _size(turn)
     readers = other_roles(turn)
@@ -221,13 +220,13 @@ async def _compact(turn: Turn) -> SeatAction:
     words = turn.render(
         "compact",
         abouts=about,
-        roles=_asked_roles(turn),
-        holders=[role.value for role in readers],
         count=_count(turn, len(on_offer)),
         snippets=SNIPPETS,
         menu=on_offer,
+        off=off_menu(turn.role, on_offer),
+        listed="compact" in turn.told,
+        others=[role.value for role in readers],
         categories=CATEGORIES,
-        readers=[role.value for role in readers],
         size=size,
         opening=_opening(turn),
     )
@@ -240,7 +239,7 @@ async def _compact(turn: Turn) -> SeatAction:
         speech_shape("draft", lengths=BRIEF),
         speech_shape("final", size=size, players=turn.table.players, lengths=BRIEF),
     )
-    return await turn.talk().ask_action("compact", words, shape, lambda reply: _all_at_once(turn, reply))
+    return Question("compact", words, shape, lambda reply: _all_at_once(turn, reply))
 
 
 def _all_at_once(turn: Turn, reply: TurnReply) -> SeatAction:
@@ -260,13 +259,12 @@ def _all_at_once(turn: Turn, reply: TurnReply) -> SeatAction:
     return _spoken(turn, reply.speech, notes)
 
 
-async def _direct(turn: Turn) -> SeatAction:
+def direct_turn(turn: Turn) -> Question[Speech]:
+    """Speak at once."""
     size = _size(turn)
     words = turn.render("direct", size=size, opening=_opening(turn))
     shape = speech_shape("direct", thinks=False, size=size, players=turn.table.players, why=False)
-    return await turn.talk().ask_action(
-        "direct", words, shape, lambda speech: _spoken(turn, speech, tuple(turn.notes))
-    )
+    return Question("direct", words, shape, lambda speech: _spoken(turn, speech, tuple(turn.notes)))
 
 
 # --- what the questions ask about ------------------------------------------------------------------------
@@ -283,8 +281,7 @@ def abouts(turn: Turn) -> tuple[Seat, ...]:
 
 def other_roles(turn: Turn) -> tuple[Role, ...]:
     """The roles that others may hold, in the deck's order: without the seat's own unless there are two."""
-    deck = turn.table.profile.roles
-    return tuple(role for role in dict.fromkeys(deck) if deck.count(role) > (role is turn.role))
+    return roles_beside(turn.table.profile, turn.role)
 
 
 def _asked_roles(turn: Turn) -> tuple[Role, ...]:
@@ -322,10 +319,7 @@ def _limits(turn: Turn, available: int) -> tuple[int, int]:
 
 
 def _count(turn: Turn, available: int) -> str:
-    fewest, most = _limits(turn, available)
-    if fewest == most:
-        return str(fewest)
-    return f"{fewest} {'or' if most == fewest + 1 else 'to'} {most}"
+    return how_many(*_limits(turn, available))
 
 
 def selection_words(turn: Turn, **told: object) -> str:

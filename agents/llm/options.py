@@ -6,12 +6,13 @@ from typing import Any, Final, Literal, get_args
 
 from agents.errors import InvalidAgent
 
-__all__ = ["Mechanism", "Menu", "Options", "Selection", "Timing", "read_options"]
+__all__ = ["Mechanism", "Menu", "OneOption", "Options", "Selection", "Timing", "read_options"]
 
 Mechanism = Literal["paper", "compact", "contemplation", "direct"]
 Selection = Literal["catalogue", "generated"]
 Menu = Literal["whole", "impactful"]
 Timing = Literal["exact", "eager"]
+OneOption = Literal["asked", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,9 @@ class Options:
     """exact: a question holds the whole record up to the turn it belongs to. eager: a question about a
     seat holds the record through that seat's speech, and the first selection all but the last speech, so
     that they can start while others speak."""
+    one_option: OneOption = "asked"
+    """asked: a seat is asked for its card although it may only play success. settled: it plays it without
+    a call; what is left out in a spec is this for ``compact``."""
 
     @property
     def intends(self) -> bool:
@@ -71,6 +75,7 @@ _WRONG: Final[Mapping[str, Callable[[object], str | None]]] = {
     "max_output_tokens": _whole(16, 1_000_000),
     "repairs": _whole(0, 5),
     "timing": _one_of(get_args(Timing)),
+    "one_option": _one_of(get_args(OneOption)),
 }
 assert set(_WRONG) == {field.name for field in fields(Options)}
 
@@ -86,7 +91,8 @@ def read_options(values: Mapping[str, Any]) -> Options:
             raise InvalidAgent(f"no option is called {name!r}; the options are {known}", "/options")
         if expected := _WRONG[name](value):
             raise InvalidAgent(f"{name} must be {expected}, got {value!r}", f"/options/{name}")
-    options = Options(**values)
+    settled = {"one_option": "settled"} if values.get("mechanism") == "compact" else {}
+    options = Options(**{**settled, **values})
     if options.min_intentions > options.max_intentions:
         raise InvalidAgent(
             f"min_intentions must not exceed max_intentions, got {options.min_intentions} "

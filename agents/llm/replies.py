@@ -19,9 +19,13 @@ from engine.thoughts import Belief, Choice, Reading
 __all__ = [
     "BRIEF",
     "FULL",
+    "LAST",
+    "QUESTIONS",
+    "THEN",
     "Explained",
     "Lengths",
     "Readings",
+    "Schema",
     "Selected",
     "Shape",
     "Speech",
@@ -31,7 +35,9 @@ __all__ = [
     "card_shape",
     "compact_shape",
     "generated_shape",
+    "joined_shape",
     "modification_shape",
+    "outline",
     "proposal_shape",
     "readings_shape",
     "selection_shape",
@@ -39,7 +45,9 @@ __all__ = [
     "speech_shape",
     "summary_shape",
     "target_shape",
+    "terse",
     "vote_shape",
+    "whole",
 ]
 
 T = TypeVar("T")
@@ -203,6 +211,72 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
     if kind == "boolean":
         return "true|false"
     return f"<{schema.get('description', kind)}>"
+
+
+def terse(schema: Schema) -> str:
+    """A form in short where the words beside it say what each text is."""
+    return _terse(whole(schema), "")
+
+
+def _terse(schema: Schema, name: str) -> str:
+    kind = schema["type"]
+    if "enum" in schema and len(schema["enum"]) > 2 and kind == "string":
+        return f"<{schema.get('description', name)}>"
+    if kind == "array":
+        return f"[{_terse(schema['items'], name)}, … {schema['minItems']} to {schema['maxItems']} of them]"
+    if kind != "object":
+        return "<text>" if kind == "string" and "enum" not in schema else sketch(schema)
+    parts = list(schema["properties"].values())
+    if len(parts) > 2 and parts.count(parts[0]) == len(parts) and parts[0]["type"] == "object":
+        names = ", ".join(f'"{one}"' for one in schema["properties"])
+        return f"{{{names}, each: {_terse(parts[0], name)}}}"
+    inside = ", ".join(f'"{key}": {_terse(one, key)}' for key, one in schema["properties"].items())
+    return f"{{{inside}}}"
+
+
+def outline(schema: Schema, known: Mapping[str, Schema]) -> str:
+    """An object in short, ``…`` for what is known in its place (without references)."""
+    return _outline(whole(schema), known)
+
+
+def _outline(schema: Schema, known: Mapping[str, Schema]) -> str:
+    parts = []
+    for name, one in schema["properties"].items():
+        told = known.get(name)
+        if told is not None and name != THEN and _covers(told, one):
+            shown = "…"
+        elif told is not None and "properties" in one:
+            shown = _outline(one, told["properties"])
+        else:
+            shown = sketch(one)
+        parts.append(f'"{name}": {shown}')
+    return f"{{{', '.join(parts)}}}"
+
+
+def _covers(told: Schema, schema: Schema) -> bool:
+    """Whether all that may stand in the one may stand in the other."""
+    if schema.get("type") == "object":
+        there = told["properties"]
+        return all(name in there and _covers(there[name], one) for name, one in schema["properties"].items())
+    if schema.get("type") == "array":
+        spans = [(one["minItems"], one["maxItems"]) for one in (told, schema)]
+        return spans[0] == spans[1] and _covers(told["items"], schema["items"])
+    if "enum" in schema:
+        return set(schema["enum"]) <= set(told.get("enum", ()))
+    return told == schema
+
+
+def whole(schema: Schema, root: Schema | None = None) -> Schema:
+    """The same without references to its parts."""
+    root = schema if root is None else root
+    if "$ref" in schema:
+        return whole(root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root)
+    out = {key: value for key, value in schema.items() if key != "$defs"}
+    if "properties" in schema:
+        out["properties"] = {name: whole(one, root) for name, one in schema["properties"].items()}
+    if "items" in schema:
+        out["items"] = whole(schema["items"], root)
+    return out
 
 
 # --- the steps of a turn -----------------------------------------------------------------------------
@@ -429,6 +503,22 @@ def compact_shape(
     return Shape(Form(name, whole), read)
 
 
+THEN: Final = "then"
+"""Under this name a second answer stands in the first."""
+
+
+def joined_shape(first: Shape[T], second: Shape[Any]) -> Shape[T]:
+    """Both in one object. Read here is the first alone."""
+    schema = dict(first.form.schema)
+    inside = dict(second.form.schema)
+    defs = inside.pop("$defs", None)
+    schema["properties"] = {**schema["properties"], THEN: inside}
+    schema["required"] = [*schema["required"], THEN]
+    if defs:
+        schema["$defs"] = defs
+    return Shape(Form(f"{first.form.name}_{second.form.name}", schema), first.read)
+
+
 # --- the other requests --------------------------------------------------------------------------------
 
 _WHY: Final = _text("why, privately")
@@ -493,6 +583,13 @@ def target_shape(options: Sequence[Seat], *, may_hold: bool) -> Shape[Explained[
 
     schema = {"explanation": _WHY, "target": target}
     return Shape(Form("assassination_or_not" if may_hold else "assassination", _object(schema)), read)
+
+
+QUESTIONS: Final = ("leader", "team", "why_team", "disagreed", "result")
+"""What every summary answers first."""
+
+LAST: Final = ("suspects", "protect", "next")
+"""Then the first of these on the loyal side, the second on the evil, and the third."""
 
 
 def summary_shape(questions: Sequence[str]) -> Shape[tuple[tuple[str, str], ...]]:

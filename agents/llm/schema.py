@@ -1,9 +1,10 @@
 """A form's JSON Schema as servers take it."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["can_be_strict", "reduced", "required_keys"]
+__all__ = ["can_be_strict", "longest", "reduced", "required_keys"]
 
 _BOUNDS: Final = frozenset(
     {
@@ -82,3 +83,22 @@ def required_keys(schema: Mapping[str, Any]) -> frozenset[str]:
     """The keys an answer cannot do without; empty where the schema names none."""
     named = schema.get("required", ())
     return frozenset(one for one in named if isinstance(one, str))
+
+
+def longest(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> int:
+    """Characters of the longest JSON of a form of ours: every text in it has a bound."""
+    root = schema if root is None else root
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+    if "enum" in schema:
+        return max(len(json.dumps(one)) for one in schema["enum"])
+    match schema["type"]:
+        case "object":
+            named = schema["properties"].items()
+            return 2 + sum(len(json.dumps(name)) + 4 + longest(one, root) for name, one in named)
+        case "array":
+            return 2 + int(schema["maxItems"]) * (2 + longest(schema["items"], root))
+        case "boolean":
+            return len("false")
+        case _:
+            return int(schema["maxLength"]) + 2

@@ -1,7 +1,7 @@
 """One request put to a model: its conversations, the asking again, and the notes that are left."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -18,14 +18,17 @@ from agents.llm.context import (
     record,
     record_lines,
     situation,
+    table_settings,
 )
-from agents.llm.desk import CallKey, Desk
+from agents.llm.desk import Answering, CallKey
 from agents.llm.fields import Fields, UnusableReply
 from agents.llm.heard import heard_about
 from agents.llm.model import Message, Reply
 from agents.llm.options import Options
-from agents.llm.replies import Shape
-from agents.llm.templates import Templates
+from agents.llm.question import Question
+from agents.llm.replies import THEN, Schema, Shape, outline
+from agents.llm.standing import own_lists, told_once
+from agents.llm.templates import NOW, Templates
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
 from engine.events import ActionDefaulted, Event, Note, ReplyUnusable
@@ -36,7 +39,7 @@ from engine.terms import Kind, Role, Seat, side_of
 from engine.thoughts import Belief
 from engine.view import Observation
 
-__all__ = ["LONGEST_RAW", "NOTES", "StepFailed", "Talk", "Turn"]
+__all__ = ["LONGEST_RAW", "NOTES", "StepFailed", "Talk", "Turn", "unusable"]
 
 T = TypeVar("T")
 
@@ -62,7 +65,9 @@ class Turn:
     while a model thinks does not reach them.
     """
 
-    def __init__(self, observation: Observation, options: Options, desk: Desk, templates: Templates) -> None:
+    def __init__(
+        self, observation: Observation, options: Options, desk: Answering, templates: Templates
+    ) -> None:
         table, hand = observation.table, observation.hand
         assert hand.role is not None, "a seat is asked after it has learned its role"
         assert hand.side is not None
@@ -77,8 +82,10 @@ class Turn:
         self.role = hand.role
         self.side = hand.side
         self.events: Sequence[Event] = observation.events
-        self.system = _system(observation, options, templates)
-        self.record = record(self.events, self.seat)
+        self.system, told = _system(observation, options, templates)
+        self.told: Mapping[str, Schema] = told
+        """The steps of which the system message tells what they ask and in what form."""
+        self.record = record(self.events, self.seat, brief=options.mechanism == "compact")
         self.situation = situation(table, hand)
         self.notes: list[Note] = []
         at_hand = (table.round, table.attempt) == (self.request.round, self.request.attempt)
@@ -88,6 +95,8 @@ class Turn:
             self.request.kind is Kind.PROPOSE_TEAM or table.profile.discussion == "before_proposal"
         )
         """Whether the request is for the speech that opens the attempt's discussion."""
+        self.reply: Reply | None = None
+        """The last usable answer."""
         self._templates = templates
 
     def render(self, template: str, **values: Any) -> str:
@@ -103,7 +112,24 @@ class Turn:
             "generated": self.options.selection == "generated",
             "early": False,
         }
-        return self._templates.render(template, **(common | values))
+        values = common | values
+        if template in self.told:
+            words = self._templates.part(template, NOW, **values)
+            assert words is not None, "what is told stands in two parts"
+            return words
+        return self._templates.render(template, **values)
+
+    def sketch(self, question: Question[Any]) -> str:
+        """The form of an answer in short; of what is told in the system message the names alone."""
+        first, _, second = question.step.partition("+")
+        known = {**self.told.get(first, {}).get("properties", {})}
+        if second in self.told:
+            known[THEN] = self.told[second]
+        return outline(question.shape.form.schema, known)
+
+    def at(self, observation: Observation, desk: Answering | None = None) -> "Turn":
+        """The same seat at another point of its game, asking at ``desk``, else where this one asks."""
+        return Turn(observation, self.options, desk or self.desk, self._templates)
 
     def talk(self, beliefs: Iterable[Belief] = ()) -> "Talk":
         """A conversation that begins with the record, and with beliefs formed in this turn."""
@@ -144,11 +170,13 @@ def _notes(lines: Sequence[str]) -> str:
     return "\n".join([NOTES, *lines, "", ""]) if lines else ""
 
 
-def _system(observation: Observation, options: Options, templates: Templates) -> str:
+def _system(
+    observation: Observation, options: Options, templates: Templates
+) -> tuple[str, Mapping[str, Schema]]:
     table, hand = observation.table, observation.hand
     assert hand.role is not None
     known = (hand.seat, hand.role, hand.sees, hand.shoots)
-    return _rendered_system(templates, table.profile, table.names, known, options.intends)
+    return _rendered_system(templates, table.profile, table.names, known, options)
 
 
 # The same for every request of a game.
@@ -158,22 +186,29 @@ def _rendered_system(
     profile: Profile,
     names: tuple[str, ...],
     known: tuple[Seat, Role, tuple[Seat, ...], bool],
-    intends: bool,
-) -> str:
+    options: Options,
+) -> tuple[str, Mapping[str, Schema]]:
+    """The message, and the steps that it tells of."""
     seat, role, sees, shoots = known
-    return templates.render(
+    steps, told = told_once(templates, profile, options)
+    system = templates.render(
         "system",
         profile=profile,
         names=[quoted(name) for name in names],
-        settings=json.dumps(profile.settings()),
+        settings=json.dumps(table_settings(profile)),
         catalogue=catalogue(),
-        intentions=intends,
+        intentions=options.intends,
+        steps=steps,
         seat=seat,
         role=role,
         side=side_of(role),
         sees=listed(sees),
         shoots=shoots,
     )
+    if not steps or steps not in system:
+        # Templates of other words may leave it out: then each question tells all.
+        return system, {}
+    return f"{system}\n{own_lists(profile, role)}", told
 
 
 class Talk:
@@ -198,22 +233,22 @@ class Talk:
 
         Unusable answers are recorded in ``notes``, else in the turn's.
         """
-        return await self._ask(step, words, shape.read, shape, about, 0, notes)
+        return await self._ask(step, words, shape.read, shape, shape.sketch, about, 0, notes)
 
-    async def ask_action(
-        self, step: str, words: str, shape: Shape[T], build: Callable[[T], SeatAction]
-    ) -> SeatAction:
+    async def ask_action(self, question: Question[Any]) -> SeatAction:
         """A usable and legal action, built from the answer. Raises as ``ask`` does."""
         turn = self._turn
+        words = question.words
         for refusal in turn.refusals:
             words += f"\nAn earlier answer of yours was refused: {' '.join(refusal.split())}."
         # A refused answer is stored under its attempt: the next one is another.
         before = len(turn.refusals) * (turn.options.repairs + 1)
 
         def read(fields: Fields) -> SeatAction:
-            return turn.legal(build(shape.read(fields)))
+            return turn.legal(question.build(question.shape.read(fields)))
 
-        return await self._ask(step, words, read, shape, "", before, None)
+        form = turn.sketch(question)
+        return await self._ask(question.step, words, read, question.shape, form, "", before, None)
 
     async def _ask(
         self,
@@ -221,6 +256,7 @@ class Talk:
         words: str,
         read: Callable[[Fields], T],
         shape: Shape[Any],
+        sketch: str,
         about: str,
         before: int,
         notes: list[Note] | None,
@@ -228,7 +264,7 @@ class Talk:
         turn = self._turn
         options = turn.options
         header = f"=== QUESTION {turn.request.id} {step} ==="
-        form = f"Answer with this JSON object: {shape.sketch}"
+        form = f"Answer with this JSON object: {sketch}"
         if about:
             # Last, so that the questions of one step are alike up to here.
             form += f"\nThis question is about: {about}"
@@ -245,9 +281,7 @@ class Talk:
             try:
                 value = read(Fields(reply.value, turn.table.names, loose=False))
             except UnusableReply as fault:
-                recorded.append(
-                    ReplyUnusable(turn.seat, turn.request.id, step, bounded(reply.text, LONGEST_RAW))
-                )
+                recorded.append(unusable(turn, step, reply))
                 if attempt > options.repairs:
                     value = self._mapped(reply, read, step)
                 else:
@@ -259,6 +293,7 @@ class Talk:
                     continue
             self._said = [*said, Message("assistant", _spoken_back(reply))]
             self._head = ""
+            turn.reply = reply
             return value
         raise AssertionError("the last attempt returns or raises")
 
@@ -267,6 +302,11 @@ class Talk:
             return read(Fields(reply.value, self._turn.table.names, loose=True))
         except UnusableReply:
             raise StepFailed(step) from None
+
+
+def unusable(turn: Turn, step: str, reply: Reply) -> ReplyUnusable:
+    """The note that this answer could not be used."""
+    return ReplyUnusable(turn.seat, turn.request.id, step, bounded(reply.text, LONGEST_RAW))
 
 
 def _wrong(reply: Reply, fault: UnusableReply) -> str:

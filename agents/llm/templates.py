@@ -7,14 +7,20 @@ from typing import Any, Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-__all__ = ["TEMPLATES", "Templates", "our_templates"]
+__all__ = ["NOW", "STANDING", "TEMPLATES", "Templates", "our_templates"]
 
 TEMPLATES: Final = (
     "system", "first_order", "selection", "selection_generated", "formulation", "second_order",
     "modification", "refinement", "compact", "direct", "proposal", "reconsideration", "vote", "card",
-    "assassination", "summary", "repair",
+    "assassination", "summary", "joined", "repair",
 )  # fmt: skip
 """Every template's name; its file is ``<name>.jinja``."""
+
+NOW: Final = "now"
+STANDING: Final = "standing"
+"""The blocks of a template that stands in two parts: what differs from question to question, and what may
+be told once for a game. Rendered as a whole it holds both.
+"""
 
 
 @cache
@@ -47,6 +53,13 @@ class Templates:
     def render(self, name: str, **values: Any) -> str:
         """The template's text, ending without a line break."""
         return self._environment.get_template(f"{name}.jinja").render(**values).strip("\n")
+
+    def part(self, name: str, block: str, **values: Any) -> str | None:
+        """The text of one block of the template; None where it does not stand in two parts."""
+        template = self._environment.get_template(f"{name}.jinja")
+        if not template.blocks.keys() >= {NOW, STANDING}:
+            return None
+        return "".join(template.blocks[block](template.new_context(values))).strip("\n")
 
 
 @cache

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from agents.llm.context import END_OF_RECORD, RECORD, RECORD_GOES_ON
+from agents.llm.context import END_OF_RECORD, RECORD, RECORD_GOES_ON, read_settings
 from engine.errors import AvalonError
 from engine.events import (
     AssassinationDeclined,
@@ -32,7 +32,6 @@ from engine.events import (
     payload,
 )
 from engine.intentions import IntentionId
-from engine.profile import profile_from_settings
 from engine.rules import Request, check, default
 from engine.state import State, apply, fold
 from engine.terms import Kind, Phase, Role, Seat
@@ -69,15 +68,16 @@ class Prompt:
     menu: frozenset[IntentionId]
     """The intentions offered in so many words; empty where the conversation offers none."""
     form: str
-    """The last question's form in short."""
+    """The last question's form in short, and those of the steps that are told once."""
 
 
 _QUESTION: Final = re.compile(
-    r"^=== QUESTION (\d{1,3})\.(\d{1,3})\.([a-z_]+)\.(\d{1,3}) ([a-z_]+) ===$", re.M
+    r"^=== QUESTION (\d{1,3})\.(\d{1,3})\.([a-z_]+)\.(\d{1,3}) ([a-z_+]+) ===$", re.M
 )
 _ABOUT: Final = re.compile(r"^This question is about: seat (\d{1,3})$", re.M)
 _FORM: Final = re.compile(r"^Answer with this JSON object: (.*)$", re.M)
 _GOES_ON: Final = re.compile(rf"^{RECORD_GOES_ON}\n(.*?)\n{END_OF_RECORD}$", re.M | re.S)
+_TOLD: Final = re.compile(r"^step [a-z_]+ is answered with: (.*)$", re.M)
 _MENU: Final = re.compile(r"Your menu: ([a-z_, ]+)\.")
 
 
@@ -102,7 +102,7 @@ def read_prompt(messages: Sequence[Mapping[str, Any]]) -> Prompt:
         record,
         _question(preamble, questions[-1], int(about[-1]) if about else None),
         frozenset(menu[1].split(", ")) if menu else frozenset(),
-        forms[-1],
+        " ".join([forms[-1], *_TOLD.findall(preamble)]),
     )
 
 
@@ -145,7 +145,7 @@ def _start(preamble: str) -> _Start:
         return str(found[0])
 
     try:
-        profile = profile_from_settings(json.loads(line("settings")))
+        profile = read_settings(json.loads(line("settings")))
         names = tuple(json.loads(name) for name in _NAME.findall(preamble))
         shoots = line("you hold the assassination") == "yes"
         learned = RoleLearned(

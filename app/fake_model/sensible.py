@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from agents.accounts import reason_for_team
 from agents.agent import Setup
+from agents.llm.context import record as record_of
 from agents.mechanism import beliefs, speak
 from agents.notebook import Notebook
 from agents.scripted import ScriptedAgent
@@ -38,10 +39,11 @@ from engine.events import (
     SpeechDrafted,
 )
 from engine.intentions import BY_ID, IntentionId
-from engine.rules import Request, offered
+from engine.rules import Request, asked, decide, offered, opens_next
+from engine.state import fold
 from engine.terms import Kind, Seat
 from engine.thoughts import Belief
-from engine.view import Observation
+from engine.view import Observation, project
 
 if TYPE_CHECKING:
     from app.fake_model.brains import Brain
@@ -90,11 +92,40 @@ def _wish(prompt: Prompt, seed: int) -> Wish:
             if belief.about == question.about:
                 return _belief(belief)
         raise NotOurs(f"nothing to believe about seat {question.about}")
-    make = _STEPS.get(question.step)
+    step, joined, then = question.step.partition("+")
+    chance = seed_of(prompt, seed)
+    action = _action(prompt.preamble, prompt.record, question.request, prompt.menu, chance)
+    own_words = '"categories"' in prompt.form
+    wish = _made(step, _Act(action, own_words=own_words))
+    if joined:
+        record, request = _after(prompt, action)
+        then_action = _action(prompt.preamble, record, request, prompt.menu, chance)
+        wish["then"] = _made(then, _Act(then_action, own_words=own_words))
+    return wish
+
+
+def _made(step: str, act: "_Act") -> Wish:
+    make = _STEPS.get(step)
     if make is None:
-        raise NotOurs(f"no step is called {question.step!r}")
-    action = _action(prompt.preamble, prompt.record, question.request, prompt.menu, seed_of(prompt, seed))
-    return make(_Act(action, own_words='"categories"' in prompt.form))
+        raise NotOurs(f"no step is called {step!r}")
+    return make(act)
+
+
+def _after(prompt: Prompt, action: SeatAction) -> tuple[str, Request]:
+    """What the seat's record says once it has done this, and what it is asked then, before anybody else
+    does anything. Raises NotOurs.
+    """
+    seat = prompt.question.request.seat
+    observation = seen(prompt.preamble, prompt.record, prompt.question.request)
+    before = observation.events
+    done = list(project(decide(fold(before), [(seat, action)]), seat))
+    if isinstance(action, Summarise):
+        done.append(opens_next(observation.table))
+    state = fold([*before, *done])
+    request = asked(state.table, state.hands[seat - 1])
+    if request is None:
+        raise NotOurs("nothing is asked after this")
+    return "\n".join(record_of([*before, *done], seat).splitlines()[1:]), request
 
 
 # --- the reasoning: a turn is asked about in many questions, and thought once --------------------------

@@ -1,14 +1,14 @@
 """Where seats ask their models: a stored answer is used again, a new one is stored before it is used."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
 from agents.errors import ModelUnavailable
-from agents.llm.desk import CallKey, Desk
+from agents.llm.desk import Answering, CallKey, Desk
 from agents.llm.model import Form, Message, Reply
 from app.models import metrics
 from app.models.account import Account
@@ -16,10 +16,28 @@ from app.models.call import Call, Question, answered, failed, hash_of
 from app.models.endpoints import Source
 from app.models.recording import another_question
 from engine.errors import AvalonError
+from engine.terms import Kind, Seat
 
-__all__ = ["Answers", "Flights", "GameDesks"]
+__all__ = ["LONGEST_PAUSE_S", "Answers", "Flights", "GameDesks", "Pause"]
 
 log = structlog.get_logger()
+
+Pause = Callable[[float], Awaitable[None]]
+"""Lets so many seconds pass."""
+
+LONGEST_PAUSE_S: Final = 30.0
+"""What took longer was no common answer."""
+
+_ORDER: Final = (
+    Kind.PROPOSE_TEAM, Kind.SPEAK, Kind.RECONSIDER, Kind.VOTE, Kind.CARD, Kind.ASSASSINATE, Kind.SUMMARISE
+)  # fmt: skip
+"""Of what a seat is asked in an attempt; where all speak first, its speech still comes before its vote."""
+
+
+def _when(call: Call) -> tuple[int, int, int]:
+    """Where in its game a seat was asked this: stored calls are in no order."""
+    round_, attempt, kind, _ = call.key.request_id.split(".")
+    return int(round_), int(attempt), _ORDER.index(Kind(kind))
 
 
 class Answers(Protocol):
@@ -113,11 +131,13 @@ class GameDesks:
         keep_messages: bool,
         strict: bool = False,
         lent: Mapping[CallKey, Call] | None = None,
+        pause: Pause | None = None,
     ) -> None:
         """``lent``: answers of the game that this one repeats from some point on; each is used where the
         very same question is asked, and is not paid again. ``strict``: a stored answer must be one to
         the very question that is asked. Not for games of a database, which go on with what they have
-        paid although the templates were changed.
+        paid although the templates were changed. ``pause``: how a seat lets time pass, so that nobody sees
+        by it that it was not asked; None: nobody times this game.
         """
         self._game, self._seed = game, seed
         self._strict = strict
@@ -125,6 +145,7 @@ class GameDesks:
         self._lent = lent or {}
         self._answers, self._account, self._flights = answers, account, flights
         self._keep_messages = keep_messages
+        self._pause = pause
         account.open_game(game, self._stored)
 
     def desk(self, source: Source) -> Desk:
@@ -140,6 +161,7 @@ class GameDesks:
             keep_messages=self._keep_messages,
             strict=self._strict,
             lent=self._lent,
+            pause=self._pause,
         )
 
 
@@ -150,7 +172,7 @@ class _GameDesk:
         self,
         game: str,
         source: Source,
-        behind: Desk,
+        behind: Answering,
         stored: dict[CallKey, Call],
         answers: Answers,
         account: Account,
@@ -159,9 +181,11 @@ class _GameDesk:
         keep_messages: bool,
         strict: bool,
         lent: Mapping[CallKey, Call],
+        pause: Pause | None,
     ) -> None:
         self.game = game
         self._lent = lent
+        self._pause = pause
         self._strict = strict
         self._source = source
         self._behind = behind
@@ -192,6 +216,22 @@ class _GameDesk:
                 raise another_question(self.game, key)
             metrics.calls_reused.labels(self._source.name).inc()
         return call.answer()
+
+    def recall(
+        self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
+    ) -> Reply | None:
+        """The stored answer, this game's own or a lent one, where it is one to this very question."""
+        call = self._stored.get(key) or self._lent.get(key)
+        asked = (self._source.name, temperature, max_tokens, hash_of(messages))
+        if call is None or asked != (call.endpoint, call.temperature, call.max_tokens, call.messages_sha256):
+            return None
+        return call.answer()
+
+    async def linger(self, seat: Seat) -> None:
+        """As long as the seat's latest answer took, within bounds."""
+        mine = [call for call in self._stored.values() if call.seat == seat]
+        if self._pause is not None and mine:
+            await self._pause(min(max(mine, key=_when).latency_s, LONGEST_PAUSE_S))
 
     def _same(self, lent: Call, question: Question) -> bool:
         """Whether the answer was given to this very question, by this very endpoint."""

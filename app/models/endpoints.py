@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from agents.errors import InvalidAgent
-from agents.llm.desk import CallKey, Desk
+from agents.llm.desk import Answering, CallKey
 from agents.llm.endpoint import Endpoint, Prices
 from agents.llm.model import Form, Message, Model, Reply
 from app.models.metrics import observe_attempt
@@ -176,7 +176,7 @@ class Source:
         self._live: LiveModel | None = None
         self._recording: Recording | None = None
 
-    def desk(self, seed: str) -> Desk:
+    def desk(self, seed: str) -> Answering:
         """Where the game of this seed asks. Raises InvalidAnswers for a recording that cannot be read."""
         if self._settings.recorded is not None:
             if self._recording is None:

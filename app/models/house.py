@@ -13,6 +13,7 @@ from app.models.desk import Flights, GameDesks
 from app.models.endpoints import Endpoints
 from app.seating import ModelSeats
 from app.store.model_calls import CallStore
+from engine.terms import Seat
 
 __all__ = ["ModelHouse", "budget_of"]
 
@@ -35,6 +36,14 @@ class _NoDesk:
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
         raise AssertionError("nobody is asked while a spec is checked")
+
+    def recall(
+        self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
+    ) -> Reply | None:
+        raise AssertionError("nobody is asked while a spec is checked")
+
+    async def linger(self, seat: Seat) -> None:
+        raise AssertionError("nobody plays while a spec is checked")
 
 
 class ModelHouse:
@@ -73,6 +82,7 @@ class ModelHouse:
             self._flights,
             keep_messages=self._keep_messages,
             lent=await self._lent(spec.get("repeats") or ()),
+            pause=asyncio.sleep,
         )
         return ModelSeats(lambda name: desks.desk(self.endpoints.source(name)), spec.get("models") or {})
 

@@ -240,7 +240,8 @@ async def test_every_turn_leaves_every_record(mechanism: str) -> None:
 async def test_a_turn_of_six_questions_is_the_turn_of_one() -> None:
     # The brain thinks a turn once, so what differs is how it is asked.
     paper = await played(INTERINTENT, 4, {"mechanism": "paper"}, SensibleModel())
-    compact = await played(INTERINTENT, 4, {"mechanism": "compact"}, SensibleModel())
+    options = {"mechanism": "compact", "one_option": "asked"}
+    compact = await played(INTERINTENT, 4, options, SensibleModel())
     assert paper.log == compact.log
 
 
@@ -248,7 +249,7 @@ async def test_with_the_whole_record_before_it_a_seat_leaves_the_scripted_log() 
     # Nobody sums up in this profile, so nothing is left out of the record.
     profile = make_profile("official", 5)
     model = SensibleModel()
-    state = await played(profile, 4, {"mechanism": "compact"}, model)
+    state = await played(profile, 4, {"mechanism": "compact", "one_option": "asked"}, model)
     prompts = [read_prompt(messages) for messages, _ in model.asked]
     seeds = {one.question.request.seat: seed_of(one, model.seed) for one in prompts}
     scripted = {seat: ScriptedAgent(Setup(seat, seed)) for seat, seed in seeds.items()}

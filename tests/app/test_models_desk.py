@@ -14,7 +14,7 @@ from agents.llm.model import Form, Message, Reply, Spent, Usage
 from app.errors import BudgetSpent, MissingAnswer
 from app.models.account import Account, Budget, Limits
 from app.models.call import hash_of
-from app.models.desk import Flights, GameDesks
+from app.models.desk import LONGEST_PAUSE_S, Flights, GameDesks
 from app.models.endpoints import EndpointSettings, Source
 from app.store.db import Database
 from app.store.model_calls import CallStore
@@ -106,6 +106,7 @@ class Room:
             self.flights,
             keep_messages=options.get("keep_messages", False),
             strict=options.get("strict", False),
+            pause=options.get("pause"),
         )
         return desks.desk(source or ScriptedSource(model, parallel))
 
@@ -218,6 +219,63 @@ async def test_of_two_writers_the_first_is_right_for_both(database_url: str) -> 
         assert (await ask(one)).text == "one"
         assert (await ask(other)).text == "one"
         assert len(await room.rows()) == 1
+
+
+async def test_recalling_gives_the_stored_answer_to_the_very_question_and_asks_nobody(
+    database_url: str,
+) -> None:
+    def recall(desk: Desk, messages: Sequence[Message] = ASKED, temperature: float = 0.8) -> Reply | None:
+        return desk.recall(KEY, messages, temperature=temperature, max_tokens=50)
+
+    async with opened(database_url) as room:
+        model = Scripted()
+        desk = await room.desk(model)
+        assert recall(desk) is None
+        assert model.asked == 0
+        answered = await ask(desk)
+        taken_up = await room.desk(model)
+        assert recall(desk) == recall(taken_up) == answered
+        assert recall(taken_up, [Message("user", "another question")]) is None
+        assert recall(taken_up, temperature=0.1) is None
+        assert model.asked == 1
+
+
+async def test_recalling_a_failure_fails(database_url: str) -> None:
+    def fail(_: Sequence[Message]) -> Reply:
+        raise ModelUnavailable("no", "timeout")
+
+    async with opened(database_url) as room:
+        desk = await room.desk(Scripted(fail))
+        with pytest.raises(ModelUnavailable):
+            await ask(desk)
+        with pytest.raises(ModelUnavailable):
+            desk.recall(KEY, ASKED, temperature=0.8, max_tokens=50)
+
+
+async def test_a_seat_lingers_as_long_as_its_latest_answer_took(database_url: str) -> None:
+    paused: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    latencies = {"1.1.speak.3": 5.0, "1.1.vote.3": 0.25, "1.1.vote.4": 9.0, "1.2.reconsider.3": 77.0}
+
+    def slow(_: Sequence[Message]) -> Reply:
+        return Reply("{}", {}, Usage(1, 0, 1, True), 0.0, latencies[asked], "fake", "stop", 1)
+
+    async with opened(database_url) as room:
+        desk = await room.desk(Scripted(slow), pause=pause)
+        await desk.linger(3)
+        assert paused == [], "who was never asked has nothing to last"
+        for asked in list(latencies)[:3]:
+            await ask(desk, CallKey(asked, "any", "", 1))
+        await (await room.desk(Scripted(), pause=pause)).linger(3)
+        asked = "1.2.reconsider.3"
+        await ask(desk, CallKey(asked, "any", "", 1))
+        await desk.linger(3)
+        assert paused == [0.25, LONGEST_PAUSE_S]
+        await (await room.desk(Scripted())).linger(3)
+        assert len(paused) == 2, "nobody times a game without a pause"
 
 
 async def test_the_same_question_in_flight_is_joined_even_at_two_desks(database_url: str) -> None:

@@ -24,7 +24,7 @@ from app.models.simulating import ModelRun
 from app.simulate import Plan
 from engine.profile import make_profile
 from tests.app.calling import WITHIN_S, Process, read_ndjson, until, without_times
-from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
+from tests.app.modelling import COMPACT, DIRECT, endpoints, faking, stored_calls
 from tests.postgres import PostgresServer, fresh_database
 
 GAMES = int(os.environ.get("KILL_GAMES", "8"))
@@ -33,6 +33,8 @@ KILLS = GAMES // 2
 RULES = {"max_rejections": 1}
 """One attempt a round: the kills come early, and the rest of a game only shows that it goes on."""
 SEED = 50
+SEATS = [*DIRECT * 3, *COMPACT * 2]
+"""Two seats whose answers hold two questions."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -88,7 +90,7 @@ async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_
             process = await asyncio.to_thread(Process, url, tmp_path)
             with gone_in_the_end(process):
                 if not batch:
-                    wish = {"seats": DIRECT, "count": GAMES, "seeds": {"from": SEED}, "rules": RULES}
+                    wish = {"seats": SEATS, "count": GAMES, "seeds": {"from": SEED}, "rules": RULES}
                     async with httpx.AsyncClient(timeout=WITHIN_S) as client:
                         answer = await client.post(f"{process.url}/games", json=wish)
                     batch = answer.json()["batch_id"]
@@ -124,7 +126,7 @@ def _by_game(export: bytes) -> list[list[dict[str, Any]]]:
 
 def _undisturbed(fake: FakeModel) -> list[list[dict[str, Any]]]:
     """The same games in this process, without a service. The fake model answers equal questions alike."""
-    plan = Plan(make_profile("interintent", 5, rules=RULES).settings(), [dict(DIRECT[0])] * 5, SEED)
+    plan = Plan(make_profile("interintent", 5, rules=RULES).settings(), [dict(seat) for seat in SEATS], SEED)
     endpoint = EndpointSettings(base_url=f"{fake.url}/v1", model="fake", parallel=32)
     run = ModelRun(plan, ("fake", endpoint), Recording(), Budget(), 16)
     return _by_game(b"".join(result.lines for result in run.run(GAMES, keep=True)))

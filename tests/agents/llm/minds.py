@@ -27,9 +27,11 @@ from engine.events import (
     ReadingsImagined,
     SpeechDrafted,
 )
+from engine.rules import asked, decide, opens_next
+from engine.state import fold
 from engine.terms import Seat
 from engine.thoughts import Belief
-from engine.view import Observation
+from engine.view import Observation, observe, project
 from tests.agents.llm.models import Sent, reply
 
 Thought = TypeVar("Thought")
@@ -40,14 +42,31 @@ class Mind:
 
     def __init__(self) -> None:
         self.action: SeatAction | None = None
+        self.then: SeatAction | None = None
+        """What the seat does next, where nothing is said before it."""
         self.sent: list[Sent] = []
+        self.stored: dict[CallKey, Reply] = {}
 
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
         assert self.action is not None
         self.sent.append(Sent(key, messages, form))
-        return reply(answer(self.action, key))
+        value = answer(self.action, key.step.partition("+")[0], key.about)
+        if "+" in key.step:
+            assert self.then is not None
+            second = key.step.partition("+")[2]
+            value["then"] = answer(self.then, second, "")
+        self.stored[key] = reply(value)
+        return self.stored[key]
+
+    def recall(
+        self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
+    ) -> Reply | None:
+        return self.stored.get(key)
+
+    async def linger(self, seat: Seat) -> None:
+        pass
 
 
 class Puppet:
@@ -55,21 +74,38 @@ class Puppet:
 
     def __init__(self, seat: Seat, options: Mapping[str, Any] | None = None) -> None:
         setup = Setup(seat, secret(1, seat), options or {})
-        self.scripted = ScriptedAgent(Setup(seat, secret(1, seat)))
+        self.seat = seat
+        self.scripted = self._anew()
         self.mind = Mind()
         self.llm = LlmAgent(setup, self.mind)
 
     async def act(self, observation: Observation) -> SeatAction:
         self.mind.action = self.scripted.act(observation)
+        self.mind.then = self._next(observation, self.mind.action)
         return await self.llm.act(observation)
 
+    def _next(self, observation: Observation, action: SeatAction) -> SeatAction | None:
+        """What the scripted twin would do next, if nobody else did anything before."""
+        if observation.request.kind not in ("reconsider", "summarise", "propose_team"):
+            return None
+        seat, before = observation.request.seat, observation.events
+        done = project(decide(fold(before), [(seat, action)]), seat)
+        if isinstance(action, Summarise):
+            done.append(opens_next(observation.table))
+        state = fold([*before, *done])
+        request = asked(state.table, state.hands[seat - 1])
+        return None if request is None else self._anew().act(observe(state, request))
 
-def answer(action: SeatAction, key: CallKey) -> dict[str, Any]:
+    def _anew(self) -> ScriptedAgent:
+        return ScriptedAgent(Setup(self.seat, secret(1, self.seat)))
+
+
+def answer(action: SeatAction, step: str, about: str) -> dict[str, Any]:
     """What the step is answered with when this action is meant."""
-    match key.step:
+    match step:
         case "first_order":
             (formed,) = of(action, BeliefsFormed)
-            return belief_fields(next(b for b in formed.beliefs if f"seat {b.about}" == key.about))
+            return belief_fields(next(b for b in formed.beliefs if f"seat {b.about}" == about))
         case "selection":
             return chosen(action, "first")
         case "formulation":

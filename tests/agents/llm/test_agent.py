@@ -10,8 +10,8 @@ from agents.agent import Setup
 from agents.conformance import check_agent_kind
 from agents.errors import InvalidAgent, ModelUnavailable
 from agents.llm.agent import LlmAgent
-from agents.llm.desk import MemoryDesk
-from agents.llm.model import Form, Message
+from agents.llm.desk import CallKey, MemoryDesk
+from agents.llm.model import Form, Message, Reply
 from agents.llm.options import Options, read_options
 from agents.llm.talk import LONGEST_RAW
 from agents.table import MemoryJournal, play, step
@@ -37,6 +37,7 @@ from tests.agents.llm.models import (
     Answer,
     FunctionModel,
     WatchedDesk,
+    digest,
     llm_seats,
     noise,
     played,
@@ -281,9 +282,34 @@ async def test_an_agent_made_anew_asks_no_stored_answer_again() -> None:
 
 
 def test_an_llm_seat_conforms() -> None:
-    # The preset with the fewest prompts to build: the other presets play whole games above.
-    model = FunctionModel(noise())
-    check_agent_kind(lambda setup: LlmAgent(setup, MemoryDesk(model)), options={"mechanism": "compact"})
+    # The preset with the fewest prompts to build: the other presets play whole games above. What a seat
+    # made anew has answered before, its desk still knows.
+    desk = ByQuestion(FunctionModel(noise()))
+    check_agent_kind(lambda setup: LlmAgent(setup, desk), options={"mechanism": "compact"})
+
+
+class ByQuestion(MemoryDesk):
+    """One desk for many games: an answer is found again by what was asked."""
+
+    def __init__(self, model: FunctionModel) -> None:
+        super().__init__(model)
+        self.model = model
+        self.known: dict[str, Reply] = {}
+
+    async def ask(
+        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        question = digest(messages)
+        if question not in self.known:
+            self.known[question] = await self.model.complete(
+                messages, form, temperature=temperature, max_tokens=max_tokens
+            )
+        return self.known[question]
+
+    def recall(
+        self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
+    ) -> Reply | None:
+        return self.known.get(digest(messages))
 
 
 async def test_a_summary_answers_the_fixed_questions_of_its_side() -> None:
@@ -313,7 +339,14 @@ def test_the_defaults_are_the_papers() -> None:
         max_output_tokens=4096,
         repairs=2,
         timing="exact",
+        one_option="asked",
     )
+
+
+def test_compact_settles_a_single_option_unless_it_is_told_to_ask() -> None:
+    assert read_options({"mechanism": "compact"}).one_option == "settled"
+    assert read_options({"mechanism": "compact", "one_option": "asked"}).one_option == "asked"
+    assert read_options({"one_option": "settled"}).one_option == "settled"
 
 
 @pytest.mark.parametrize(
@@ -323,6 +356,7 @@ def test_the_defaults_are_the_papers() -> None:
         ({"selection": 1}, "/options/selection"),
         ({"menu": None}, "/options/menu"),
         ({"timing": "soon"}, "/options/timing"),
+        ({"one_option": True}, "/options/one_option"),
         ({"min_intentions": 0}, "/options/min_intentions"),
         ({"min_intentions": 4}, "/options/min_intentions"),
         ({"max_intentions": True}, "/options/max_intentions"),

@@ -70,6 +70,7 @@ DEMANDED: Mapping[str, set[str]] = {
         "how to protect the exposed one",
         "what the side must do next",
     },
+    "joined": {"the second too", "where it stands"},
     "repair": {"what was wrong", "what is expected"},
 }
 
@@ -140,10 +141,16 @@ def prompt(one: Sent, seat: int, options: Mapping[str, str]) -> tuple[str, str, 
         holds.add("of an opening leader")
     if "beliefs" in one.form.schema["properties"]:
         holds.add("with seats to analyse")
-    name = one.key.step
+    name, joined, _ = one.key.step.partition("+")
+    if joined:
+        return "joined", one.question, holds
+    text = one.question
+    if options.get("mechanism") == "compact":
+        # What its steps ask is told once, in the system message.
+        text = f"{one.messages[0].content}\n{text}"
     if name == "selection" and options.get("selection") == "generated":
         name = "selection_generated"
-    return name, one.question, holds
+    return name, text, holds
 
 
 @pytest.fixture(scope="module")

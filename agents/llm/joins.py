@@ -1,0 +1,158 @@
+"""Two questions in one answer, where nothing is said between them (preset compact; docs/adr/0016).
+
+A leader's vote is in the answer of its reconsideration, and the opening turn of the next leader in the
+answer of its summary. Nothing is kept in memory between the two requests: the later one rebuilds the
+earlier question from the record as it was then, and the desk still has its answer.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, get_args
+
+from agents.errors import ModelUnavailable
+from agents.llm.desk import CallKey, Desk
+from agents.llm.fields import Fields, UnusableReply
+from agents.llm.mechanism import compact_turn
+from agents.llm.model import Form, Message, Reply
+from agents.llm.question import Question
+from agents.llm.questions import question, vote
+from agents.llm.replies import THEN, joined_shape
+from agents.llm.schema import longest
+from agents.llm.talk import StepFailed, Turn, unusable
+from engine.actions import SeatAction
+from engine.events import Note, ProposalOpened, RoundSummarised, TeamConfirmed, TeamProposed
+from engine.rules import asked, decide, offered, opens_next
+from engine.state import fold
+from engine.terms import Kind
+from engine.view import observe, project
+
+__all__ = ["held", "whole_question"]
+
+_CHARACTERS: Final = 4
+"""A token, roughly."""
+
+
+def whole_question(turn: Turn) -> Question[Any]:
+    """What the seat is asked, with the question that follows where one answer holds both."""
+    first = question(turn)
+    if turn.options.mechanism != "compact":
+        return first
+    if _vote_follows(turn):
+        return _joined(turn, first, vote(turn, joined=True))
+    if turn.request.kind is Kind.SUMMARISE and turn.table.next_leader() == turn.seat:
+        ahead = _opening(turn)
+        if ahead is not None:
+            return _joined(turn, first, compact_turn(ahead))
+    return first
+
+
+def _joined(turn: Turn, first: Question[Any], second: Question[Any]) -> Question[Any]:
+    shape = joined_shape(first.shape, second.shape)
+    if longest(shape.form.schema) > _CHARACTERS * turn.options.max_output_tokens:
+        # A server that keeps to the schema would cut it off.
+        return first
+    words = turn.render("joined", first=first.words, then=THEN, step=second.step, second=second.words)
+    return Question(f"{first.step}+{second.step}", words, shape, first.build)
+
+
+def _vote_follows(turn: Turn) -> bool:
+    """Whether this answer settles the team that all vote on next."""
+    profile = turn.table.profile
+    if turn.table.attempt == profile.unvoted_attempt:
+        return False
+    if turn.request.kind is Kind.RECONSIDER:
+        return True
+    alone = not profile.reconsideration and profile.discussion != "after_proposal"
+    return alone and turn.request.kind is Kind.PROPOSE_TEAM
+
+
+def _opening(turn: Turn) -> Turn | None:
+    """The turn with which this seat will open the next discussion; None where it does not."""
+    table = turn.table
+    summed = RoundSummarised(turn.seat, table.round, table.attempt, ())
+    state = fold([*turn.events, summed, opens_next(table)])
+    hand = state.hands[turn.seat - 1]
+    request = asked(state.table, hand)
+    if request is None or offered(state.table, hand, request.kind) is None:
+        return None
+    return turn.at(observe(state, request))
+
+
+# --- the second of the two ------------------------------------------------------------------------------
+
+
+async def held(turn: Turn, desk: Desk) -> SeatAction | None:
+    """The action that an earlier answer of the seat holds; None where it has to be asked for.
+
+    An answer that holds one that cannot be used is recorded as unusable.
+    """
+    done = _earlier(turn)
+    if turn.options.mechanism != "compact" or turn.refusals or done is None:
+        return None
+    found = await _answered(turn, desk, done)
+    if found is None:
+        return None
+    step, reply = found
+    second = question(turn)
+    try:
+        fields = Fields(reply.value, turn.table.names, loose=False).inside(THEN)
+        return turn.legal(second.build(second.shape.read(fields)))
+    except UnusableReply:
+        turn.notes.append(unusable(turn, step, reply))
+        return None
+
+
+def _earlier(turn: Turn) -> int | None:
+    """The place, in the seat's stream, of what it did when it may have answered this request as well."""
+    events, table = turn.events, turn.table
+    if turn.request.kind is Kind.VOTE and table.leader == turn.seat:
+        done: tuple[type, ...] = (TeamConfirmed,) if table.profile.reconsideration else (TeamProposed,)
+    elif type(events[-1]) is ProposalOpened and table.profile.summaries:
+        done = (RoundSummarised,)
+    else:
+        return None
+    return next((i for i in range(len(events) - 1, -1, -1) if type(events[i]) in done), None)
+
+
+_NOTES: Final = frozenset(get_args(Note))
+
+
+async def _answered(turn: Turn, desk: Desk, done: int) -> tuple[str, Reply] | None:
+    """The step, and the answer of which came what stands at that place of the seat's stream; None where
+    that answer held no more than this, or is not to be found.
+    """
+    events, seat = turn.events, turn.seat
+    start = done
+    while start and type(events[start - 1]) in _NOTES:
+        start -= 1
+    state = fold(events[:start])
+    request = asked(state.table, state.hands[seat - 1])
+    if request is None:
+        return None
+    earlier = turn.at(observe(state, request), _Memory(desk))
+    both = whole_question(earlier)
+    if "+" not in both.step:
+        return None
+    try:
+        action = await earlier.talk().ask_action(both)
+    except (StepFailed, ModelUnavailable):
+        return None
+    # In a fork somebody else may have acted for the seat since.
+    became = project(decide(state, [(seat, action)]), seat)
+    if became != list(events[start : start + len(became)]) or earlier.reply is None:
+        return None
+    return both.step, earlier.reply
+
+
+class _Memory:
+    """Answers what was answered before; asks nobody."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def ask(
+        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        reply = self._desk.recall(key, messages, temperature=temperature, max_tokens=max_tokens)
+        if reply is None:
+            raise StepFailed(key.step)
+        return reply

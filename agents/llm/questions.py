@@ -1,0 +1,140 @@
+"""The requests that one question answers: what is asked, in what form, and what the answer becomes."""
+
+from typing import Any, Final
+
+from agents.llm.context import listed
+from agents.llm.mechanism import compact_turn, direct_turn, rejected_team
+from agents.llm.question import Question
+from agents.llm.replies import (
+    LAST,
+    QUESTIONS,
+    Explained,
+    Told,
+    card_shape,
+    proposal_shape,
+    summary_shape,
+    target_shape,
+    vote_shape,
+)
+from agents.llm.talk import Turn
+from engine.actions import Assassinate, CastVote, PlayCard, ProposeTeam, Reconsider, SeatAction, Summarise
+from engine.events import ChoiceExplained, Note
+from engine.rules import offered
+from engine.terms import Kind, Seat, Side
+
+__all__ = ["question", "vote"]
+
+
+def question(turn: Turn) -> Question[Any]:
+    """What the seat is asked, where one question answers the request by itself."""
+    request = turn.request
+    if offered(turn.table, turn.hand, request.kind) is not None:
+        return compact_turn(turn) if turn.options.mechanism == "compact" else direct_turn(turn)
+    match request.kind:
+        case Kind.PROPOSE_TEAM:
+            return _proposal(turn)
+        case Kind.RECONSIDER:
+            return _reconsideration(turn)
+        case Kind.VOTE:
+            return vote(turn)
+        case Kind.CARD:
+            return _card(turn)
+        case Kind.SUMMARISE:
+            return _summary(turn)
+        case _:
+            return _assassination(turn)
+
+
+def _explained(turn: Turn, why: str) -> tuple[Note, ...]:
+    """The notes so far, and the private reason where one was given."""
+    told = (ChoiceExplained(turn.seat, turn.request.kind, why),) if why else ()
+    return (*turn.notes, *told)
+
+
+def _proposal(turn: Turn) -> Question[Told]:
+    size = turn.request.team_size or 0
+    talks = turn.table.profile.discussion != "none"
+    words = turn.render("proposal", size=size, talks=talks, rejected=rejected_team(turn))
+
+    def build(told: Told) -> SeatAction:
+        return ProposeTeam(told.team, told.speak, _explained(turn, told.why))
+
+    shape = proposal_shape("proposal", size, turn.table.players, talks=talks)
+    return Question("proposal", words, shape, build)
+
+
+def _reconsideration(turn: Turn) -> Question[Told]:
+    size = turn.request.team_size or 0
+    talks = turn.table.profile.discussion != "none"
+    words = turn.render("reconsideration", size=size, talks=talks, team=listed(turn.table.team))
+
+    def build(told: Told) -> SeatAction:
+        return Reconsider(told.team, told.speak, _explained(turn, told.why))
+
+    shape = proposal_shape("reconsideration", size, turn.table.players, talks=talks)
+    return Question("reconsideration", words, shape, build)
+
+
+_IF_REJECTED: Final = {
+    "evil_wins": "if it is rejected, evil wins the game.",
+    "last_team_goes": "it goes on the quest whatever the vote says, but everybody sees how you voted.",
+    "quest_fails": "if it is rejected, the quest fails.",
+}
+
+
+def vote(turn: Turn, *, joined: bool = False) -> Question[Explained[bool]]:
+    """On the team that stands; ``joined``: on the one that the leader settles on in the same answer."""
+    table = turn.table
+    profile = table.profile
+    last = _IF_REJECTED.get(profile.on_max_rejections, "") if table.attempt == profile.max_rejections else ""
+    words = turn.render("vote", team=listed(table.team), leader=table.leader, last=last, joined=joined)
+
+    def build(chosen: Explained[bool]) -> SeatAction:
+        return CastVote(chosen.choice, _explained(turn, chosen.why))
+
+    return Question("vote", words, vote_shape(), build)
+
+
+def _card(turn: Turn) -> Question[Explained[bool]]:
+    table = turn.table
+    evil = turn.side is Side.EVIL
+    words = turn.render(
+        "card",
+        team=listed(table.team),
+        fails=table.profile.fails_needed[table.round - 1],
+        left=3 - (table.failed if evil else table.succeeded),
+    )
+
+    def build(card: Explained[bool]) -> SeatAction:
+        return PlayCard(card.choice, _explained(turn, card.why))
+
+    return Question("card", words, card_shape(may_fail=evil), build)
+
+
+def _assassination(turn: Turn) -> Question[Explained[Seat | None]]:
+    may_hold = turn.table.profile.assassination == "after_any_quest"
+    others = tuple(seat for seat in range(1, turn.table.players + 1) if seat != turn.seat)
+    words = turn.render("assassination", may_hold=may_hold)
+
+    def build(shot: Explained[Seat | None]) -> SeatAction:
+        return Assassinate(shot.choice, _explained(turn, shot.why))
+
+    shape = target_shape(others, may_hold=may_hold)
+    return Question("assassination", words, shape, build)
+
+
+def _summary(turn: Turn) -> Question[tuple[tuple[str, str], ...]]:
+    table = turn.table
+    if len(table.quests) == table.round:
+        result = "succeeded" if table.quests[-1].succeeded else "failed"
+        ended = f"Quest {table.round} has {result}."
+    else:
+        ended = f"The team of attempt {table.attempt} was rejected."
+    words = turn.render("summary", ended=ended)
+    suspects, protect, following = LAST
+    last = (protect if turn.side is Side.EVIL else suspects, following)
+
+    def build(answers: tuple[tuple[str, str], ...]) -> SeatAction:
+        return Summarise(answers, tuple(turn.notes))
+
+    return Question("summary", words, summary_shape((*QUESTIONS, *last)), build)

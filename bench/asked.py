@@ -1,0 +1,147 @@
+"""Whole games without a rejection, by their number of rounds: what is asked, beside the authors' code.
+
+Every team is agreed to, and each seat plays as the prompt says is sensible, so that the evil cards of a
+game, which are asked for, are as many as sensible play has.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import mean
+from typing import Final
+
+from agents.agent import Agent, Setup
+from agents.llm.agent import LlmAgent
+from agents.llm.desk import CallKey
+from agents.llm.model import Form, Message, Reply, Usage
+from agents.llm.prefix import PrefixMeter
+from agents.table import MemoryJournal, play
+from app.fake_model.sensible import answer
+from bench.row import Row
+from engine.chance import secret
+from engine.profile import make_profile
+from engine.rules import create
+from engine.terms import Seat
+
+__all__ = ["AUTHORS_CALLS", "GAMES", "Asked", "asked_of", "games_rows"]
+
+AUTHORS_CALLS: Final = {3: 160, 4: 219, 5: 278}
+"""Of the authors' code in a game of five without a rejection, by rounds, all in a row, without the shot."""
+
+GAMES: Final = 60
+"""Of these seeds, 0 first, the games are taken."""
+
+_CHARACTERS: Final = 4
+"""A token, roughly."""
+
+
+class _Desk:
+    """Answers from the prompt, agrees with every team, and remembers."""
+
+    def __init__(self, game: PrefixMeter) -> None:
+        self.seat = PrefixMeter()
+        self.game = game
+        self.answered: dict[CallKey, Reply] = {}
+
+    async def ask(
+        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        self.seat.add(messages)
+        self.game.add(messages)
+        plain = [{"role": one.role, "content": one.content} for one in messages]
+        value = json.loads(answer(plain, dict(form.schema), 1))
+        for part in (value, value.get("then", {})):
+            part |= {"vote": "agree"} if "vote" in part else {}
+        text = json.dumps(value, ensure_ascii=False)
+        self.answered[key] = Reply(text, value, Usage(0, 0, 0, False), 0.0, 0.0, "bench", "stop", 1)
+        return self.answered[key]
+
+    def recall(
+        self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
+    ) -> Reply | None:
+        return self.answered.get(key)
+
+    async def linger(self, seat: Seat) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one game asked."""
+
+    rounds: int
+    calls: int
+    """Without the shot, as the authors' counts are."""
+    prompt: int
+    """Characters sent."""
+    to_seat: int
+    """Of these, in a prefix that was sent to the same seat before."""
+    in_game: int
+    """Of these, in a prefix that was sent to any seat of the game before."""
+
+
+@cache
+def asked_of(mechanism: str, seed: int) -> Asked:
+    """The game of this seed."""
+    game = PrefixMeter()
+    desks = {seat: _Desk(game) for seat in range(1, 6)}
+    agents: Mapping[Seat, Agent] = {
+        seat: LlmAgent(Setup(seat, secret(str(seed), seat), {"mechanism": mechanism}), desk)
+        for seat, desk in desks.items()
+    }
+    state = asyncio.run(play(create(make_profile("interintent", 5), seed), agents, MemoryJournal()))
+    return Asked(
+        len(state.table.quests),
+        sum(key.step != "assassination" for desk in desks.values() for key in desk.answered),
+        game.sent,
+        sum(desk.seat.repeated for desk in desks.values()),
+        game.repeated,
+    )
+
+
+def games_rows(games: int = GAMES) -> Iterator[Row]:
+    """``compact`` beside the authors' code, by rounds and over all games; of tokens also beside ``paper``.
+
+    A game of ``paper`` is played for the first of each number of rounds only.
+    """
+    by_rounds: dict[int, list[Asked]] = {}
+    first: dict[int, int] = {}
+    for seed in range(games):
+        found = asked_of("compact", seed)
+        by_rounds.setdefault(found.rounds, []).append(found)
+        first.setdefault(found.rounds, seed)
+    for rounds, group in sorted(by_rounds.items()):
+        theirs, calls = AUTHORS_CALLS[rounds], [one.calls for one in group]
+        name = f"compact, {rounds} rounds"
+        share = 100 * mean(calls) / theirs
+        span = f"{share:.1f} % of {theirs}; {min(calls)} to {max(calls)} in {len(group)} games"
+        yield Row(f"{name}: calls", mean(calls), "calls", span, mean(calls) / theirs, "1/4")
+        prompt = mean(one.prompt for one in group)
+        paper = asked_of("paper", first[rounds]).prompt
+        beside = f"paper {paper / _CHARACTERS:,.0f}"
+        yield Row(f"{name}: prompt tokens", prompt / _CHARACTERS, "tokens", beside, prompt / paper, "1/5")
+        for where, repeated in (
+            ("in the game", mean(one.in_game for one in group)),
+            ("to the seat", mean(one.to_seat for one in group)),
+        ):
+            yield Row(
+                f"{name}: in a prefix sent before {where}",
+                repeated / _CHARACTERS,
+                "tokens",
+                "authors 63.5 % to the seat",
+                repeated / prompt,
+                "0.85",
+            )
+    every = [one for group in by_rounds.values() for one in group]
+    share = mean(one.calls / AUTHORS_CALLS[one.rounds] for one in every)
+    calls_a_game = mean(one.calls for one in every)
+    yield Row(
+        f"compact, {len(every)} games: calls",
+        calls_a_game,
+        "calls",
+        f"{100 * share:.1f} % of the authors', on average",
+        share,
+        "1/4",
+    )

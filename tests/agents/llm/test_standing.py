@@ -1,0 +1,124 @@
+"""What a compact seat is told once for a game: all of it, to every seat alike, whatever the templates."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.agent import Setup
+from agents.llm.agent import LlmAgent
+from agents.llm.replies import whole
+from agents.llm.templates import Templates
+from agents.table import MemoryJournal, play
+from engine.chance import secret
+from engine.intentions import allowed
+from engine.profile import make_profile
+from engine.rules import create
+from engine.terms import Role, Seat
+from tests.agents.llm.models import FunctionModel, WatchedDesk, noise, played
+
+FIVE = make_profile("interintent", 5)
+DEAL = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
+COMPACT = {"mechanism": "compact"}
+SEAT_LINE = "=== YOUR SEAT ==="
+
+
+def names(schema: Mapping[str, Any]) -> set[str]:
+    """Every field of a form, those of its parts included."""
+    schema = whole(schema)
+    found = set(schema.get("properties", {}))
+    for part in (*schema.get("properties", {}).values(), schema.get("items", {})):
+        found |= names(part) if part else set()
+    return found
+
+
+async def seats_with(folder: Path, **options: Any) -> dict[Seat, WatchedDesk]:
+    desks = {seat: WatchedDesk(FunctionModel(noise())) for seat in range(1, 6)}
+    words = Templates(folder)
+    agents = {
+        seat: LlmAgent(Setup(seat, secret(1, seat), {**COMPACT, **options}), desk, words)
+        for seat, desk in desks.items()
+    }
+    await play(create(FIVE, 3, deal=DEAL), agents, MemoryJournal())
+    return desks
+
+
+@pytest.mark.parametrize("selection", ["catalogue", "generated"])
+@pytest.mark.parametrize("menu", ["whole", "impactful"])
+async def test_system_and_question_together_name_every_field_of_the_form(selection: str, menu: str) -> None:
+    _, desks = await played(FIVE, 3, noise(), {**COMPACT, "selection": selection, "menu": menu})
+    for desk in desks.values():
+        for one in desk.sent:
+            told = f"{one.messages[0].content}\n{one.question}"
+            for name in names(one.form.schema):
+                assert f'"{name}"' in told or f"- {name}" in told, name
+
+
+async def test_what_is_told_once_is_the_same_for_every_seat() -> None:
+    _, desks = await played(FIVE, 3, noise(), COMPACT, deal=DEAL)
+    shared = {desk.sent[0].messages[0].content.partition(SEAT_LINE)[0] for desk in desks.values()}
+    assert len(shared) == 1
+
+
+async def test_each_seat_has_its_menu_and_a_question_says_what_is_off_it() -> None:
+    _, desks = await played(FIVE, 3, noise(), COMPACT, deal=DEAL)
+    for seat, desk in desks.items():
+        line = f"your menu: {', '.join(allowed(DEAL[seat - 1]))}"
+        assert line in desk.sent[0].messages[0].content.splitlines()
+        for one in desk.sent:
+            properties = whole(one.form.schema)["properties"]
+            turn = properties.get("then", {}).get("properties", properties)
+            if "first_selection" not in turn:
+                continue
+            items = turn["first_selection"]["properties"]["intentions"]["items"]
+            offered = items["properties"]["intention"]["enum"]
+            said = one.question
+            off = [id_ for id_ in allowed(DEAL[seat - 1]) if id_ not in offered]
+            if "Your menu: " in said:
+                assert f"Your menu: {', '.join(offered)}." in said
+            else:
+                assert (f"Not on your menu now: {', '.join(off)}." in said) is bool(off)
+
+
+async def test_a_question_of_a_told_step_is_short() -> None:
+    _, desks = await played(FIVE, 3, noise(), COMPACT)
+    for desk in desks.values():
+        for one in desk.sent:
+            if one.key.step in ("compact", "vote", "summary"):
+                assert len(one.question) < 900, one.question
+
+
+async def test_a_system_message_of_other_words_leaves_the_whole_to_the_questions(tmp_path: Path) -> None:
+    (tmp_path / "system.jinja").write_text("Du spielst Avalon auf Platz {{ seat }}.", "utf-8")
+    desks = await seats_with(tmp_path)
+    for desk in desks.values():
+        for one in desk.sent:
+            assert one.messages[0].content == f"Du spielst Avalon auf Platz {one.key.request_id[-1]}."
+            for name in names(one.form.schema):
+                assert f'"{name}"' in one.question, name
+            if "compact" in one.key.step:
+                assert "Your menu: " in one.question
+                assert "Weigh how" in one.question or "weigh how the quests ended" in one.question
+
+
+async def test_a_step_of_other_words_is_told_with_each_question(tmp_path: Path) -> None:
+    (tmp_path / "vote.jinja").write_text("Daumen hoch oder runter?", "utf-8")
+    desks = await seats_with(tmp_path)
+    votes = [one for desk in desks.values() for one in desk.sent if one.key.step == "vote"]
+    assert votes
+    for one in votes:
+        assert "step vote" not in one.messages[0].content
+        assert "step compact" in one.messages[0].content
+        assert "Daumen hoch oder runter?" in one.question
+        assert one.question.endswith('{"explanation": <why, privately>, "vote": "agree"|"disagree"}')
+
+
+async def test_a_step_of_other_words_in_two_parts_is_told_once(tmp_path: Path) -> None:
+    text = "{% block now %}Jetzt.{% endblock %}{% block standing %}Daumen hoch?{% endblock %}"
+    (tmp_path / "vote.jinja").write_text(text, "utf-8")
+    desks = await seats_with(tmp_path)
+    votes = [one for desk in desks.values() for one in desk.sent if one.key.step == "vote"]
+    for one in votes:
+        assert "step vote: Daumen hoch?" in one.messages[0].content
+        assert one.question.splitlines()[1] == "Jetzt."
