@@ -226,11 +226,12 @@ def _terse(schema: Schema, name: str) -> str:
         return f"[{_terse(schema['items'], name)}, … {schema['minItems']} to {schema['maxItems']} of them]"
     if kind != "object":
         return "<text>" if kind == "string" and "enum" not in schema else sketch(schema)
-    parts = list(schema["properties"].values())
-    if len(parts) > 2 and parts.count(parts[0]) == len(parts) and parts[0]["type"] == "object":
-        names = ", ".join(f'"{one}"' for one in schema["properties"])
-        return f"{{{names}, each: {_terse(parts[0], name)}}}"
-    inside = ", ".join(f'"{key}": {_terse(one, key)}' for key, one in schema["properties"].items())
+    parts = {key: _terse(one, key) for key, one in schema["properties"].items()}
+    if len(parts) > 3 and len(set(parts.values())) == 1:
+        # One for each seat, or for each role: the words say for which.
+        key, part = next(iter(parts.items()))
+        return f'{{"{key}": {part}, … and so on}}'
+    inside = ", ".join(f'"{key}": {part}' for key, part in parts.items())
     return f"{{{inside}}}"
 
 

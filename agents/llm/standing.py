@@ -34,7 +34,7 @@ from engine.intentions import CATALOGUE, CATEGORIES, IntentionId, allowed
 from engine.profile import Profile
 from engine.terms import Role
 
-__all__ = ["how_many", "off_menu", "other_roles", "own_lists", "told_once"]
+__all__ = ["how_many", "off_menu", "other_roles", "told_once"]
 
 _HEADER: Final = "=== THE STEPS ==="
 _IDS: Final = tuple(one.id for one in CATALOGUE)
@@ -106,12 +106,6 @@ def other_roles(profile: Profile, role: Role) -> tuple[Role, ...]:
     """The roles that others may hold, in the deck's order: without the seat's own unless there are two."""
     deck = profile.roles
     return tuple(one for one in dict.fromkeys(deck) if deck.count(one) > (one is role))
-
-
-def own_lists(profile: Profile, role: Role) -> str:
-    """What the steps call the others' roles and the seat's menu."""
-    others = ", ".join(one.value for one in other_roles(profile, role))
-    return f"the others' roles: {others}\nyour menu: {', '.join(allowed(role))}"
 
 
 def off_menu(role: Role, menu: Sequence[IntentionId]) -> tuple[IntentionId, ...] | None:

@@ -27,7 +27,7 @@ from agents.llm.model import Message, Reply
 from agents.llm.options import Options
 from agents.llm.question import Question
 from agents.llm.replies import THEN, Schema, Shape, outline
-from agents.llm.standing import own_lists, told_once
+from agents.llm.standing import told_once
 from agents.llm.templates import NOW, Templates
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
@@ -198,6 +198,7 @@ def _rendered_system(
         settings=json.dumps(table_settings(profile)),
         catalogue=catalogue(),
         intentions=options.intends,
+        generated=options.selection == "generated",
         steps=steps,
         seat=seat,
         role=role,
@@ -208,7 +209,7 @@ def _rendered_system(
     if not steps or steps not in system:
         # Templates of other words may leave it out: then each question tells all.
         return system, {}
-    return f"{system}\n{own_lists(profile, role)}", told
+    return system, told
 
 
 class Talk:

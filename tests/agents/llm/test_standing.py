@@ -22,6 +22,8 @@ FIVE = make_profile("interintent", 5)
 DEAL = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
 COMPACT = {"mechanism": "compact"}
 SEAT_LINE = "=== YOUR SEAT ==="
+ONE_OF_MANY = {f"seat_{seat}" for seat in range(2, 6)} | {role.value for role in Role}
+"""Of these one form stands for all."""
 
 
 def names(schema: Mapping[str, Any]) -> set[str]:
@@ -51,7 +53,7 @@ async def test_system_and_question_together_name_every_field_of_the_form(selecti
     for desk in desks.values():
         for one in desk.sent:
             told = f"{one.messages[0].content}\n{one.question}"
-            for name in names(one.form.schema):
+            for name in names(one.form.schema) - ONE_OF_MANY:
                 assert f'"{name}"' in told or f"- {name}" in told, name
 
 
@@ -61,11 +63,9 @@ async def test_what_is_told_once_is_the_same_for_every_seat() -> None:
     assert len(shared) == 1
 
 
-async def test_each_seat_has_its_menu_and_a_question_says_what_is_off_it() -> None:
+async def test_a_question_says_what_is_off_the_menu_of_the_role() -> None:
     _, desks = await played(FIVE, 3, noise(), COMPACT, deal=DEAL)
     for seat, desk in desks.items():
-        line = f"your menu: {', '.join(allowed(DEAL[seat - 1]))}"
-        assert line in desk.sent[0].messages[0].content.splitlines()
         for one in desk.sent:
             properties = whole(one.form.schema)["properties"]
             turn = properties.get("then", {}).get("properties", properties)
