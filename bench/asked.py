@@ -25,13 +25,20 @@ from engine.profile import make_profile
 from engine.rules import create
 from engine.terms import Seat
 
-__all__ = ["AUTHORS_CALLS", "GAMES", "Asked", "asked_of", "games_rows"]
+__all__ = ["AUTHORS_CALLS", "AUTHORS_PROMPT", "GAMES", "Asked", "asked_of", "games_rows"]
 
 AUTHORS_CALLS: Final = {3: 160, 4: 219, 5: 278}
 """Of the authors' code in a game of five without a rejection, by rounds, all in a row, without the shot."""
 
+AUTHORS_PROMPT: Final = {3: 458_000, 4: 637_000, 5: 823_000}
+"""Prompt tokens of the same games with the shot: their loop's messages and rules of what is shown to whom,
+followed with answers as long as the fake model's (docs/models.md)."""
+
 GAMES: Final = 60
 """Of these seeds, 0 first, the games are taken."""
+
+_FEW: Final = 12
+"""Games that show what is alike in all."""
 
 _CHARACTERS: Final = 4
 """A token, roughly."""
@@ -83,13 +90,13 @@ class Asked:
 
 
 @cache
-def asked_of(mechanism: str, seed: int) -> Asked:
+def asked_of(mechanism: str, seed: int, instructions: str = "once") -> Asked:
     """The game of this seed."""
     game = PrefixMeter()
     desks = {seat: _Desk(game) for seat in range(1, 6)}
+    options = {"mechanism": mechanism, "instructions": instructions}
     agents: Mapping[Seat, Agent] = {
-        seat: LlmAgent(Setup(seat, secret(str(seed), seat), {"mechanism": mechanism}), desk)
-        for seat, desk in desks.items()
+        seat: LlmAgent(Setup(seat, secret(str(seed), seat), options), desk) for seat, desk in desks.items()
     }
     state = asyncio.run(play(create(make_profile("interintent", 5), seed), agents, MemoryJournal()))
     return Asked(
@@ -107,11 +114,11 @@ def games_rows(games: int = GAMES) -> Iterator[Row]:
     A game of ``paper`` is played for the first of each number of rounds only.
     """
     by_rounds: dict[int, list[Asked]] = {}
-    first: dict[int, int] = {}
+    first: dict[int, list[int]] = {}
     for seed in range(games):
         found = asked_of("compact", seed)
         by_rounds.setdefault(found.rounds, []).append(found)
-        first.setdefault(found.rounds, seed)
+        first.setdefault(found.rounds, []).append(seed)
     for rounds, group in sorted(by_rounds.items()):
         theirs, calls = AUTHORS_CALLS[rounds], [one.calls for one in group]
         name = f"compact, {rounds} rounds"
@@ -119,9 +126,11 @@ def games_rows(games: int = GAMES) -> Iterator[Row]:
         span = f"{share:.1f} % of {theirs}; {min(calls)} to {max(calls)} in {len(group)} games"
         yield Row(f"{name}: calls", mean(calls), "calls", span, mean(calls) / theirs, "1/4")
         prompt = mean(one.prompt for one in group)
-        paper = asked_of("paper", first[rounds]).prompt
-        beside = f"paper {paper / _CHARACTERS:,.0f}"
-        yield Row(f"{name}: prompt tokens", prompt / _CHARACTERS, "tokens", beside, prompt / paper, "1/5")
+        tokens = prompt / _CHARACTERS
+        share = tokens / AUTHORS_PROMPT[rounds]
+        paper = asked_of("paper", first[rounds][0]).prompt
+        beside = f"{100 * share:.1f} % of the authors', {100 * prompt / paper:.1f} % of paper's"
+        yield Row(f"{name}: prompt tokens", tokens, "tokens", beside, share, "1/5")
         for where, repeated in (
             ("in the game", mean(one.in_game for one in group)),
             ("to the seat", mean(one.to_seat for one in group)),
@@ -134,6 +143,12 @@ def games_rows(games: int = GAMES) -> Iterator[Row]:
                 repeated / prompt,
                 "0.85",
             )
+        each = [asked_of("compact", seed, "each") for seed in first[rounds][:_FEW]]
+        prompt = mean(one.prompt for one in each)
+        tokens, share = prompt / _CHARACTERS, prompt / _CHARACTERS / AUTHORS_PROMPT[rounds]
+        cached = mean(one.in_game for one in each) / prompt
+        beside = f"{100 * share:.1f} % of the authors'; {100 * cached:.1f} % in a prefix, in the game"
+        yield Row(f"{name}, instructions each: tokens", tokens, "tokens", beside, share, "1/5")
     every = [one for group in by_rounds.values() for one in group]
     share = mean(one.calls / AUTHORS_CALLS[one.rounds] for one in every)
     calls_a_game = mean(one.calls for one in every)

@@ -30,7 +30,7 @@ from app.models.endpoints import EndpointSettings
 from app.models.recording import Recording
 from app.models.simulating import ModelRun
 from app.simulate import Plan
-from bench.asked import AUTHORS_CALLS, GAMES, games_rows
+from bench.asked import AUTHORS_CALLS, AUTHORS_PROMPT, GAMES, games_rows
 from bench.row import Row
 from engine.chance import secret
 from engine.profile import make_profile
@@ -38,10 +38,6 @@ from engine.rules import create
 from engine.terms import Kind, Seat
 
 __all__ = ["critical_path", "model_rows"]
-
-AUTHORS_PROMPT: Final = {3: 458_000, 4: 637_000, 5: 823_000}
-"""Prompt tokens of the same games with the shot: their loop's messages and rules of what is shown to whom,
-followed with answers as long as the fake model's (docs/models.md)."""
 
 FAILED: Final[Mapping[int, frozenset[int]]] = {3: frozenset(), 4: frozenset({2}), 5: frozenset({2, 4})}
 """The quests that fail in a game of so many rounds, so that it ends with the assassination."""

@@ -6,13 +6,14 @@ from typing import Any, Final, Literal, get_args
 
 from agents.errors import InvalidAgent
 
-__all__ = ["Mechanism", "Menu", "OneOption", "Options", "Selection", "Timing", "read_options"]
+__all__ = ["Instructions", "Mechanism", "Menu", "OneOption", "Options", "Selection", "Timing", "read_options"]
 
 Mechanism = Literal["paper", "compact", "contemplation", "direct"]
 Selection = Literal["catalogue", "generated"]
 Menu = Literal["whole", "impactful"]
 Timing = Literal["exact", "eager"]
 OneOption = Literal["asked", "settled"]
+Instructions = Literal["once", "each"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,9 @@ class Options:
     one_option: OneOption = "asked"
     """asked: a seat is asked for its card although it may only play success. settled: it plays it without
     a call; what is left out in a spec is this for ``compact``."""
+    instructions: Instructions = "once"
+    """once: in ``compact`` the system message tells what its steps ask, so that servers take it from their
+    caches. each: every question tells it, and prompts are shorter in all."""
 
     @property
     def intends(self) -> bool:
@@ -76,6 +80,7 @@ _WRONG: Final[Mapping[str, Callable[[object], str | None]]] = {
     "repairs": _whole(0, 5),
     "timing": _one_of(get_args(Timing)),
     "one_option": _one_of(get_args(OneOption)),
+    "instructions": _one_of(get_args(Instructions)),
 }
 assert set(_WRONG) == {field.name for field in fields(Options)}
 

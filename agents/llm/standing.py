@@ -42,10 +42,10 @@ _IDS: Final = tuple(one.id for one in CATALOGUE)
 
 @lru_cache(64)
 def told_once(templates: Templates, profile: Profile, options: Options) -> tuple[str, Mapping[str, Schema]]:
-    """The text, and the form of every step in it; empty in the other presets, whose steps are so many
-    that telling them with every question would cost more than it saves.
+    """The text, and the form of every step in it. Empty where each question tells all, as in the other
+    presets: their steps are so many that with every question they would cost more than they save.
     """
-    if options.mechanism != "compact":
+    if options.mechanism != "compact" or options.instructions == "each":
         return "", {}
     fewest, most = options.min_intentions, options.max_intentions
     values = {

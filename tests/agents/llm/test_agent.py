@@ -340,6 +340,7 @@ def test_the_defaults_are_the_papers() -> None:
         repairs=2,
         timing="exact",
         one_option="asked",
+        instructions="once",
     )
 
 
@@ -357,6 +358,7 @@ def test_compact_settles_a_single_option_unless_it_is_told_to_ask() -> None:
         ({"menu": None}, "/options/menu"),
         ({"timing": "soon"}, "/options/timing"),
         ({"one_option": True}, "/options/one_option"),
+        ({"instructions": "twice"}, "/options/instructions"),
         ({"min_intentions": 0}, "/options/min_intentions"),
         ({"min_intentions": 4}, "/options/min_intentions"),
         ({"max_intentions": True}, "/options/max_intentions"),

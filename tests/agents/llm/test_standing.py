@@ -102,6 +102,19 @@ async def test_a_system_message_of_other_words_leaves_the_whole_to_the_questions
                 assert "Weigh how" in one.question or "weigh how the quests ended" in one.question
 
 
+async def test_where_each_question_tells_all_prompts_are_shorter_and_less_of_them_is_repeated() -> None:
+    sent = {}
+    for told in ("once", "each"):
+        _, desks = await played(FIVE, 3, noise(), {**COMPACT, "instructions": told})
+        for one in (one for desk in desks.values() for one in desk.sent):
+            assert ("=== THE STEPS ===" in one.messages[0].content) is (told == "once")
+        first = next(one for desk in desks.values() for one in desk.sent if one.key.step == "vote")
+        sent[told] = first
+    assert len(sent["each"].text) < len(sent["once"].text)
+    assert len(sent["each"].question) > len(sent["once"].question)
+    assert "agree or disagree" in sent["each"].question
+
+
 async def test_a_step_of_other_words_is_told_with_each_question(tmp_path: Path) -> None:
     (tmp_path / "vote.jinja").write_text("Daumen hoch oder runter?", "utf-8")
     desks = await seats_with(tmp_path)
