@@ -627,6 +627,7 @@ async def faults_of(
             for viewer in VIEWERS:
                 if fault := await found.compare(kind, number, viewer, thorough=thorough):
                     faults.append(f"{kind} set {number}, viewer {viewer}: {fault}")
+                    tell(faults[-1])
     return found, faults
 
 
