@@ -21,6 +21,14 @@ from tests.app.test_judging import MODEL, SENSIBLE, judging, over
 from tests.app.test_keys import bearer, make_key, store_of
 
 
+async def reported(caller: Caller, batch: str, headers: dict[str, str] | None = None) -> Any:
+    """The report, however long it takes."""
+    while True:
+        answer = await caller.get("/reports", params={"batch": batch}, headers=headers)
+        if answer.status_code != 202:
+            return answer.json()
+
+
 async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database_url: str) -> None:
     async with faking(SENSIBLE) as fake, calling_with(fake, database_url, store_prompts=True) as caller:
         batch, ids = await games_of(caller, 2)
@@ -87,7 +95,7 @@ async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database
         )
         for cursor in ("AAAA", "W10", "WzEsMiwzXQ", "WyJhIiwiYiIsLTFd"):
             problem(await caller.get(f"{path}&cursor={cursor}"), 422, "invalid-request")
-        report = (await caller.get("/reports", params={"batch": batch})).json()
+        report = await reported(caller, batch)
         tables = {one["name"]: one for one in report["tables"]}
         labels = {tuple(row["labels"]) for row in tables["hallucination_judged"]["rows"]}
         assert ("judge fake: rules and judge", "all", "all") in labels
@@ -170,11 +178,9 @@ async def _judged_twin(directory: Path, logs: Any) -> tuple[list[str], Any]:
         assert view["status"] == "scored"
         path = f"/evaluations/{view['evaluation_id']}/statements?limit=200"
         shown = (await caller.get(path, headers=rater)).json()
-        report = await caller.get("/reports?batch=b_twins", headers=rater)
+        report = await reported(caller, "b_twins", rater)
         tables = [
-            one
-            for one in report.json()["tables"]
-            if one["name"] in ("hallucination_judged", "statement_judges")
+            one for one in report["tables"] if one["name"] in ("hallucination_judged", "statement_judges")
         ]
         async with caller.services.database.read_engine.connect() as connection:
             rows = await connection.execute(select(model_calls.c.messages))
@@ -237,7 +243,7 @@ async def test_a_judge_that_reads_as_the_rules_do_stands_beside_them(tmp_path: P
         assert (told["kappa"], told["lacking"], view["fit_to_show"]) == (1.0, [], True)
         assert told["precision"] == told["recall"] == {"num": 27, "den": 27, "rate": 1.0}
         assert view["totals"]["judge"]["refuted"] == view["totals"]["together"]["refuted"] == added > 5
-        report = (await caller.get("/reports", params={"batch": batch})).json()
+        report = await reported(caller, batch)
         (table,) = (one for one in report["tables"] if one["name"] == "hallucination_judged")
         figures = {tuple(row["labels"]): row["figures"] for row in table["rows"]}
         rate = figures["judge fake: rules and judge", "all", "all"]["refuted a speech"]
