@@ -9,6 +9,7 @@ from typing import Any, Final
 import uvicorn
 from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from app.play.messages import MAX_MESSAGE
@@ -28,6 +29,9 @@ waited to be sent. uvicorn alone still held such sockets at 100 s (RELIABILITY 6
 KEEP_ALIVE_S: Final = 75
 """An HTTP connection may rest so long: longer than the 60 s of usual balancers, which would otherwise
 send a request just when it is closed here."""
+
+AFTER_CLOSE: Final = 1 << 18
+"""Bytes that may still come from a peer after our close."""
 
 _BACKLOG: Final = 2048
 
@@ -110,11 +114,35 @@ def _bound(family: int, where: Any) -> socket.socket:
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's socket, which also stops reading from a peer that does not read.
+    """uvicorn's socket, which also stops reading from a peer that does not read, and drops one that talks on
+    after it was shown the door.
 
     Pongs are sent without asking the application: without this, a peer that sends pings and reads
     nothing piles up 13 MB a second here (measured).
     """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._said_after_close = 0
+
+    def data_received(self, data: bytes) -> None:
+        if self.close_sent:
+            # It may have said a little before our close reached it. Who goes on is flooding: what it says
+            # would be taken apart, frame by frame, until the close has timed out.
+            self._said_after_close += len(data)
+            if self._said_after_close > AFTER_CLOSE:
+                self.transport.abort()
+                return
+        super().data_received(data)
+
+    async def send(self, message: Any) -> None:
+        try:
+            await super().send(message)
+        except RuntimeError:
+            if not self.close_sent:
+                raise
+            # It was closed here, for a frame that is none, and the application has not heard of it yet.
+            raise ClientDisconnected from None
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -233,7 +233,12 @@ class Hostile:
     async def names_and_labels(self) -> None:
         """Names of seats, and keys and values of labels."""
         texts, outcome = self._texts, self.outcome
-        names = {str(seat): texts.sound(40, 1) for seat in range(1, 11)}
+        # No two seats share a name, whatever its case.
+        drawn: dict[str, str] = {}
+        while len(drawn) < 10:
+            name = texts.sound(40, 1)
+            drawn.setdefault(name.casefold(), name)
+        names = {str(seat): name for seat, name in enumerate(drawn.values(), 1)}
         labels = {texts.sound(64, 1): texts.sound(256) for _ in range(30)}
         wish = {"players": 10, "drive": "manual", "names": names, "labels": labels}
         batch, [game] = await self._caller.create(**wish)
@@ -290,15 +295,20 @@ class Hostile:
         bearer = {"authorization": f"Bearer {created['seats'][0]['token']}"}
         said: list[tuple[str, str]] = []
 
+        spent = 0
+
         def text(name: str, most: int = 4000, least: int = 0) -> str:
-            said.append((name, texts.sound(most, least)))
+            nonlocal spent
+            # An answer has 32 KiB in all.
+            said.append((name, texts.sound(most if spent < 4_000 else min(most, 60), least)))
+            spent += len(said[-1][1].encode())
             return said[-1][1]
 
         kind = ""
         while kind != "summarise":
             found = (await caller.get(f"{path}/requests", params={"wait_s": 20}, headers=bearer)).json()
             [request] = found["requests"]
-            kind = request["kind"]
+            kind, spent = request["kind"], 0
             act = f"{path}/requests/{request['request_id']}/action"
             action: dict[str, Any] = dict(request["default"])
             wrong: list[tuple[str, str, Any, Any]] = []
@@ -326,7 +336,7 @@ class Hostile:
                     json.dumps({"action": bad, "thoughts": thinks}).replace('"@"', json.dumps(sent))
                 )
                 await self._refused(name, act, body, sent, pointer, headers=bearer)
-            content = json.dumps({"action": action, "thoughts": thoughts}).encode()
+            content = json.dumps({"action": action, "thoughts": thoughts}, ensure_ascii=False).encode()
             answer = await caller.post(act, content=content, headers=bearer)
             if answer.status_code != 200:
                 outcome.wrong.append(
@@ -351,7 +361,7 @@ class Hostile:
         """Names and speeches of foreign records, which keep control characters."""
         texts, record = self._texts, json.loads(RECORD.read_text("utf-8"))
         for player in record["players"]:
-            player["name"] = texts.sound(40, 1)
+            player["name"] = f"{player['seat']}{texts.sound(39)}"
         moves = [move for move in record["moves"] if move["type"] == "discuss"]
         for move in moves:
             move["text"] = texts.sound(2000, 1)

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from uvicorn.protocols.utils import ClientDisconnected
 from websockets.asyncio.client import connect
 from websockets.frames import Frame, Opcode
 
@@ -17,6 +18,7 @@ from app import server as server_module
 from app.play import socket as socket_module
 from app.play.limits import Allowance, Strikes
 from app.play.messages import MAX_IDENTIFY, MAX_MESSAGE
+from app.server import SocketProtocol
 from app.store.db import now_ms
 from app.store.games import NewGame, new_id
 from engine.chance import draw
@@ -464,3 +466,47 @@ def test_an_allowance_gives_its_burst_at_once_and_then_its_rate() -> None:
 def test_only_strikes_within_the_window_count_together() -> None:
     strikes = Strikes(3, window_s=60)
     assert [strikes.out(at) for at in (0, 30, 61, 62)] == [False, False, False, True]
+
+
+async def test_a_peer_that_talks_on_after_its_close_is_cut_off(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.server.AFTER_CLOSE", 10_000)
+    plain = SocketProtocol.__init__
+
+    def patient(self: SocketProtocol, *arguments: Any, **options: Any) -> None:
+        plain(self, *arguments, **options)
+        # What would end it otherwise.
+        self.close_timeout = 600.0
+
+    monkeypatch.setattr(SocketProtocol, "__init__", patient)
+    sock = await handshaken(served, receive_buffer=1 << 16)
+    loop = asyncio.get_running_loop()
+    with sock:
+        # A frame that is none: closed with 4400, and the peer does not care.
+        await loop.sock_sendall(sock, frame(Opcode.TEXT, b"hello?"))
+
+        async def talk_on() -> None:
+            while True:
+                await loop.sock_sendall(sock, frame(Opcode.TEXT, b'{"t":"ping","id":"x"}' * 20))
+                await asyncio.sleep(0.001)
+
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(talk_on(), 20)
+        await within(30, lambda: not sockets_of_the_server(served))
+
+
+async def test_a_close_that_comes_after_the_servers_own_finds_the_peer_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuses(self: Any, message: Any) -> None:
+        raise RuntimeError("after sending 'websocket.close'")
+
+    monkeypatch.setattr(SocketProtocol.__base__, "send", refuses)
+    protocol = SocketProtocol.__new__(SocketProtocol)
+    protocol.close_sent = True
+    with pytest.raises(ClientDisconnected):
+        await protocol.send({"type": "websocket.close"})
+    protocol.close_sent = False
+    with pytest.raises(RuntimeError):
+        await protocol.send({"type": "websocket.nonsense"})
