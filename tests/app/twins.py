@@ -460,7 +460,9 @@ class Twins:
                     await socket.until(seen, asked)
                 for follow in follows:
                     await follow.until(seen)
-                if left_to_say and rng.random() < 0.3:
+                # Not into the end of a game: whether the close or the answer is first is nobody's secret.
+                ends = pair.ends and step == len(pair.steps)
+                if left_to_say and rng.random() < 0.3 and not ends:
                     message = left_to_say.pop(rng.randrange(len(left_to_say)))
                     if message.get("request_id") == OPEN:
                         message = {**message, "request_id": asked or OPEN}
