@@ -170,7 +170,8 @@ class Texts:
         if chance.random() < 0.06:
             text = (text or "x") * most
             text = text[: most + chance.choice((0, 0, 1))]
-        return text
+        # Two surrogates that meet are one character: so JSON reads them.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
     def sound(self, most: int, least: int = 0) -> str:
         """One that is to be taken."""
