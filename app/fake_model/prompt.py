@@ -133,9 +133,6 @@ class _Start:
         return json.dumps([payload(self.created), payload(self.learned)])
 
 
-_NAME: Final = re.compile(r'^seat \d+ is called (".*")$', re.M)
-
-
 @lru_cache(maxsize=512)
 def _start(preamble: str) -> _Start:
     def line(name: str) -> str:
@@ -146,7 +143,7 @@ def _start(preamble: str) -> _Start:
 
     try:
         profile = read_settings(json.loads(line("settings")))
-        names = tuple(json.loads(name) for name in _NAME.findall(preamble))
+        names = tuple(json.loads(f"[{line('names, seat 1 first')}]"))
         shoots = line("you hold the assassination") == "yes"
         learned = RoleLearned(
             int(line("your seat")), Role(line("your role")), _seats(line("you see")), shoots

@@ -213,7 +213,7 @@ async def test_the_system_message_tells_the_profile_and_the_seats_own_knowledge(
         assert told["your role"] == hand.role
         assert seats(told["you see"]) == hand.sees
         assert told["you hold the assassination"] == ("yes" if hand.shoots else "no")
-        assert f'seat {seat} is called "Player {seat}"' in lines
+        assert json.loads(f"[{told['names, seat 1 first']}]") == list(game.table.names)
 
 
 async def test_the_record_only_grows_while_a_round_lasts() -> None:
