@@ -94,19 +94,21 @@ class Caller:
         """Whether the credential is one for this whole batch."""
         return self.grant is None or self.grant.batch == batch_id
 
-    def is_current(self, game: Row) -> bool:
-        """Whether the seat's tokens have not been made anew since. True for who has no seat in it."""
+    def is_current(self, epochs: Mapping[str, int] | None) -> bool:
+        """Whether the seat's tokens have not been made anew since, by the game's epochs. True for who has no
+        seat in it.
+        """
         grant = self.grant
-        return grant is None or grant.viewer == PUBLIC or grant.epoch == epoch_of(game, grant.viewer)
+        return grant is None or grant.viewer == PUBLIC or grant.epoch == epoch_of(epochs, grant.viewer)
 
 
 KEYLESS: Final = Caller("keyless", SCOPES)
 OPERATOR: Final = Caller("operator", SCOPES)
 
 
-def epoch_of(game: Row, seat: Seat) -> int:
+def epoch_of(epochs: Mapping[str, int] | None, seat: Seat) -> int:
     """How often the seat's tokens were made anew, from 1."""
-    return int((game["epochs"] or {}).get(str(seat), 1))
+    return int((epochs or {}).get(str(seat), 1))
 
 
 def new_key() -> str:
@@ -208,7 +210,7 @@ class Keys:
         caller = Caller(f"{viewer_name(grant.viewer)}@{grant.game or grant.batch}", grant=grant)
         if caller.seat is not None and grant.game is not None:
             game = await self._games.game(grant.game)
-            if game is None or not caller.is_current(game):
+            if game is None or not caller.is_current(game["epochs"]):
                 raise Unauthenticated("this token was replaced by a newer one")
         return caller
 

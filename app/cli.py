@@ -101,7 +101,7 @@ def serve(
     from app.logs import configure
     from app.main import create_app
     from app.server import CannotServe
-    from app.server import serve as serve_app
+    from app.server import run as serve_app
     from app.settings import Settings
 
     given: dict[str, Any] = {
@@ -121,7 +121,7 @@ def serve(
         _fail(_words(fault))
     configure()
     try:
-        asyncio.run(serve_app(create_app(settings), settings, on_bound=_announce))
+        serve_app(create_app(settings), settings, on_bound=_announce)
     except CannotServe as fault:
         _fail(str(fault))
 

@@ -11,15 +11,18 @@ from app.models.house import ModelHouse
 from app.play.feed import Feed
 from app.play.limits import Doorstep
 from app.play.pages import Pages
+from app.play.places import Places
 from app.play.pulse import Bell, Pulse
+from app.play.relay import Relays
 from app.play.seats import Seats
+from app.play.shared import Shared
 from app.runner.claims import claims_of
 from app.runner.inboxes import Inboxes
 from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
 from app.settings import Settings
 from app.store.db import Database
-from app.store.games import GameStore
+from app.store.games import GameStore, Row
 from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
 from app.store.log import LogReader
@@ -45,7 +48,10 @@ class Services:
         shared = not self.database.is_sqlite or not settings.runner
         self.pulse = Pulse(self.feed, self.store, self.inbox, everything=shared)
         self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed)
-        self.pages = Pages(self.reader, self.store)
+        self.rows: Shared[str, Row | None] = Shared(self.store.game, "row")
+        self.places = Places(self.reader)
+        self.pages = Pages(self.reader, self.feed.tails, self.places)
+        self.relays = Relays(self.pages, self.feed)
         self.models = ModelHouse(
             Endpoints(settings.endpoints()), CallStore(self.database), keep_messages=settings.store_prompts
         )
@@ -104,6 +110,7 @@ class Services:
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)
         await self.pickup.release()
+        await self.relays.stop()
         if self.bell is not None:
             await self.bell.stop()
         await self.pulse.stop()

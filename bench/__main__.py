@@ -29,6 +29,7 @@ from bench.floor import random_game
 from bench.models import model_rows
 from bench.reports import report_rows
 from bench.row import Row
+from bench.watchers import TooFewFiles, watcher_rows
 from engine.actions import Action, Assassinate, ProposeTeam, SeatAction
 from engine.profile import Profile, make_profile, without_talk
 from engine.record import read_record
@@ -292,7 +293,8 @@ def measure(scale: float) -> list[Row]:
         rows.append(replays)
     rows += model_rows(scale)
     rows += report_rows(scale)
-    return rows + service_rows(scale, speeds["random", "interintent"], speeds["scripted", "interintent"])
+    rows += service_rows(scale, speeds["random", "interintent"], speeds["scripted", "interintent"])
+    return rows + watcher_rows(scale)
 
 
 def show(rows: list[Row]) -> None:
@@ -320,7 +322,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the work: to see that it runs")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     wish = parser.parse_args()
-    rows = measure(0.1 if wish.quick else 1.0)
+    try:
+        rows = measure(0.1 if wish.quick else 1.0)
+    except TooFewFiles as fault:
+        sys.exit(f"bench: {fault}")
     if wish.json:
         print(json.dumps([{name: getattr(row, name) for name in Row.__slots__} for row in rows], indent=1))
     else:

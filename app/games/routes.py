@@ -264,9 +264,8 @@ async def game_events(
     """The viewer's stream as NDJSON. Read on with `after` set to the last `seq` you have."""
     row = await game_for(services, caller, game_id)
     viewer = viewer_for(caller, viewer_name, row["players"])
-    place = await services.reader.place(game_id, viewer, after)
+    head, place = await services.places.place(game_id, viewer, after) if after else (0, 0)
     if place is None:
-        head = await services.reader.head(game_id, viewer)
         raise BeyondHead(f"the stream has {head} events, after is {after}")
     lines = _lines(services, caller, game_id, viewer, after, place, limit, follow)
     return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
@@ -289,7 +288,7 @@ async def _lines(
         while True:
             # The status first: what is read after it holds everything that it speaks of.
             row = await services.games.row(game_id)
-            if not (services.keys.stands(caller) and caller.is_current(row)):
+            if not (services.keys.stands(caller) and caller.is_current(row["epochs"])):
                 return  # who asks for more is told why
             over = row["status"] not in OPEN
             while found := await services.reader.lines(game_id, viewer, place, min(PAGE, left or PAGE)):

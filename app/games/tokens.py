@@ -49,7 +49,9 @@ def seats_with_tokens(services: Services, row: Row) -> list[SeatView]:
     return [
         SeatView(
             seat=seat,
-            token=services.keys.mint(Grant.for_seat(row["game_id"], seat, epoch_of(row, seat), expires))
+            token=services.keys.mint(
+                Grant.for_seat(row["game_id"], seat, epoch_of(row["epochs"], seat), expires)
+            )
             if seat in remote
             else None,
         )
@@ -102,7 +104,7 @@ async def mint_game_token(
         # Whoever holds the seat with an older one looks again, and goes.
         services.feed.hint(game_id)
     else:
-        epoch = epoch_of(row, viewer)
+        epoch = epoch_of(row["epochs"], viewer)
     return _shown(services, Grant.for_seat(game_id, viewer, epoch, _now_s() + (wish.ttl_s or SEAT_S)))
 
 

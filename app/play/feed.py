@@ -3,8 +3,11 @@ database is the truth; this is only a hint, given after the commit.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+
+from app.play.tail import Tails
+from app.store.log import Line
 
 __all__ = ["Feed", "Watch", "held_name", "request_name"]
 
@@ -30,8 +33,9 @@ class Watch:
     def ring(self) -> None:
         self._bell.set()
 
-    async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109  # a bound on silence, not on work
-        """Returns at the next hint or after ``timeout`` seconds; True when it is worth reading on.
+    async def wait(self, timeout: float | None) -> bool:  # noqa: ASYNC109  # a bound on silence, not on work
+        """Returns at the next hint or after ``timeout`` seconds (None: never); True when it is worth reading
+        on.
 
         A hint that came since the last wait counts: read, then wait, and nothing is missed.
         """
@@ -50,6 +54,8 @@ class Feed:
 
     def __init__(self) -> None:
         self._watches: dict[str, set[Watch]] = {}
+        self._everybody: set[Watch] = set()
+        self.tails = Tails()
         self.on_hint: Callable[[str], None] = lambda name: None
         """Told of every hint of this process: others may have watchers, too."""
         self.on_watch: Callable[[], None] = lambda: None
@@ -62,19 +68,27 @@ class Feed:
 
     @contextmanager
     def watch(self, *names: str) -> Iterator[Watch]:
-        """Rings for every hint by these names while the block lasts."""
+        """Rings for every hint by these names, and for what concerns everybody, while the block lasts."""
         one = Watch()
+        self._everybody.add(one)
         for name in names:
             self._watches.setdefault(name, set()).add(one)
-        self.on_watch()
+        if names:
+            self.on_watch()
         try:
             yield one
         finally:
+            self._everybody.discard(one)
             for name in names:
                 rest = self._watches[name]
                 rest.discard(one)
                 if not rest:
                     del self._watches[name]
+
+    def committed(self, game_id: str, lines: Sequence[Line]) -> None:
+        """These events of a game have just been committed by this process."""
+        self.tails.add(game_id, lines)
+        self.hint(game_id)
 
     def hint(self, name: str) -> None:
         """There is more to read about this, here and in other processes."""
@@ -87,7 +101,6 @@ class Feed:
             one.ring()
 
     def ring_all(self) -> None:
-        """Wakes everybody: the service is stopping."""
-        for watches in self._watches.values():
-            for one in watches:
-                one.ring()
+        """Wakes everybody: the service is stopping, or a credential may have ended."""
+        for one in self._everybody:
+            one.ring()

@@ -1,13 +1,20 @@
 """The next page of a viewer's stream, read once for all who wait for it at the same place."""
 
-import asyncio
-from dataclasses import dataclass
-from typing import Final
+import itertools
+from array import array
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from app.play.messages import events_frame
-from app.store.games import OPEN, GameStore, Row
-from app.store.log import LogReader, line_text
-from engine.terms import Viewer
+from app.play.places import Places
+from app.play.shared import Shared
+from app.play.tail import Tails
+from app.play.wire import frame_payload, text_frame
+from app.store.games import OPEN
+from app.store.log import Line, LogReader, is_last, is_seen, line_text
+from engine.terms import FULL, PUBLIC, Viewer
 
 __all__ = ["MAX_EVENTS", "MAX_PAGE", "Page", "Pages", "Spot"]
 
@@ -16,6 +23,11 @@ MAX_EVENTS: Final = 100
 
 MAX_PAGE: Final = 262_144
 """Bytes of one frame. A single event that is larger goes alone."""
+
+MAX_BLOCKS: Final = 32 << 20
+"""Bytes of old events remembered for spectators who come back."""
+
+_OPENING: Final = events_frame([])[:-2].encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +39,15 @@ class Spot:
     seq: int
     """Events this viewer has had."""
     place: int
-    """Where the last of them stands in the full log."""
+    """A place in the full log up to which it has had all it may see."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """What follows on a spot."""
 
-    frame: str
+    wire: bytes
+    """The frame as it is written to every spectator's socket; empty where there is nothing to send."""
     count: int
     """Events in the frame; with 0 there is nothing to send."""
     end: Spot
@@ -42,55 +55,103 @@ class Page:
     """Whether the page was full, so that reading on pays at once."""
     over: bool
     """Whether this page ends the stream: nothing will ever follow."""
-    game: Row | None
-    """The game's row as it was before the read; None: there is no such game any more."""
+    epochs: Mapping[str, int] | None
+    """Of the seats' tokens, as they were at the read. Spectators' pages need not tell them."""
+
+    @property
+    def frame(self) -> str:
+        """The frame's text."""
+        return frame_payload(self.wire).decode() if self.wire else ""
+
+
+class Block:
+    """A hundred events of a spectator's stream that have long been there, the first after a multiple of a
+    hundred: they never change, so they are read once for whoever comes back.
+    """
+
+    __slots__ = ("_end", "_payload", "_starts", "size")
+
+    def __init__(self, lines: Sequence[Line], start: Spot) -> None:
+        items = [
+            line_text(start.game_id, seq, line).encode() for seq, line in enumerate(lines, start.seq + 1)
+        ]
+        lengths = [len(item) + 1 for item in items]
+        self._payload = _OPENING + b",".join(items) + b"]}"
+        self._starts = array("I", itertools.accumulate(lengths[:-1], initial=len(_OPENING)))
+        """Where in the payload each event begins."""
+        self._end = Spot(start.game_id, start.viewer, start.seq + len(items), lines[-1].seq)
+        self.size = len(self._payload)
+
+    def page(self, past: int) -> Page:
+        """The block without its first so many events. Of what follows on it the next page tells."""
+        payload = self._payload if not past else _OPENING + self._payload[self._starts[past] :]
+        count = len(self._starts) - past
+        return Page(text_frame(payload), count, self._end, more=True, over=False, epochs=None)
 
 
 class Pages:
-    """Reads pages. Spectators at the same spot share one read and one serialised frame.
+    """Reads pages. Spectators at the same spot share one read and one serialised frame."""
 
-    A read may only be joined before it begins: one that had begun could miss the very commit
-    whose hint woke the one who joins.
-    """
-
-    def __init__(self, reader: LogReader, store: GameStore) -> None:
+    def __init__(self, reader: LogReader, tails: Tails, places: Places) -> None:
         self._reader = reader
-        self._store = store
-        self._joinable: dict[Spot, asyncio.Task[Page]] = {}
+        self._tails = tails
+        self._places = places
+        self._reading: Shared[Spot, Page] = Shared(self._read, "page")
+        self._blocks: OrderedDict[tuple[str, Viewer, int], Block] = OrderedDict()
+        self._blocks_size = 0
+        self._block_reading: Shared[tuple[str, Viewer, int], Block] = Shared(self._read_block, "page")
 
     async def after(self, spot: Spot) -> Page:
         """The page that follows on ``spot``, as things stand now."""
-        task = self._joinable.get(spot)
-        if task is None:
-            task = self._joinable[spot] = asyncio.create_task(self._read(spot), name="page")
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            # The reader went away: a query broken off costs its database connection, so it is let finish.
-            await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()
-            raise
+        if spot.viewer in (PUBLIC, FULL):
+            number, past = divmod(spot.seq, MAX_EVENTS)
+            if len(self._places.known(spot.game_id, spot.viewer)) >= (number + 1) * MAX_EVENTS:
+                key = (spot.game_id, spot.viewer, number)
+                block = self._blocks.get(key) or await self._block_reading.get(key)
+                if block.size <= MAX_PAGE:
+                    return block.page(past)
+        return await self._reading.get(spot)
+
+    async def _read_block(self, key: tuple[str, Viewer, int]) -> Block:
+        if key in self._blocks:
+            return self._blocks[key]
+        game_id, viewer, number = key
+        first = number * MAX_EVENTS
+        place = self._places.known(game_id, viewer)[first - 1] if first else 0
+        _, lines = await self._reader.follow(game_id, viewer, place, MAX_EVENTS)
+        block = Block(lines, Spot(game_id, viewer, first, place))
+        if key not in self._blocks:
+            self._blocks[key] = block
+            self._blocks_size += block.size
+        while self._blocks_size > MAX_BLOCKS and len(self._blocks) > 1:
+            self._blocks_size -= self._blocks.popitem(last=False)[1].size
+        return block
 
     async def _read(self, spot: Spot) -> Page:
-        try:
-            await asyncio.sleep(0)
-        finally:
-            del self._joinable[spot]
-        # The status first: the last events are committed with it, so they are in what is read after it.
-        row = await self._store.game(spot.game_id)
-        over = row is None or row["status"] not in OPEN
-        lines = await self._reader.lines(spot.game_id, spot.viewer, spot.place, MAX_EVENTS)
-        items: list[str] = []
-        size = 0
-        for seq, line in enumerate(lines, spot.seq + 1):
-            item = line_text(spot.game_id, seq, line)
-            size += len(item.encode()) + 1
-            if items and size > MAX_PAGE - len(events_frame([])):
-                break
-            items.append(item)
-        more = len(items) < len(lines) or len(lines) == MAX_EVENTS
-        place = lines[len(items) - 1].seq if items else spot.place
-        end = Spot(spot.game_id, spot.viewer, spot.seq + len(items), place)
-        frame = events_frame(items) if items else ""
-        return Page(frame, len(items), end, more, over and not more, row)
+        fresh = self._tails.after(spot.game_id, spot.place) if spot.viewer in (PUBLIC, FULL) else ()
+        if fresh:
+            seen = [line for line in fresh if is_seen(line, spot.viewer)]
+            page = _page(spot, seen[:MAX_EVENTS], None, over=is_last(fresh[-1]))
+            # Past what this viewer is not shown, so that the tail does for the next page as well.
+            return page if page.more else replace(page, end=replace(page.end, place=fresh[-1].seq))
+        game, lines = await self._reader.follow(spot.game_id, spot.viewer, spot.place, MAX_EVENTS)
+        over = game is None or game["status"] not in OPEN
+        return _page(spot, lines, game, over=over)
+
+
+def _page(spot: Spot, lines: Sequence[Line], game: Mapping[str, Any] | None, *, over: bool) -> Page:
+    """A page of as many of these lines as it holds; ``over``: nothing follows on the last of them."""
+    items: list[bytes] = []
+    size = len(_OPENING) + 2
+    for seq, line in enumerate(lines, spot.seq + 1):
+        item = line_text(spot.game_id, seq, line).encode()
+        size += len(item) + 1
+        if items and size > MAX_PAGE:
+            break
+        items.append(item)
+    more = len(items) < len(lines) or len(lines) == MAX_EVENTS
+    place = lines[len(items) - 1].seq if items else spot.place
+    end = Spot(spot.game_id, spot.viewer, spot.seq + len(items), place)
+    wire = text_frame(_OPENING + b",".join(items) + b"]}") if items else b""
+    epochs = None if game is None else game["epochs"]
+    return Page(wire, len(items), end, more, over and not more, epochs)

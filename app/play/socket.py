@@ -19,7 +19,7 @@ from app.deps import viewer_for
 from app.door import Door, check_url
 from app.errors import Draining, Forbidden, InvalidRequest, NotReady, Unauthenticated
 from app.outside import random_name
-from app.play.feed import Watch, held_name
+from app.play.feed import held_name
 from app.play.limits import BURST, RATE, Allowance, Strikes
 from app.play.messages import (
     MAX_IDENTIFY,
@@ -41,8 +41,9 @@ from app.play.messages import (
     refusal_text,
 )
 from app.play.metrics import close_label, socket_closes, socket_events, socket_frames, sockets_open
-from app.play.pages import Spot
+from app.play.pages import Page, Spot
 from app.play.seats import Refused, SeatView, check_answers_for
+from app.play.wire import PUSH, Push
 from app.problems import problem_response
 from app.services import Services
 from engine.errors import AvalonError, InvalidInput
@@ -145,6 +146,7 @@ class Connection:
         """The seat this connection looks through, where that is played from outside."""
         self._sits = False
         """Whether it holds that seat, and answers for it."""
+        self._push: Push | None = websocket.scope.get("extensions", {}).get(PUSH)
 
     async def run(self) -> None:
         """Returns when the connection has ended; raises only when cancelled."""
@@ -171,13 +173,18 @@ class Connection:
             identify = await self._identified(settings.identify_within_s)
         caller = await self._caller(identify)
         spot = await self._start(identify, caller)
+        self._viewed_by = caller
+        self.spot = spot
+        # Seats' eyes are few, and each has to be asked for something, or checked, at every event.
+        relayed = self._push is not None and spot.viewer in (PUBLIC, FULL)
         # Watching from before the first read: a commit in between rings.
-        names = [spot.game_id]
+        names = [] if relayed else [spot.game_id]
         if self._sits:
             names.append(held_name(spot.game_id, spot.viewer))
         with self._services.feed.watch(*names) as watch:
+            self._watch = watch
             await self._welcome(spot)
-            await self._both(self._listen(), self._follow(caller, spot, watch))
+            await self._both(self._listen(), self._follow(caller, relayed=relayed))
 
     async def _both(self, listen: Any, follow: Any) -> NoReturn:
         """Runs the two halves until one raises how the connection ends; the other does not outlive it."""
@@ -233,7 +240,7 @@ class Connection:
 
     async def _start(self, identify: Identify, caller: Caller) -> Spot:
         """Finds out who has come, and gives the spot to send on from."""
-        row = await self._services.store.game(identify.game)
+        row = await self._services.rows.get(identify.game)
         if row is None or not caller.reaches(row):
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
         try:
@@ -251,11 +258,7 @@ class Connection:
             raise Closing(Code.MALFORMED, "that seat cannot be held") from None
         except Forbidden:
             raise Closing(Code.NO_SUCH_GAME, "no such seat for this credential") from None
-        reader = self._services.reader
-        self._head = await reader.head(identify.game, viewer)
-        place = None
-        if identify.after <= self._head:
-            place = await reader.place(identify.game, viewer, identify.after)
+        self._head, place = await self._services.places.place(identify.game, viewer, identify.after)
         if place is None:
             raise Closing(Code.BEYOND_HEAD, f"after is beyond head {self._head}")
         return Spot(identify.game, viewer, identify.after, place)
@@ -284,21 +287,18 @@ class Connection:
 
     # --- after welcome: what goes out --------------------------------------------------------
 
-    async def _follow(self, caller: Caller, spot: Spot, watch: Watch) -> NoReturn:
+    async def _follow(self, caller: Caller, *, relayed: bool) -> NoReturn:
         caught_up = time.monotonic()
         asked: str | None = None
         while True:
             if self._services.draining:
                 raise Closing(Code.STOPPING, "this replica is stopping")
-            await self._check_holding(spot)
-            page = await self._services.pages.after(spot)
-            current = page.game is None or caller.is_current(page.game)
-            if not (current and self._services.keys.stands(caller)):
+            await self._check_holding()
+            page = await self._services.pages.after(self.spot)
+            if not (caller.is_current(page.epochs) and self._services.keys.stands(caller)):
                 raise Closing(Code.UNAUTHENTICATED, "this credential does not stand any more")
             if page.count:
-                await self._send(page.frame)
-                socket_events.inc(page.count)
-                spot = page.end
+                await self._send_page(page)
             if page.over:
                 raise Closing(Code.OVER, "the game is over and everything has been sent")
             if page.more:
@@ -307,27 +307,34 @@ class Connection:
                 # A send into a buffer with room does not yield, and others want to read too.
                 await asyncio.sleep(0)
                 continue
+            asked = await self._ask(asked)
+            if not relayed:
+                await self._quiet(caller)
+            elif self._services.relays.sit(self):
+                try:
+                    await self._quiet(caller)
+                finally:
+                    self._services.relays.rise(self)
             caught_up = time.monotonic()
-            asked = await self._ask(asked, spot)
-            await self._quiet(watch, spot.seq, caller)
 
-    async def _check_holding(self, spot: Spot) -> None:
+    async def _check_holding(self) -> None:
+        spot = self.spot
         if self._sits and not await self._services.seats.holds(spot.game_id, spot.viewer, self._id):
             raise Closing(Code.REPLACED, "a newer connection holds this seat")
 
-    async def _ask(self, asked: str | None, spot: Spot) -> str | None:
+    async def _ask(self, asked: str | None) -> str | None:
         """Sends what the seat is asked for, unless it was sent last, and gives its id."""
         if self._view is None:
             return None
         request = await self._services.seats.open(self._view)
         # One that the log has opened since the page was read waits for its events: their hint is on its way.
-        if request is None or self._view.place > spot.place:
+        if request is None or self._view.place > self.spot.place:
             return asked
         if request.request_id != asked:
             await self._send(request.model_dump_json())
         return request.request_id
 
-    async def _quiet(self, watch: Watch, head: int, caller: Caller) -> None:
+    async def _quiet(self, caller: Caller) -> None:
         """Returns when there may be more to read, or the caller's time is up; beats when nothing has been
         said for long.
 
@@ -339,9 +346,24 @@ class Connection:
                 return
             left = self._last_sent + idle_s - time.monotonic()
             if left <= 0:
-                await self._send(Beat(head=head).model_dump_json())
-            elif await watch.wait(min(left, self._services.keys.left_s(caller))):
+                await self._send(Beat(head=self.spot.seq).model_dump_json())
+            elif await self._watch.wait(min(left, self._services.keys.left_s(caller))):
                 return
+
+    # --- a spectator that has caught up is written to by its relay ----------------------------
+
+    def push(self, page: Page, now: float) -> bool:
+        """Writes the page that follows, if the peer takes it at once and the credential still stands."""
+        assert self._push is not None
+        if not (self._services.keys.stands(self._viewed_by) and self._push(page.wire)):
+            return False
+        self.spot = page.end
+        self._last_sent = now
+        return True
+
+    def ring(self) -> None:
+        """Sends the connection's own task to look."""
+        self._watch.ring()
 
     # --- after welcome: what comes in --------------------------------------------------------
 
@@ -406,6 +428,15 @@ class Connection:
 
     async def _send_refusal(self, frame: Refusal) -> None:
         await self._send(refusal_text(frame))
+
+    async def _send_page(self, page: Page) -> None:
+        if self._push is not None and self._push(page.wire):
+            self._last_sent = time.monotonic()
+            socket_frames.labels("out").inc()
+        else:
+            await self._send(page.frame)
+        socket_events.inc(page.count)
+        self.spot = page.end
 
     async def _send(self, text: str) -> None:
         """Returns when the server underneath has taken it. Raises Closing when the peer does not read."""

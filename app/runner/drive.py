@@ -29,9 +29,9 @@ class TellingJournal:
         self._batch_id = batch_id
 
     async def append(self, events: Sequence[Event]) -> None:
-        await self._log.append(events)
+        lines = await self._log.append(events)
         metrics.events_written.inc(len(events))
-        self._feed.hint(self._game_id)
+        self._feed.committed(self._game_id, lines)
         last = events[-1]
         if isinstance(last, GameEnded):
             metrics.games_ended.labels("finished", last.winner.value).inc()

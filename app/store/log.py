@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import and_, bindparam, insert, select, update
 
 from app.store.db import Database
 from app.store.tables import events, games
@@ -19,6 +19,8 @@ __all__ = [
     "Line",
     "LogReader",
     "event_rows",
+    "is_last",
+    "is_seen",
     "line_text",
     "read_lines",
     "timestamp",
@@ -35,6 +37,8 @@ class Line(NamedTuple):
     type: str
     payload: str
 
+
+_LAST: Final = frozenset({"game_ended", "game_cancelled"})
 
 INSERT_EVENTS: Final = insert(events)
 
@@ -79,8 +83,10 @@ class GameLog:
         self._game_id = game_id
         self.head = head
 
-    async def append(self, written: Sequence[Event]) -> None:
-        """Returns when the events are committed. Raises Conflict when others were written there."""
+    async def append(self, written: Sequence[Event]) -> list[Line]:
+        """Returns the events as they are stored, once they are committed. Raises Conflict when others were
+        written there.
+        """
         first = self.head + 1
         head = self.head + len(written)
         last = written[-1]
@@ -100,6 +106,7 @@ class GameLog:
 
         await self._database.writer.append(write)
         self.head = head
+        return [Line(row["seq"], row["at"], row["audience"], row["type"], row["payload"]) for row in rows]
 
     def _ended(
         self, head: int, status: str, at: int, winner: str | None, ending: str | None
@@ -112,6 +119,11 @@ class GameLog:
             "new_ending": ending,
             "new_finished_at": at,
         }
+
+
+def is_seen(line: Line, viewer: Viewer) -> bool:
+    """Whether the viewer is shown this event."""
+    return viewer == FULL or line.audience in (PUBLIC, viewer)
 
 
 def _seen_by(viewer: Viewer) -> list[Any]:
@@ -160,29 +172,39 @@ class LogReader:
                     found[game_id].append((type_, text))
         return found
 
-    async def head(self, game_id: str, viewer: Viewer) -> int:
-        """How many events this viewer has been shown so far."""
+    async def places(self, game_id: str, viewer: Viewer, after_place: int) -> list[int]:
+        """Where in the full log the viewer's events after a place stand."""
+        query = (
+            select(events.c.seq)
+            .where(events.c.game_id == game_id, events.c.seq > after_place, *_seen_by(viewer))
+            .order_by(events.c.seq)
+        )
         async with self._engine.connect() as connection:
-            query = select(func.count()).where(events.c.game_id == game_id, *_seen_by(viewer))
-            return int((await connection.execute(query)).scalar_one())
+            return list((await connection.execute(query)).scalars())
 
-    async def place(self, game_id: str, viewer: Viewer, position: int) -> int | None:
-        """Where in the full log this viewer's event number ``position`` stands; 0 for position 0.
-
-        None when the viewer has not been shown so many.
+    async def follow(
+        self, game_id: str, viewer: Viewer, after_place: int, limit: int
+    ) -> tuple[dict[str, Any] | None, list[Line]]:
+        """The viewer's next events after a place, and the game's ``status`` and ``epochs`` of the same
+        moment; None for a game that there is not.
         """
-        if position == 0:
-            return 0
+        joined = games.outerjoin(
+            events, and_(events.c.game_id == games.c.game_id, events.c.seq > after_place, *_seen_by(viewer))
+        )
+        query = (
+            select(games.c.status, games.c.epochs, *_COLUMNS)
+            .select_from(joined)
+            .where(games.c.game_id == game_id)
+            .order_by(events.c.seq)
+            .limit(limit)
+        )
         async with self._engine.connect() as connection:
-            query = (
-                select(events.c.seq)
-                .where(events.c.game_id == game_id, *_seen_by(viewer))
-                .order_by(events.c.seq)
-                .limit(1)
-                .offset(position - 1)
-            )
-            found = (await connection.execute(query)).scalar_one_or_none()
-        return None if found is None else int(found)
+            rows = (await connection.execute(query)).all()
+        if not rows:
+            return None, []
+        status, epochs, seq, *_ = rows[0]
+        lines = [] if seq is None else [Line(*row[2:]) for row in rows]
+        return {"status": status, "epochs": epochs}, lines
 
     async def opened_at(self, game_id: str) -> int:
         """Commit time (ms) of the latest public event: it opened whatever is open now."""
@@ -220,6 +242,11 @@ def timestamp(ms: int) -> str:
     """RFC 3339, UTC, milliseconds."""
     moment = datetime.fromtimestamp(ms // 1000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+
+
+def is_last(line: Line) -> bool:
+    """Whether the event ends its game, so that nothing can follow."""
+    return line.type in _LAST
 
 
 def line_text(game_id: str, seq: int, line: Line) -> str:

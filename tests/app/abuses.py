@@ -385,7 +385,7 @@ ABUSES: Mapping[str, tuple[Abuse, str]] = {
 
 
 def _left_over(served: Served) -> list[str]:
-    names = {"socket in", "socket out", "page"}
+    names = {"socket in", "socket out", "page", "row", "places", "relay"}
     tasks = [task.get_name() for task in asyncio.all_tasks() if task.get_name() in names]
     return tasks + [f"watch of {name}" for name in served.services.feed._watches]
 

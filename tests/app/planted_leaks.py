@@ -16,8 +16,9 @@ from sqlalchemy import or_
 from app.errors import BeyondHead
 from app.games import routes
 from app.play import pages
+from app.play.places import Places
 from app.store import log as store_log
-from app.store.log import Line, LogReader
+from app.store.log import Line
 from app.store.tables import events
 from engine import rules
 from engine.events import Event, RolesDealt
@@ -39,16 +40,16 @@ def _role_in_metadata() -> Any:
 
 
 def _role_in_an_error() -> Any:
-    place = LogReader.place
+    place = Places.place
 
-    async def telling(self: LogReader, game_id: str, viewer: int, position: int) -> int | None:
-        found = await place(self, game_id, viewer, position)
+    async def telling(self: Places, game_id: str, viewer: int, position: int) -> tuple[int, int | None]:
+        head, found = await place(self, game_id, viewer, position)
         if found is None:
-            dealt = next(one for one in await self.events(game_id) if isinstance(one, RolesDealt))
+            dealt = next(one for one in await self._reader.events(game_id) if isinstance(one, RolesDealt))
             raise BeyondHead(f"nothing there yet for {dealt.roles[0]} to see")
-        return found
+        return head, found
 
-    return mock.patch.object(LogReader, "place", telling)
+    return mock.patch.object(Places, "place", telling)
 
 
 def _order_by_role() -> Any:
@@ -103,13 +104,18 @@ def _shared_counter_in_etag() -> Iterator[None]:
         yield
 
 
-def _seen_by_all(kind: str) -> Any:
-    seen_by = store_log._seen_by
+@contextmanager
+def _seen_by_all(kind: str) -> Iterator[None]:
+    seen_by, is_seen = store_log._seen_by, store_log.is_seen
 
     def early(viewer: int) -> list[Any]:
         return [or_(condition, events.c.type == kind) for condition in seen_by(viewer)]
 
-    return mock.patch.object(store_log, "_seen_by", early)
+    def early_live(line: Line, viewer: int) -> bool:
+        return line.type == kind or is_seen(line, viewer)
+
+    with mock.patch.object(store_log, "_seen_by", early), mock.patch.object(pages, "is_seen", early_live):
+        yield
 
 
 LEAKS: Mapping[str, tuple[str, Callable[[], Any]]] = {

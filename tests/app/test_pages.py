@@ -3,9 +3,13 @@ import json
 from typing import Any
 
 import pytest
+from websockets.frames import Frame, Opcode
 
 from app.play.pages import MAX_EVENTS, MAX_PAGE, Page, Pages, Spot
-from app.store.log import Line
+from app.play.places import Places
+from app.play.tail import Tails
+from app.play.wire import frame_payload, text_frame
+from app.store.log import Line, is_seen
 from engine.terms import PUBLIC
 
 
@@ -20,15 +24,18 @@ class Stored:
         self.answering = asyncio.Event()
         self.answering.set()
 
-    async def game(self, game_id: str) -> dict[str, Any]:
-        return {"status": self.status}
-
-    async def lines(self, game_id: str, viewer: int, after_place: int, limit: int) -> list[Line]:
+    async def follow(
+        self, game_id: str, viewer: int, after_place: int, limit: int
+    ) -> tuple[dict[str, Any], list[Line]]:
         self.reads += 1
         self.begun.set()
-        found = [line for line in self.log if line.seq > after_place][:limit]
+        seen = [line for line in self.log if line.seq > after_place and is_seen(line, viewer)]
+        found = seen[:limit]
         await self.answering.wait()
-        return found
+        return {"status": self.status, "epochs": None}, found
+
+    async def places(self, game_id: str, viewer: int, after_place: int) -> list[int]:
+        return [line.seq for line in self.log if line.seq > after_place]
 
 
 def said(seq: int, size: int = 10) -> Line:
@@ -36,7 +43,7 @@ def said(seq: int, size: int = 10) -> Line:
 
 
 def start(stored: Stored) -> tuple[Pages, Spot]:
-    return Pages(stored, stored), Spot("g", PUBLIC, 0, 0)  # type: ignore[arg-type]
+    return Pages(stored, Tails(), Places(stored)), Spot("g", PUBLIC, 0, 0)  # type: ignore[arg-type]
 
 
 def items(page: Page) -> list[dict[str, Any]]:
@@ -118,3 +125,65 @@ async def test_an_event_that_is_too_large_for_a_page_goes_alone() -> None:
         counts.append(page.count)
         spot = page.end
     assert counts == [1, 1, 1]
+
+
+async def test_whoever_comes_back_from_wherever_shares_the_old_events() -> None:
+    stored = Stored([said(n) for n in range(1, 451)])
+    places = Places(stored)  # type: ignore[arg-type]
+    pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]
+    assert list(await places.of("g", PUBLIC)) == list(range(1, 451))
+    for after in (0, 1, 57, 99, 100, 230, 399):
+        spot = Spot("g", PUBLIC, after, after)
+        seen = []
+        while (page := await pages.after(spot)).count:
+            assert page.count <= MAX_EVENTS
+            seen += [item["seq"] for item in items(page)]
+            spot = page.end
+        assert seen == list(range(after + 1, 451))
+        assert spot.place == 450
+    # Four whole blocks once, and the rest, then the empty end, for each of the seven.
+    assert stored.reads == 4 + 2 * 7
+
+
+async def test_a_block_that_no_frame_holds_is_cut_as_any_page() -> None:
+    stored = Stored([said(n, 20_000) for n in range(1, 101)])
+    places = Places(stored)  # type: ignore[arg-type]
+    pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]
+    await places.of("g", PUBLIC)
+    spot, seen = Spot("g", PUBLIC, 0, 0), []
+    while (page := await pages.after(spot)).count:
+        assert len(page.frame.encode()) <= MAX_PAGE
+        seen += [item["seq"] for item in items(page)]
+        spot = page.end
+    assert seen == list(range(1, 101))
+
+
+async def test_old_events_take_no_more_room_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.play.pages.MAX_BLOCKS", 50_000)
+    stored = Stored([said(n) for n in range(1, 2001)])
+    places = Places(stored)  # type: ignore[arg-type]
+    pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]
+    await places.of("g", PUBLIC)
+    spot = Spot("g", PUBLIC, 0, 0)
+    while (page := await pages.after(spot)).count:
+        spot = page.end
+        assert sum(block.size for block in pages._blocks.values()) == pages._blocks_size <= 50_000
+    assert spot.seq == 2000
+
+
+async def test_seats_are_not_served_from_what_is_kept_for_spectators() -> None:
+    stored = Stored([said(n) for n in range(1, 201)])
+    places = Places(stored)  # type: ignore[arg-type]
+    pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]
+    await places.of("g", 2)
+    for _ in range(3):
+        await pages.after(Spot("g", 2, 0, 0))
+    assert stored.reads == 3
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536, 262_144])
+def test_a_prepared_frame_is_what_a_websocket_library_makes(size: int) -> None:
+    payload = b"x" * size
+    frame = text_frame(payload)
+    assert frame == Frame(Opcode.TEXT, payload).serialize(mask=False)
+    assert frame_payload(frame) == payload

@@ -30,7 +30,10 @@ async def nothing_is_left_over(server: Served) -> None:
     """Every connection has ended, so no task and no watch of one may be there."""
     for _ in range(100):
         left = [task.get_name() for task in asyncio.all_tasks()]
-        if not {"socket in", "socket out", "page"} & set(left) and not server.services.feed._watches:
+        if (
+            not {"socket in", "socket out", "page", "row", "places", "relay"} & set(left)
+            and not server.services.feed._watches
+        ):
             return
         await asyncio.sleep(0.02)
     pytest.fail(f"left over: {left}, {server.services.feed._watches}")
@@ -384,7 +387,7 @@ async def test_a_broken_part_closes_with_1011_and_says_nothing_of_what_broke(
     async def broken(*_: object) -> object:
         raise RuntimeError("the password is swordfish")
 
-    monkeypatch.setattr(served.services.reader, "lines", broken)
+    monkeypatch.setattr(served.services.reader, "follow", broken)
     async with watching(served.ws_url) as one:
         await one.identify(game)
         assert await one.until_closed() == 1011

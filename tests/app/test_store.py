@@ -88,7 +88,7 @@ async def test_a_stale_append_costs_no_other_game_its_step(database_url: str) ->
     laid.database.writer.on_commit = lambda seconds, appends: groups.append(appends)
     logs = [*journals[:5], stale, *journals[6:]]
     results = await asyncio.gather(*(log.append(_step(2)) for log in logs), return_exceptions=True)
-    assert [type(result) for result in results] == [type(None)] * 5 + [Conflict] + [type(None)] * 6
+    assert [type(result) for result in results] == [list] * 5 + [Conflict] + [list] * 6
     assert sum(groups) == 11
     for journal in journals:
         log = await laid.reader.events(journal._game_id)
@@ -118,7 +118,7 @@ async def test_of_two_writers_at_one_position_one_wins(database_url: str) -> Non
     rivals = [journal, GameLog(other.database, journal._game_id, journal.head)]
     for leader in range(1, 6):
         results = await asyncio.gather(*(log.append(_step(leader)) for log in rivals), return_exceptions=True)
-        assert sorted(map(repr, results), key=len)[0] == "None"
+        assert sum(isinstance(result, list) for result in results) == 1
         assert sum(isinstance(result, Conflict) for result in results) == 1
         head = max(log.head for log in rivals)
         for log in rivals:
@@ -211,10 +211,13 @@ async def test_a_cancelled_waiter_does_not_break_its_group(database_url: str) ->
     await asyncio.sleep(0)
     tasks[1].cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [result for number, result in enumerate(results) if number != 1] == [None] * 3
+    assert [type(result) for number, result in enumerate(results) if number != 1] == [list] * 3
     assert isinstance(results[1], asyncio.CancelledError)
     # Nobody knows whether it was written; the log does.
-    assert await laid.reader.head(journals[1]._game_id, FULL) in (journals[1].head, journals[1].head + 2)
+    assert len(await laid.reader.places(journals[1]._game_id, FULL, 0)) in (
+        journals[1].head,
+        journals[1].head + 2,
+    )
     await laid.database.stop()
 
 
