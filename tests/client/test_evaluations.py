@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from interintent_client import (
     Answer,
@@ -69,7 +70,8 @@ async def test_items_come_over_many_pages_and_cuts_as_the_service_lists_them(ser
         batch = await played(direct)
         for dimension in ("guessing", "summarisation", "selection", "following"):
             query = {"batch": batch.id, "dimension": dimension, "format": "ndjson"}
-            whole = read_ndjson((await direct._http.text("/evaluations/items", **query)).encode())
+            async with httpx.AsyncClient(base_url=served.url, timeout=60) as plain:
+                whole = read_ndjson((await plain.get("/evaluations/items", params=query)).content)
             proxy.cut()
             proxy.cut_at_random(3, 30_000, 1)
             found = server.items(dimension, batch=batch.id, page=7)  # type: ignore[arg-type]

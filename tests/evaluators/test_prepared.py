@@ -147,7 +147,9 @@ def test_the_rules_judge_a_first_selection_by_what_was_heard() -> None:
     for timing in ("exact", "eager"):
         game, _ = seated(timing, "interintent", 5, answer)
         rulings = {
-            one.key.request_id: one for one in ruled(game) if one.intention == "question_leader_absence"
+            one.key.request_id: one
+            for one in ruled(game)
+            if one.key.stage == "first" and one.intention == "question_leader_absence"
         }
         for opener, turn in pairwise(game.turns):
             asks = rulings.get(turn.request_id)
