@@ -207,15 +207,17 @@ class Crowd:
         """
         waiting = list(members)
         give_up = time.monotonic() + within_s
-        while waiting:
-            self.turn()
+        while True:
             # Only the one looked at last is asked until it is there: one look a turn, not one a member.
             while waiting and waiting[-1].events >= wanted:
                 if waiting[-1].events > wanted:
                     raise RuntimeError(f"{waiting[-1].events} events where {wanted} were sent")
                 waiting.pop()
-            if waiting and not waiting[-1].open:
+            if not waiting:
+                return
+            if not waiting[-1].open:
                 raise RuntimeError(f"closed with {waiting[-1].close_code} after {waiting[-1].events} events")
+            self.turn()
             if time.monotonic() > give_up:
                 raise TimeoutError(f"{len(waiting)} sockets without {wanted} events after {within_s:g} s")
 
