@@ -52,6 +52,9 @@ class Feeder:
         Gives for each game when each public event was handed to the journal, on the machine's monotonic
         clock, and how long every append took to be committed.
         """
+        # What the feeder has to look up is no part of a running game.
+        for game in games:
+            await self._journal(game)
         rnd = random.Random(1)
         committed: list[float] = []
         handed: dict[str, list[float]] = {}
