@@ -88,18 +88,12 @@ class Database:
 
 
 def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine:
-    # A read is one statement as a rule: without a transaction around it, it takes half the trips to the
-    # driver's thread.
-    alone: dict[str, Any] = (
-        {} if writes else {"isolation_level": "AUTOCOMMIT", "skip_autocommit_rollback": True}
-    )
     engine = create_async_engine(
         url,
         poolclass=AsyncAdaptedQueuePool,
         pool_size=1 if writes else 4,
         max_overflow=0,
         hide_parameters=True,  # what players say and hold has no place in an error's text
-        **alone,
     )
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -114,11 +108,9 @@ def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine
             cursor.execute("PRAGMA query_only = ON")
         cursor.close()
 
-    if writes:
-
-        @event.listens_for(engine.sync_engine, "begin")
-        def _on_begin(connection: Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+    @event.listens_for(engine.sync_engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
 
