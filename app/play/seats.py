@@ -3,6 +3,7 @@ here, so a seat may change between them in the middle of a request.
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pydantic import JsonValue
 from agents.table import ATTEMPTS
 from app.auth import Caller
 from app.errors import AlreadyAnswered, Forbidden, RateLimited, TooLate, UnknownRequest
-from app.outside import now_ms
+from app.outside import now_ms, random_name
 from app.play import metrics
 from app.play.actions import action_schema, legal_actions, read_action, shown_action
 from app.play.deadlines import allowances, deadline_ms
@@ -158,6 +159,8 @@ class Seats:
         self._inbox = inbox
         self._feed = feed
         self._allowances: dict[tuple[str, Seat], Allowance] = {}
+        self._process = random_name()
+        self._came = itertools.count(1)
 
     async def view(self, row: Mapping[str, Any], viewer: Viewer) -> SeatView | None:
         """The seat of this game; None where it is not one that is played from outside."""
@@ -297,8 +300,14 @@ class Seats:
 
     # --- who holds a seat -------------------------------------------------------------------
 
+    def arrive(self) -> str:
+        """A connection's name as a holder, in the order of coming. Not for others' eyes: it counts."""
+        return f"{self._process}.{next(self._came):012d}"
+
     async def hold(self, game_id: str, seat: Seat, conn: str) -> None:
-        """Gives the seat to this connection; whoever held it before is told, wherever it is."""
+        """Gives the seat to this connection, unless a newer one has it; whoever held it before is told,
+        wherever it is.
+        """
         await self._inbox.hold(game_id, seat, conn)
         self._feed.hint(held_name(game_id, seat))
 

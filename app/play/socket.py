@@ -139,6 +139,7 @@ class Connection:
         self._websocket = websocket
         self._services = services
         self._id = f"c_{random_name()}"
+        self._holder = services.seats.arrive()
         self._last_sent = time.monotonic()
         self._allowance = Allowance(RATE, BURST, self._last_sent)
         self._strikes = Strikes(STRIKES, STRIKES_S)
@@ -281,7 +282,7 @@ class Connection:
 
     async def _welcome(self, spot: Spot) -> None:
         if self._sits:
-            await self._services.seats.hold(spot.game_id, spot.viewer, self._id)
+            await self._services.seats.hold(spot.game_id, spot.viewer, self._holder)
         welcome = Welcome(game=spot.game_id, viewer=viewer_name(spot.viewer), head=self._head, after=spot.seq)
         await self._send(welcome.model_dump_json())
 
@@ -319,7 +320,7 @@ class Connection:
 
     async def _check_holding(self) -> None:
         spot = self.spot
-        if self._sits and not await self._services.seats.holds(spot.game_id, spot.viewer, self._id):
+        if self._sits and not await self._services.seats.holds(spot.game_id, spot.viewer, self._holder):
             raise Closing(Code.REPLACED, "a newer connection holds this seat")
 
     async def _ask(self, asked: str | None) -> str | None:

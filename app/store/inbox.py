@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 import rfc8785
 from pydantic import JsonValue
-from sqlalchemy import func, insert, select, tuple_
+from sqlalchemy import func, insert, or_, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -25,7 +25,17 @@ from engine.errors import InvalidAction
 from engine.events import Cause
 from engine.terms import Seat
 
-__all__ = ["InboxStore", "Key", "Outcome", "Refusal", "Standing", "answer_outcome", "canonical", "no_answer"]
+__all__ = [
+    "PROCESS",
+    "InboxStore",
+    "Key",
+    "Outcome",
+    "Refusal",
+    "Standing",
+    "answer_outcome",
+    "canonical",
+    "no_answer",
+]
 
 Key = tuple[str, str]
 """Game and request."""
@@ -55,6 +65,10 @@ class Refusal:
     code: str
     detail: str
     pointer: str
+
+
+PROCESS: Final = 16
+"""Signs of a holder's name that name its process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +121,11 @@ class InboxStore:
         self._hold = hold.on_conflict_do_update(
             index_elements=[holders.c.game_id, holders.c.seat],
             set_={"conn": hold.excluded.conn, "at": hold.excluded.at},
+            # Of one process's connections the one that came last: an older one may only have been slower.
+            where=or_(
+                holders.c.conn < hold.excluded.conn,
+                func.substr(holders.c.conn, 1, PROCESS) != func.substr(hold.excluded.conn, 1, PROCESS),
+            ),
         )
 
     # --- outcomes ---------------------------------------------------------------------------
@@ -239,7 +258,9 @@ class InboxStore:
     # --- who holds a seat -------------------------------------------------------------------
 
     async def hold(self, game_id: str, seat: Seat, conn: str) -> None:
-        """Makes this connection the seat's. Returns when it is committed."""
+        """Makes this connection the seat's, unless one that came to the same process later is. Returns when
+        it is committed. ``conn``: the process in its first ``PROCESS`` signs, then the order of coming.
+        """
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
             return [(self._hold, [{"game_id": game_id, "seat": seat, "conn": conn, "at": at}])]

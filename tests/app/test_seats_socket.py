@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests.app.calling import calling
 from tests.app.seated import SHORT, Balancer, Bot, choose, http_to, in_log, remote_game
 from tests.app.serving import Served, local_settings, running_server
 from tests.app.watcher import Watcher, projection, watching
@@ -274,3 +275,17 @@ async def test_a_seats_frames_do_not_change_with_others_answers(table: Table) ->
         assert (await act(fifth, "1.1.vote.5", choose(request, random.Random(1))))["t"] == "ack"
         while not any(item["type"] == "votes_revealed" for item in fifth.items):
             await fifth.next()
+
+
+async def test_of_one_processs_connections_the_last_to_come_holds_the_seat(database_url: str) -> None:
+    # However long the older one took to get there: it may be one that its bot has left already.
+    async with calling(database_url) as caller:
+        seats = caller.services.seats
+        older, newer = seats.arrive(), seats.arrive()
+        await seats.hold("g_1", 2, newer)
+        await seats.hold("g_1", 2, older)
+        assert (await seats.holds("g_1", 2, newer), await seats.holds("g_1", 2, older)) == (True, False)
+        await seats.hold("g_1", 2, "0123456789abcdef.000000000001")  # of another process
+        assert not await seats.holds("g_1", 2, newer)
+        await seats.hold("g_1", 2, older)
+        assert await seats.holds("g_1", 2, older)
