@@ -71,7 +71,8 @@ class Bot:
             action = choose(request, self.events)
             act = {"t": "act", "id": uuid.uuid4().hex, "request_id": name, "action": action}
             self.given[name] = json.dumps(act)
-        await socket.send(self.given[name])
+        with contextlib.suppress(ConnectionClosed):  # what came before the close is still to be read
+            await socket.send(self.given[name])
 
 
 asyncio.run(Bot(*sys.argv[2:4]).play(sys.argv[1]))

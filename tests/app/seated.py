@@ -128,7 +128,9 @@ class Bot:
             "action": action,
             "thoughts": thoughts_for(request),
         }
-        await socket.send(json.dumps(self._unacked))
+        # Closed meanwhile: what was sent to us before is still to be read.
+        with contextlib.suppress(ConnectionClosed):
+            await socket.send(json.dumps(self._unacked))
 
 
 class HttpBot:

@@ -103,6 +103,7 @@ class Fault(NamedTuple):
 
 AFTER = '"after": len(self.events)'
 SENDS = "await socket.send(self.given[name])"
+TRIES = "with contextlib.suppress(ConnectionClosed):  # what"
 READS = 'self.events += frame["items"]'
 LOOP = "        async for text in socket:"
 ERROR = 'elif frame["t"] == "error":'
@@ -133,7 +134,7 @@ FAULTS = {
         {ERROR: f'elif frame["t"] == "weather":\n                raise KeyError\n            {ERROR}'},
     ),
     "gives up when refused": Fault("refused", {'if again := frame.get("request"):': "if again := None:"}),
-    "thinks it has answered": Fault("answer-lost", {SENDS: f"    {SENDS}"}),
+    "thinks it has answered": Fault("answer-lost", {TRIES: f"    {TRIES}", SENDS: f"    {SENDS}"}),
     "never stops": Fault("over", {"4408, 4413": "1000, 4408, 4413"}),
     "says nothing at the door": Fault(
         "identify",
