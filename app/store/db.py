@@ -1,23 +1,24 @@
 """Engines and the one writer.
 
-SQLite takes one writer at a time, so everything that writes goes through one connection, and many
-games' appends share a commit. PostgreSQL profits from the grouping as well; the code is the same.
+SQLite takes one writer at a time, so everything that writes goes through one queue, and many games'
+appends share a commit. PostgreSQL profits from the grouping as well; the code is the same.
 """
 
 import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import Connection, event, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
 
 from app.outside import now_ms
 from app.settings import Settings
@@ -72,7 +73,8 @@ class Database:
             )
             # A read is one statement as a rule: without a transaction it takes half the round trips.
             self.read_engine = self.write_engine.execution_options(isolation_level="AUTOCOMMIT")
-        self.writer = Writer(self.write_engine)
+        thread = _SqliteThread(self.url, settings) if self.is_sqlite else None
+        self.writer = Writer(self.write_engine, thread)
 
     async def start(self) -> None:
         """Migrates to the newest schema and starts the writer. Safe when many start at once."""
@@ -95,8 +97,12 @@ def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine
         max_overflow=0,
         hide_parameters=True,  # what players say and hold has no place in an error's text
     )
+    _prepare(engine.sync_engine, settings, writes=writes)
+    return engine
 
-    @event.listens_for(engine.sync_engine, "connect")
+
+def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
+    @event.listens_for(engine, "connect")
     def _on_connect(raw: Any, _: Any) -> None:
         raw.isolation_level = None  # SQLAlchemy's own BEGIN below, not the driver's late one
         cursor = raw.cursor()
@@ -108,11 +114,53 @@ def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine
             cursor.execute("PRAGMA query_only = ON")
         cursor.close()
 
-    @event.listens_for(engine.sync_engine, "begin")
+    @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    return engine
+
+Statements = Sequence[tuple[Any, list[Any]]]
+"""What is executed in one transaction: each statement with its parameter sets."""
+
+
+class _SqliteThread:
+    """Commits to an SQLite file on a thread of its own, a whole transaction at a time: the asyncio driver
+    goes to and fro between its thread and the loop for every statement, which takes longer than the commit.
+    """
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        file = make_url(url).set(drivername="sqlite+pysqlite")
+        self._engine = create_engine(file, poolclass=NullPool, hide_parameters=True)
+        _prepare(self._engine, settings, writes=True)
+        self._connection: Connection | None = None
+        self._executor = ThreadPoolExecutor(1, "sqlite commits")
+
+    async def commit(self, statements: Statements) -> None:
+        """Returns when all of it is committed. Raises what the database raised; then nothing of it is."""
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._commit, statements)
+
+    def _commit(self, statements: Statements) -> None:
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        try:
+            with self._connection.begin():
+                for statement, rows in statements:
+                    self._connection.execute(statement, rows)
+        except IntegrityError:
+            raise  # rolled back, and the connection is as good as before
+        except BaseException:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    async def stop(self) -> None:
+        """Returns when the file is closed."""
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._close)
+        self._executor.shutdown()
 
 
 def _newest() -> str:
@@ -158,8 +206,9 @@ def _upgrade(connection: Connection) -> None:
 class Writer:
     """Takes appends and other writing, one transaction after the other, in order of arrival."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, thread: _SqliteThread | None = None) -> None:
         self._engine = engine
+        self._thread = thread
         self._queue: asyncio.Queue[Append | Callable[[AsyncConnection], Awaitable[None]] | None] = (
             asyncio.Queue()
         )
@@ -177,6 +226,8 @@ class Writer:
             self._queue.put_nowait(None)
             await self._task
             self._task = None
+            if self._thread is not None:
+                await self._thread.stop()
 
     async def append(self, write: Callable[[int], Sequence[tuple[Any, Any]]]) -> int:
         """Commits one append, perhaps with others', and returns the commit time in ms.
@@ -273,6 +324,9 @@ class Writer:
         for one in group:
             for statement, rows in one.write(at):
                 together.setdefault(id(statement), (statement, []))[1].extend(rows)
+        if self._thread is not None:
+            await self._thread.commit(list(together.values()))
+            return at
         async with self._engine.begin() as connection:
             for statement, rows in together.values():
                 await connection.execute(statement, rows)
