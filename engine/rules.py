@@ -87,6 +87,7 @@ __all__ = [
     "offered",
     "opens_next",
     "pending",
+    "usual_names",
 ]
 
 # Looking a member up in its enum costs as much as a step of the rules (CPython 3.11): names of our own.
@@ -160,7 +161,7 @@ def create(
             raise InvalidProfile("a game without a seed needs a first leader", "/rules/first_leader")
         leader = pick(profile.seats, seed, "first_leader")
     return (
-        _game_created(profile, tuple(names) if names is not None else _default_names(profile.players)),
+        _game_created(profile, tuple(names) if names is not None else usual_names(profile.players)),
         RolesDealt(roles, seed, shooter),
         *learned,
         _proposal_opened(1, 1, leader),
@@ -196,8 +197,8 @@ def _seated(
 
 
 @cache
-def _default_names(players: int) -> tuple[str, ...]:
-    # Never anything of a seat's spec: a name must not tell who plays.
+def usual_names(players: int) -> tuple[str, ...]:
+    """The names of seats that were given none. Nothing of a seat's spec: a name must not tell who plays."""
     return tuple(f"Player {seat}" for seat in range(1, players + 1))
 
 

@@ -36,6 +36,7 @@ from engine.events import (
 )
 from engine.intentions import CATALOGUE, CATEGORIES
 from engine.profile import PROFILES, Profile, make_profile, profile_from_settings
+from engine.rules import usual_names
 from engine.state import Hand, Table
 from engine.terms import EVIL_ROLES, Role, Seat
 from engine.thoughts import Belief
@@ -47,8 +48,11 @@ __all__ = [
     "believed",
     "catalogue",
     "listed",
+    "menus",
+    "named",
     "one_line",
     "quoted",
+    "read_names",
     "read_settings",
     "record",
     "record_lines",
@@ -123,6 +127,24 @@ def catalogue() -> list[tuple[str, list[tuple[str, str, str]]]]:
     ]
 
 
+@cache
+def menus() -> list[tuple[str, list[tuple[str, str]]]]:
+    """(who may choose these, [(id, label)]): those of any role first, then those of one that has several,
+    then the rest, where the id is followed by who may.
+    """
+    by_holders: dict[str, list[tuple[str, str]]] = {}
+    for one in CATALOGUE:
+        by_holders.setdefault(_holders(one.roles), []).append((one.id, one.label))
+    found = []
+    rest: list[tuple[str, str]] = []
+    for holders, entries in sorted(by_holders.items(), key=lambda item: item[0] != "any"):
+        if len(entries) > 1:
+            found.append(("any role" if holders == "any" else f"only {holders}", entries))
+        else:
+            rest += [(f"{id_} ({holders})", label) for id_, label in entries]
+    return [*found, ("only who is named", rest)]
+
+
 def _holders(roles: frozenset[Role]) -> str:
     if roles == frozenset(Role):
         return "any"
@@ -149,6 +171,20 @@ def read_settings(values: Mapping[str, Any]) -> Profile:
     name, players = values.get("name"), values.get("players")
     usual = make_profile(name, players).settings() if name in PROFILES and isinstance(players, int) else {}
     return profile_from_settings({**usual, **values})
+
+
+def named(names: Sequence[str]) -> str:
+    """The seats' names in their order, quoted; in short where nobody named them."""
+    usual = usual_names(len(names))
+    if tuple(names) == usual:
+        return f"{quoted(usual[0])} to {quoted(usual[-1])}"
+    return ", ".join(map(quoted, names))
+
+
+def read_names(text: str, players: int) -> tuple[str, ...]:
+    """What ``named`` gave, read back. Raises ValueError."""
+    usual = usual_names(players)
+    return usual if text == named(usual) else tuple(json.loads(f"[{text}]"))
 
 
 # --- the record --------------------------------------------------------------------------------------
@@ -270,8 +306,8 @@ def _votes(event: VotesRevealed) -> str:
 def situation(table: Table, hand: Hand) -> str:
     """Where the game stands, in one or two sentences, for the head of a question."""
     leads = "you lead" if hand.seat == table.leader else f"seat {table.leader} leads"
-    team = f" The team that stands is {listed(table.team)}." if table.team else " No team is proposed yet."
+    team = f" The team is {listed(table.team)}." if table.team else " No team is proposed yet."
     return (
-        f"Round {table.round}, attempt {table.attempt} of at most {table.profile.max_rejections}; {leads}. "
-        f"Quests so far: {table.succeeded} succeeded, {table.failed} failed.{team}"
+        f"Round {table.round}, attempt {table.attempt} of {table.profile.max_rejections}; {leads}. "
+        f"Quests: {table.succeeded} succeeded, {table.failed} failed.{team}"
     )

@@ -214,39 +214,49 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
 
 
 def terse(schema: Schema) -> str:
-    """A form in short where the words beside it say what each text is."""
-    return _terse(whole(schema), "")
+    """A form in short where the words beside it say what each text is. A list that came before is not told
+    again.
+    """
+    return _terse(whole(schema), "", set())
 
 
-def _terse(schema: Schema, name: str) -> str:
+def _terse(schema: Schema, name: str, before: set[str]) -> str:
     kind = schema["type"]
     if "enum" in schema and len(schema["enum"]) > 2 and kind == "string":
-        return f"<{schema.get('description', name)}>"
+        return f"<{name}>"
     if kind == "array":
-        return f"[{_terse(schema['items'], name)}, … {schema['minItems']} to {schema['maxItems']} of them]"
+        items = f"[{_terse(schema['items'], name, before)}, … {schema['minItems']} to {schema['maxItems']}]"
+        if items in before and schema["items"]["type"] == "object":
+            return "[… as before]"
+        before.add(items)
+        return items
+    if kind == "integer":
+        return f"{min(schema['enum'])} to {max(schema['enum'])}"
     if kind != "object":
         return "<text>" if kind == "string" and "enum" not in schema else sketch(schema)
-    parts = {key: _terse(one, key) for key, one in schema["properties"].items()}
+    parts = {key: _terse(one, key, before) for key, one in schema["properties"].items()}
     if len(parts) > 3 and len(set(parts.values())) == 1:
         # One for each seat, or for each role: the words say for which.
         key, part = next(iter(parts.items()))
-        return f'{{"{key}": {part}, … and so on}}'
+        return f'{{"{key}": {part}, …}}'
     inside = ", ".join(f'"{key}": {part}' for key, part in parts.items())
     return f"{{{inside}}}"
 
 
 def outline(schema: Schema, known: Mapping[str, Schema]) -> str:
-    """An object in short, ``…`` for what is known in its place (without references)."""
+    """An object in short, one ``…`` for all that is known in its place (without references)."""
     return _outline(whole(schema), known)
 
 
 def _outline(schema: Schema, known: Mapping[str, Schema]) -> str:
-    parts = []
+    parts: list[str] = []
     for name, one in schema["properties"].items():
         told = known.get(name)
         if told is not None and name != THEN and _covers(told, one):
-            shown = "…"
-        elif told is not None and "properties" in one:
+            if parts[-1:] != ["…"]:
+                parts.append("…")
+            continue
+        if told is not None and "properties" in one:
             shown = _outline(one, told["properties"])
         else:
             shown = sketch(one)

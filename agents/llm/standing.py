@@ -60,7 +60,7 @@ def told_once(templates: Templates, profile: Profile, options: Options) -> tuple
         forms["compact"] = _turn(profile, options, fewest, most)
     if profile.summaries:
         forms["summary"] = summary_shape((*QUESTIONS, *LAST)).form.schema
-    lines = [_HEADER, "Each question names its step. What these steps ask, and the form of the answer:"]
+    lines = [_HEADER]
     told = {}
     for step, form in forms.items():
         words = templates.part(step, STANDING, **values)
@@ -68,7 +68,7 @@ def told_once(templates: Templates, profile: Profile, options: Options) -> tuple
             lines.append(f"step {step}: {words}")
             if step != "summary":
                 # Its questions are the names of its form.
-                lines.append(f"step {step} is answered with: {terse(form)}")
+                lines.append(f"form: {terse(form)}")
             told[step] = whole(form)
     return "\n".join(lines) if told else "", told
 

@@ -13,6 +13,8 @@ from agents.llm.context import (
     believed,
     catalogue,
     listed,
+    menus,
+    named,
     one_line,
     quoted,
     record,
@@ -194,9 +196,10 @@ def _rendered_system(
     system = templates.render(
         "system",
         profile=profile,
-        names=[quoted(name) for name in names],
+        names=named(names),
         settings=json.dumps(table_settings(profile)),
         catalogue=catalogue(),
+        menus=menus(),
         intentions=options.intends,
         generated=options.selection == "generated",
         steps=steps,
@@ -265,7 +268,7 @@ class Talk:
         turn = self._turn
         options = turn.options
         header = f"=== QUESTION {turn.request.id} {step} ==="
-        form = f"Answer with this JSON object: {sketch}"
+        form = f"Answer with this JSON: {sketch}"
         if about:
             # Last, so that the questions of one step are alike up to here.
             form += f"\nThis question is about: {about}"

@@ -12,7 +12,7 @@ __all__ = ["Span", "fitted", "spans"]
 Span = tuple[int, int]
 """How many items a list takes, at least and at most."""
 
-_SPAN: Final = re.compile(r'"(\w+)": \[[^\[\]]*… (\d+)(?: to (\d+))? of them\]')
+_SPAN: Final = re.compile(r'"(\w+)": \[[^\[\]]*… (\d+)(?: to (\d+))?(?: of them)?\]')
 _TRIES: Final = 60
 
 

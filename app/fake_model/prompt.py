@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from agents.llm.context import END_OF_RECORD, RECORD, RECORD_GOES_ON, read_settings
+from agents.llm.context import END_OF_RECORD, RECORD, RECORD_GOES_ON, read_names, read_settings
 from engine.errors import AvalonError
 from engine.events import (
     AssassinationDeclined,
@@ -75,9 +75,9 @@ _QUESTION: Final = re.compile(
     r"^=== QUESTION (\d{1,3})\.(\d{1,3})\.([a-z_]+)\.(\d{1,3}) ([a-z_+]+) ===$", re.M
 )
 _ABOUT: Final = re.compile(r"^This question is about: seat (\d{1,3})$", re.M)
-_FORM: Final = re.compile(r"^Answer with this JSON object: (.*)$", re.M)
+_FORM: Final = re.compile(r"^Answer with this JSON: (.*)$", re.M)
 _GOES_ON: Final = re.compile(rf"^{RECORD_GOES_ON}\n(.*?)\n{END_OF_RECORD}$", re.M | re.S)
-_TOLD: Final = re.compile(r"^step [a-z_]+ is answered with: (.*)$", re.M)
+_TOLD: Final = re.compile(r"^form: (.*)$", re.M)
 _MENU: Final = re.compile(r"Your menu: ([a-z_, ]+)\.")
 
 
@@ -143,7 +143,7 @@ def _start(preamble: str) -> _Start:
 
     try:
         profile = read_settings(json.loads(line("settings")))
-        names = tuple(json.loads(f"[{line('names, seat 1 first')}]"))
+        names = read_names(line("names"), profile.players)
         shoots = line("you hold the assassination") == "yes"
         learned = RoleLearned(
             int(line("your seat")), Role(line("your role")), _seats(line("you see")), shoots

@@ -60,7 +60,7 @@ from engine.events import ActionDefaulted, Event, GameEnded
 from engine.profile import Profile, make_profile
 from engine.record import SCHEMA, read_record
 from engine.replay import replay
-from engine.rules import Request, cancel, create, decide, pending
+from engine.rules import Request, cancel, create, decide, pending, usual_names
 from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Seat, Viewer
 from engine.view import observe, project
@@ -617,7 +617,7 @@ def _names(wish: NewGames, profile: Profile) -> list[str] | None:
     beyond = [seat for seat in wish.names if int(seat) > profile.players]
     if beyond:
         raise InvalidRequest(f"the table has {profile.players} seats", f"/names/{beyond[0]}", "seats")
-    names = [wish.names.get(str(seat), f"Player {seat}") for seat in range(1, profile.players + 1)]
+    names = [wish.names.get(str(seat), usual) for seat, usual in enumerate(usual_names(profile.players), 1)]
     if len({name.casefold() for name in names}) != len(names):
         raise InvalidRequest("two seats cannot share a name", "/names", "twice")
     return names

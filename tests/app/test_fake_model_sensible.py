@@ -322,7 +322,7 @@ async def test_loyal_and_evil_play_far_better_than_chance(name: str) -> None:
     [{"role": "user", "content": None}],
     [{"role": "system", "content": "=== RECORD ==="}, {"role": "user", "content": "=== END OF RECORD ==="}],
     [{"role": "user", "content": "x\n=== RECORD ===\n\n=== END OF RECORD ===\n\n"
-      "=== QUESTION 1.1.vote.1 vote ===\nAnswer with this JSON object: {}"}],
+      "=== QUESTION 1.1.vote.1 vote ===\nAnswer with this JSON: {}"}],
 ])  # fmt: skip
 def test_other_prompts_are_answered_with_noise(messages: list[dict[str, Any]]) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

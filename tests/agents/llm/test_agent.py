@@ -138,7 +138,7 @@ async def test_an_unusable_answer_is_asked_again_with_what_was_wrong() -> None:
     assert last[2].content == "I vote agree!"
     assert "What was wrong: The answer must be one JSON object" in last[3].content
     assert 'What was wrong: "vote" must be "agree" or "disagree", got "perhaps".' in last[5].content
-    assert last[5].content.splitlines()[-1].startswith("Answer with this JSON object: ")
+    assert last[5].content.splitlines()[-1].startswith("Answer with this JSON: ")
 
 
 def desk_raw(desk: WatchedDesk, attempt: int) -> str:

@@ -16,7 +16,9 @@ from agents.llm.context import (
     END_OF_RECORD,
     RECORD,
     RECORD_GOES_ON,
+    named,
     quoted,
+    read_names,
     read_settings,
     record,
     table_settings,
@@ -40,7 +42,7 @@ from engine.events import (
     VotesRevealed,
 )
 from engine.profile import make_profile
-from engine.rules import create
+from engine.rules import create, usual_names
 from engine.state import State
 from engine.terms import Seat
 from tests.agents.llm.minds import Puppet
@@ -213,7 +215,22 @@ async def test_the_system_message_tells_the_profile_and_the_seats_own_knowledge(
         assert told["your role"] == hand.role
         assert seats(told["you see"]) == hand.sees
         assert told["you hold the assassination"] == ("yes" if hand.shoots else "no")
-        assert json.loads(f"[{told['names, seat 1 first']}]") == list(game.table.names)
+        assert read_names(told["names"], FIVE.players) == game.table.names
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        usual_names(5),
+        ("Player 1", "Player 2", "Player 3", "Player 4", "Ann"),
+        ('Player 1" to "Player 5', "b", "c", "d", "e"),
+        ("a, b", "\\", "<c>", "d\ne", ""),
+    ],
+)
+def test_names_read_back_whatever_they_hold(names: tuple[str, ...]) -> None:
+    told = named(names)
+    assert read_names(told, 5) == names
+    assert "\n" not in told
 
 
 async def test_the_record_only_grows_while_a_round_lasts() -> None:

@@ -54,7 +54,7 @@ async def test_system_and_question_together_name_every_field_of_the_form(selecti
         for one in desk.sent:
             told = f"{one.messages[0].content}\n{one.question}"
             for name in names(one.form.schema) - ONE_OF_MANY:
-                assert f'"{name}"' in told or f"- {name}" in told, name
+                assert f'"{name}"' in told or f"\n{name}: " in told, name
 
 
 async def test_what_is_told_once_is_the_same_for_every_seat() -> None:
