@@ -14,6 +14,7 @@ from tests.app.serving import local_settings
 
 LLM = [{"agent": "llm", "model": "fake"}]
 COMPACT = [{"agent": "llm", "model": "fake", "mechanism": "compact"}]
+EAGER = [{"agent": "llm", "model": "fake", "options": {"timing": "eager"}}]
 DIRECT = [{"agent": "llm", "model": "fake", "mechanism": "direct"}]
 
 PRICES = {"prompt": 1.0, "cached": 0.1, "completion": 2.0}

@@ -9,7 +9,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,23 @@ from app.models.simulating import ModelRun
 from app.simulate import Plan
 from engine.profile import make_profile
 from tests.app.calling import WITHIN_S, Process, read_ndjson, until, without_times
-from tests.app.modelling import COMPACT, DIRECT, endpoints, faking, stored_calls
+from tests.app.modelling import COMPACT, DIRECT, EAGER, endpoints, faking, stored_calls
 from tests.postgres import PostgresServer, fresh_database
 
 GAMES = int(os.environ.get("KILL_GAMES", "8"))
 PARALLEL = 8
-KILLS = GAMES // 2
 RULES = {"max_rejections": 1}
 """One attempt a round: the kills come early, and the rest of a game only shows that it goes on."""
 SEED = 50
-SEATS = [*DIRECT * 3, *COMPACT * 2]
-"""Two seats whose answers hold two questions."""
+
+SEATS = {
+    # Two seats whose answers hold two questions.
+    "joined": ([*DIRECT * 3, *COMPACT * 2], GAMES),
+    # Every seat asks ahead of its turn, so a kill finds answers stored that no event tells of. A game of it
+    # asks six times as much.
+    "eager": (EAGER * 5, max(2, GAMES // 4)),
+}
+"""Who plays, and how many games."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -77,24 +83,27 @@ async def _killed_when(process: Process, fake: FakeModel, calls: int) -> None:
     await until(lambda: not fake.counts.in_flight)
 
 
-@pytest.mark.timeout(120 + 30 * KILLS)
+@pytest.mark.parametrize("who", SEATS)
+@pytest.mark.timeout(120 + 15 * GAMES)
 async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_killed(
-    url: str, tmp_path: Path
+    url: str, who: str, tmp_path: Path
 ) -> None:
     chance = random.Random()
+    seats, games = SEATS[who]
+    kills = GAMES // 2
     async with faking(Options(latency=read_latency("uniform:0.005,0.05"))) as fake:
         _settings_file(tmp_path, fake)
         extra = 0
         batch = ""
-        for kill in range(KILLS + 1):
+        for kill in range(kills + 1):
             process = await asyncio.to_thread(Process, url, tmp_path)
             with gone_in_the_end(process):
                 if not batch:
-                    wish = {"seats": SEATS, "count": GAMES, "seeds": {"from": SEED}, "rules": RULES}
+                    wish = {"seats": seats, "count": games, "seeds": {"from": SEED}, "rules": RULES}
                     async with httpx.AsyncClient(timeout=WITHIN_S) as client:
                         answer = await client.post(f"{process.url}/games", json=wish)
                     batch = answer.json()["batch_id"]
-                if kill < KILLS:
+                if kill < kills:
                     await _killed_when(process, fake, fake.counts.calls + chance.randint(1, 60))
                     lost = fake.counts.calls - await stored_calls(url)
                     # Lost are those in flight at this kill. Had a stored one been asked for again, or
@@ -110,9 +119,9 @@ async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_
         assert fake.counts.calls - stored == extra
         # What died with a process is not counted; all that was used is.
         assert view["models"][0]["calls"] == stored
-        assert view["games"]["finished"] == GAMES
+        assert view["games"]["finished"] == games
         logs = _by_game(export.content)
-        expected = await asyncio.to_thread(_undisturbed, fake)
+        expected = await asyncio.to_thread(_undisturbed, fake, seats, games)
         assert logs == expected
 
 
@@ -124,9 +133,11 @@ def _by_game(export: bytes) -> list[list[dict[str, Any]]]:
     return [without_times(lines) for lines in games.values()]
 
 
-def _undisturbed(fake: FakeModel) -> list[list[dict[str, Any]]]:
+def _undisturbed(
+    fake: FakeModel, seats: Sequence[Mapping[str, Any]], games: int
+) -> list[list[dict[str, Any]]]:
     """The same games in this process, without a service. The fake model answers equal questions alike."""
-    plan = Plan(make_profile("interintent", 5, rules=RULES).settings(), [dict(seat) for seat in SEATS], SEED)
+    plan = Plan(make_profile("interintent", 5, rules=RULES).settings(), [dict(seat) for seat in seats], SEED)
     endpoint = EndpointSettings(base_url=f"{fake.url}/v1", model="fake", parallel=32)
     run = ModelRun(plan, ("fake", endpoint), Recording(), Budget(), 16)
-    return _by_game(b"".join(result.lines for result in run.run(GAMES, keep=True)))
+    return _by_game(b"".join(result.lines for result in run.run(games, keep=True)))
