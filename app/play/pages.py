@@ -127,13 +127,22 @@ class Pages:
             self._blocks_size -= self._blocks.popitem(last=False)[1].size
         return block
 
-    async def _read(self, spot: Spot) -> Page:
+    def at_once(self, spot: Spot) -> Page | None:
+        """The page of a spectator, where this process has just committed what follows on ``spot``; None: it
+        has to be read.
+        """
         fresh = self._tails.after(spot.game_id, spot.place) if spot.viewer in (PUBLIC, FULL) else ()
-        if fresh:
-            seen = [line for line in fresh if is_seen(line, spot.viewer)]
-            page = _page(spot, seen[:MAX_EVENTS], None, over=is_last(fresh[-1]))
-            # Past what this viewer is not shown, so that the tail does for the next page as well.
-            return page if page.more else replace(page, end=replace(page.end, place=fresh[-1].seq))
+        if not fresh:
+            return None
+        seen = [line for line in fresh if is_seen(line, spot.viewer)]
+        page = _page(spot, seen[:MAX_EVENTS], None, over=is_last(fresh[-1]))
+        # Past what this viewer is not shown, so that the tail does for the next page as well.
+        return page if page.more else replace(page, end=replace(page.end, place=fresh[-1].seq))
+
+    async def _read(self, spot: Spot) -> Page:
+        fresh = self.at_once(spot)
+        if fresh is not None:
+            return fresh
         game, lines = await self._reader.follow(spot.game_id, spot.viewer, spot.place, MAX_EVENTS)
         over = game is None or game["status"] not in OPEN
         return _page(spot, lines, game, over=over)

@@ -57,7 +57,7 @@ class Relay:
             with self._feed.watch(self.spot.game_id) as self.watch, self._feed.tails.keep(self.spot.game_id):
                 while self.seated:
                     # Also at first: what was committed before this watch began rang nobody here.
-                    page = await self._pages.after(self.spot)
+                    page = self._pages.at_once(self.spot) or await self._pages.after(self.spot)
                     start, self.spot = self.spot, page.end
                     if page.count:
                         await self._write(page, start.seq)

@@ -6,19 +6,23 @@ appends share a commit. PostgreSQL profits from the grouping as well; the code i
 
 import asyncio
 import re
+import sqlite3
+import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
+from operator import itemgetter
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 import structlog
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
+from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool, PoolProxiedConnection
 
 from app.outside import now_ms
 from app.settings import Settings
@@ -123,34 +127,108 @@ Statements = Sequence[tuple[Any, list[Any]]]
 """What is executed in one transaction: each statement with its parameter sets."""
 
 
+class _Prepared:
+    """A statement as the driver takes it: its text, and its values in order of their places."""
+
+    __slots__ = ("_fixed", "_places", "text", "values")
+
+    def __init__(self, statement: Any, columns: Sequence[str] | None, dialect: Any) -> None:
+        compiled = statement.compile(dialect=dialect, column_keys=columns)
+        if compiled.prefetch:
+            raise TypeError(f"a default of our own cannot be filled in here: {compiled}")
+        self.text = str(compiled)
+        self._fixed: Mapping[str, Any] = compiled.params
+        self._places: list[tuple[str, Callable[[Any], Any] | None]] = [
+            (name, compiled.binds[name].type.dialect_impl(dialect).bind_processor(dialect))
+            for name in compiled.positiontup
+        ]
+        self.values: Callable[[Mapping[str, Any]], Sequence[Any]] = self._values
+        """Of one set of parameters."""
+        names = [name for name, _ in self._places]
+        plain = len(names) > 1 and not any(one for _, one in self._places)
+        if plain and columns is not None and set(names) <= set(columns):
+            self.values = itemgetter(*names)
+
+    def _values(self, row: Mapping[str, Any]) -> Sequence[Any]:
+        found = [(row[name] if name in row else self._fixed[name], one) for name, one in self._places]
+        return [value if one is None else one(value) for value, one in found]
+
+
 class _SqliteThread:
-    """Commits to an SQLite file on a thread of its own, a whole transaction at a time: the asyncio driver
-    goes to and fro between its thread and the loop for every statement, which takes longer than the commit.
+    """Commits to an SQLite file on a thread of its own, a whole transaction at a time.
+
+    The asyncio driver goes to and fro between its thread and the loop for every statement, which takes longer
+    than the commit; and this thread shares the interpreter with the loop, so what SQLAlchemy does at every
+    execution counts twice. It compiles the statements, once; the driver executes them.
     """
 
     def __init__(self, url: str, settings: Settings) -> None:
         file = make_url(url).set(drivername="sqlite+pysqlite")
         self._engine = create_engine(file, poolclass=NullPool, hide_parameters=True)
         _prepare(self._engine, settings, writes=True)
-        self._connection: Connection | None = None
-        self._executor = ThreadPoolExecutor(1, "sqlite commits")
+        self._connection: PoolProxiedConnection | None = None
+        self._prepared: dict[tuple[Any, ...], _Prepared] = {}
+        # An executor's futures, one of each kind a commit, cost as much again as handing over does.
+        self._waiting: SimpleQueue[tuple[Statements, asyncio.Future[None]] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="sqlite commits", daemon=True)
+        self._thread.start()
 
     async def commit(self, statements: Statements) -> None:
         """Returns when all of it is committed. Raises what the database raised; then nothing of it is."""
-        await asyncio.get_running_loop().run_in_executor(self._executor, self._commit, statements)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.put((statements, done))
+        await done
+
+    def _run(self) -> None:
+        while (job := self._waiting.get()) is not None:
+            statements, done = job
+            tell: tuple[Any, ...] = (_settle, done, None)
+            try:
+                self._commit(statements)
+            except Exception as fault:
+                tell = (_fail, done, fault)
+            # A loop that has been closed meanwhile waits for nothing.
+            with suppress(RuntimeError):
+                done.get_loop().call_soon_threadsafe(*tell)
+        self._close()
 
     def _commit(self, statements: Statements) -> None:
+        prepared = [(self._prepare(statement, rows[0]), rows) for statement, rows in statements]
         if self._connection is None:
-            self._connection = self._engine.connect()
+            self._connection = self._engine.raw_connection()
+        driver: Any = self._connection.driver_connection
         try:
-            with self._connection.begin():
-                for statement, rows in statements:
-                    self._connection.execute(statement, rows)
-        except IntegrityError:
-            raise  # rolled back, and the connection is as good as before
+            driver.execute("BEGIN IMMEDIATE")
+            for one, rows in prepared:
+                driver.executemany(one.text, map(one.values, rows))
+            driver.execute("COMMIT")
+        except sqlite3.IntegrityError as fault:
+            driver.rollback()
+            raise self._told(fault) from fault
+        except sqlite3.Error as fault:
+            self._close()
+            raise self._told(fault) from fault
         except BaseException:
             self._close()
             raise
+
+    def _prepare(self, statement: Any, row: Mapping[str, Any]) -> _Prepared:
+        # Of an INSERT the columns are those of its rows.
+        columns = tuple(row) if statement.is_insert else None
+        key = (statement, columns)
+        found = self._prepared.get(key)
+        if found is None:
+            found = self._prepared[key] = _Prepared(statement, columns, self._engine.dialect)
+        return found
+
+    def _told(self, fault: sqlite3.Error) -> BaseException:
+        """The fault as SQLAlchemy tells it, without what was to be written."""
+        return DBAPIError.instance(
+            None, None, fault, sqlite3.Error, hide_parameters=True, dialect=self._engine.dialect
+        )
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None
@@ -158,9 +236,11 @@ class _SqliteThread:
             connection.close()
 
     async def stop(self) -> None:
-        """Returns when the file is closed."""
-        await asyncio.get_running_loop().run_in_executor(self._executor, self._close)
-        self._executor.shutdown()
+        """Returns when what waited is committed and the file is closed."""
+        if self._thread is not None:
+            self._waiting.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
 
 
 def _newest() -> str:
@@ -218,7 +298,11 @@ class Writer:
         """Told after each grouped commit: seconds it took, appends it held."""
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="writer")
+        """Once; when it runs already, nothing happens."""
+        if self._task is None:
+            if self._thread is not None:
+                self._thread.start()
+            self._task = asyncio.create_task(self._run(), name="writer")
 
     async def stop(self) -> None:
         """Returns when everything that was handed in before has been committed."""

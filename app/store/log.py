@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -238,6 +239,8 @@ async def read_lines(reader: LogReader, game_id: str, viewer: Viewer, page: int 
         place = found[-1].seq
 
 
+# All of a commit, and what hundreds of viewers are told of it, have one time.
+@lru_cache(256)
 def timestamp(ms: int) -> str:
     """RFC 3339, UTC, milliseconds."""
     moment = datetime.fromtimestamp(ms // 1000, UTC)

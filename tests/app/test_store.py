@@ -12,6 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import DBAPIError
 from sqlmodel import SQLModel
 
 from app.store import db
@@ -98,6 +99,53 @@ async def test_a_stale_append_costs_no_other_game_its_step(database_url: str) ->
         assert log[-2:] == list(_step(1 if journal is journals[5] else 2))
     # The refused one wrote nothing, not even its index columns, and knows no more than before.
     assert stale.head == journals[5].head - 2
+    await laid.database.stop()
+
+
+async def test_a_database_s_fault_tells_nothing_of_what_was_to_be_written(database_url: str) -> None:
+    laid = await _started(database_url)
+    journal = await laid.game()
+    nowhere = sa.Table("nowhere", sa.MetaData(), sa.Column("a", sa.Text), sa.Column("b", sa.Integer))
+    statement = sa.insert(nowhere)
+    with pytest.raises(DBAPIError) as fault:
+        await laid.database.writer.append(lambda at: [(statement, [{"a": "secret words", "b": at}])])
+    assert "nowhere" in str(fault.value)
+    assert "secret" not in str(fault.value)
+    # The next goes through as if nothing had been.
+    await journal.append(_step(1))
+    assert len(await laid.reader.events(journal._game_id)) == journal.head
+    await laid.database.stop()
+
+
+async def test_values_of_every_type_come_back_from_a_grouped_commit(database_url: str) -> None:
+    laid = await _started(database_url)
+    kinds = sa.Table(
+        "kinds",
+        sa.MetaData(),
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("yes", sa.Boolean),
+        sa.Column("share", sa.Float),
+        sa.Column("tree", sa.JSON),
+    )
+    async with laid.database.write_engine.begin() as connection:
+        await connection.run_sync(kinds.create)
+    rows = [
+        {"name": "a", "yes": True, "share": 0.1, "tree": {"b": [1, None]}},
+        {"name": "b", "yes": False, "share": None, "tree": ["'"]},
+    ]
+    insert = sa.insert(kinds)
+    change = (
+        sa.update(kinds)
+        .where(kinds.c.name == sa.bindparam("which"))
+        .values(share=sa.bindparam("to"), yes=True, tree={"x": "fixed"})
+    )
+    await laid.database.writer.append(lambda at: [(insert, rows), (change, [{"which": "b", "to": 2.5}])])
+    async with laid.database.read_engine.connect() as connection:
+        found = (await connection.execute(sa.select(kinds).order_by(kinds.c.name))).all()
+    assert [tuple(row) for row in found] == [
+        ("a", True, 0.1, {"b": [1, None]}),
+        ("b", True, 2.5, {"x": "fixed"}),
+    ]
     await laid.database.stop()
 
 
