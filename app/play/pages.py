@@ -14,6 +14,7 @@ from app.play.tail import Tails
 from app.play.wire import frame_payload, text_frame
 from app.store.games import OPEN
 from app.store.log import Line, LogReader, is_last, is_seen, line_text
+from engine.errors import CorruptLog
 from engine.terms import FULL, PUBLIC, Viewer
 
 __all__ = ["MAX_EVENTS", "MAX_PAGE", "Page", "Pages", "Spot"]
@@ -144,7 +145,10 @@ class Pages:
         if fresh is not None:
             return fresh
         game, lines = await self._reader.follow(spot.game_id, spot.viewer, spot.place, MAX_EVENTS)
-        over = game is None or game["status"] not in OPEN
+        if game is None:
+            # Closed as if it were over, its bots would never come back to it.
+            raise CorruptLog(f"game {spot.game_id} was there, and is not in the database any more")
+        over = game["status"] not in OPEN
         return _page(spot, lines, game, over=over)
 
 

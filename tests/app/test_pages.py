@@ -10,6 +10,7 @@ from app.play.places import Places
 from app.play.tail import Tails
 from app.play.wire import frame_payload, text_frame
 from app.store.log import Line, is_seen
+from engine.errors import CorruptLog
 from engine.terms import PUBLIC
 
 
@@ -49,6 +50,16 @@ def start(stored: Stored) -> tuple[Pages, Spot]:
 def items(page: Page) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(page.frame)["items"]
     return found
+
+
+async def test_a_game_that_is_gone_is_no_game_that_is_over() -> None:
+    class Emptied(Stored):
+        async def follow(self, *_: object) -> tuple[Any, list[Line]]:
+            return None, []
+
+    pages, spot = start(Emptied([]))
+    with pytest.raises(CorruptLog, match="game g was there"):
+        await pages.after(spot)
 
 
 async def test_who_waits_at_the_same_spot_shares_one_read_and_one_frame() -> None:
