@@ -1,10 +1,10 @@
-"""One reading for all who ask for the same at the same moment."""
+"""One reading for all who ask for the same at the same moment, and none that is broken off."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["Shared"]
+__all__ = ["Shared", "unbroken"]
 
 AT_ONCE: Final = 2
 """Readings of one kind at a time. The others can be joined as long as they wait: when a thousand come back
@@ -13,6 +13,23 @@ at once, those of one game are read for together, and the database's connections
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives. Who waits may be cancelled and is, but not before the work has ended: a query
+    that is broken off costs its database connection.
+    """
+    return await _let_end(asyncio.create_task(work))
+
+
+async def _let_end(task: "asyncio.Task[T]") -> T:
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()
+        raise
 
 
 class Shared(Generic[K, T]):
@@ -31,14 +48,7 @@ class Shared(Generic[K, T]):
         task = self._joinable.get(key)
         if task is None:
             task = self._joinable[key] = asyncio.create_task(self._begin(key), name=self._name)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            # The reader went away: a query broken off costs its database connection, so it is let finish.
-            await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()
-            raise
+        return await _let_end(task)
 
     async def _begin(self, key: K) -> T:
         try:

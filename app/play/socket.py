@@ -43,6 +43,7 @@ from app.play.messages import (
 from app.play.metrics import close_label, socket_closes, socket_events, socket_frames, sockets_open
 from app.play.pages import Page, Spot
 from app.play.seats import Refused, SeatView, check_answers_for
+from app.play.shared import unbroken
 from app.play.wire import PUSH, Push
 from app.problems import problem_response
 from app.services import Services
@@ -294,7 +295,7 @@ class Connection:
         while True:
             if self._services.draining:
                 raise Closing(Code.STOPPING, "this replica is stopping")
-            await self._check_holding()
+            await unbroken(self._check_holding())
             page = await self._services.pages.after(self.spot)
             if not (caller.is_current(page.epochs) and self._services.keys.stands(caller)):
                 raise Closing(Code.UNAUTHENTICATED, "this credential does not stand any more")
@@ -327,7 +328,7 @@ class Connection:
         """Sends what the seat is asked for, unless it was sent last, and gives its id."""
         if self._view is None:
             return None
-        request = await self._services.seats.open(self._view)
+        request = await unbroken(self._services.seats.open(self._view))
         # One that the log has opened since the page was read waits for its events: their hint is on its way.
         if request is None or self._view.place > self.spot.place:
             return asked
@@ -394,8 +395,10 @@ class Connection:
             detail = "this connection does not hold a seat that is played from outside"
             await self._send_refusal(Refusal(re=act.id, code="unknown-request", detail=detail))
             return
-        done = await self._services.seats.act(
-            self._view, act.request_id, act.action, act.thoughts, via=self._id, message=act.id
+        done = await unbroken(
+            self._services.seats.act(
+                self._view, act.request_id, act.action, act.thoughts, via=self._id, message=act.id
+            )
         )
         if isinstance(done, Refused):
             told = refusal(act.id, done.error)

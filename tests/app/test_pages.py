@@ -7,6 +7,7 @@ from websockets.frames import Frame, Opcode
 
 from app.play.pages import MAX_EVENTS, MAX_PAGE, Page, Pages, Spot
 from app.play.places import Places
+from app.play.shared import unbroken
 from app.play.tail import Tails
 from app.play.wire import frame_payload, text_frame
 from app.store.log import Line, is_seen
@@ -50,6 +51,25 @@ def start(stored: Stored) -> tuple[Pages, Spot]:
 def items(page: Page) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(page.frame)["items"]
     return found
+
+
+async def test_who_is_cancelled_waits_for_what_it_has_begun() -> None:
+    began, may_end, ended = asyncio.Event(), asyncio.Event(), []
+
+    async def work() -> None:
+        began.set()
+        await may_end.wait()
+        ended.append(True)
+
+    waiting = asyncio.create_task(unbroken(work()))
+    await began.wait()
+    waiting.cancel()
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert ended
 
 
 async def test_a_game_that_is_gone_is_no_game_that_is_over() -> None:
