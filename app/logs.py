@@ -9,6 +9,11 @@ import structlog.tracebacks
 __all__ = ["configure"]
 
 
+def _is_ours(record: logging.LogRecord) -> bool:
+    """What clients send wrong is counted by the code of its close; anybody could fill the log with it."""
+    return record.msg != "Invalid UTF-8 sequence received from client."
+
+
 def configure() -> None:
     """Sends structlog and the standard library's logging to stderr in one form."""
     shared: list[structlog.typing.Processor] = [
@@ -30,5 +35,9 @@ def configure() -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=render, foreign_pre_chain=shared))
+    own = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(processors=[own, *render], foreign_pre_chain=shared)
+    )
+    handler.addFilter(_is_ours)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

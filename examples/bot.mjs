@@ -46,7 +46,7 @@ function talk() {
         answer(frame);
       } else if (frame.t === "error") {
         console.error(frame.code, frame.detail);
-        if (frame.request) {
+        if (frame.request && /^(illegal|invalid)-action$/.test(frame.code)) {
           given.delete(frame.request.request_id); // refused, and still open
           answer(frame.request);
         }

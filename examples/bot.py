@@ -61,7 +61,8 @@ class Bot:
                 await self.answer(socket, frame)
             elif frame["t"] == "error":
                 print(frame["code"], frame["detail"], file=sys.stderr)
-                if again := frame.get("request"):  # refused, and still open
+                again = frame.get("request")  # what is open now; after other codes it comes by itself
+                if again and frame["code"] in {"illegal-action", "invalid-action"}:
                     self.given.pop(again["request_id"], None)
                     await self.answer(socket, again)
 

@@ -36,6 +36,9 @@ T = TypeVar("T")
 GROUP: Final = 50
 """Appends that share a commit at most (RECIPES: 10 to 17 times more appends than one by one)."""
 
+PREPARED: Final = 100
+"""Statements that are kept compiled. There are a handful, and each is the same object at every commit."""
+
 MIGRATION_LOCK: Final = 4_931_007_221
 """The advisory lock under which replicas that start together migrate one after the other."""
 
@@ -221,6 +224,8 @@ class _SqliteThread:
         key = (statement, columns)
         found = self._prepared.get(key)
         if found is None:
+            if len(self._prepared) >= PREPARED:
+                self._prepared.clear()
             found = self._prepared[key] = _Prepared(statement, columns, self._engine.dialect)
         return found
 

@@ -133,7 +133,7 @@ FAULTS = {
         "unknown",
         {ERROR: f'elif frame["t"] == "weather":\n                raise KeyError\n            {ERROR}'},
     ),
-    "gives up when refused": Fault("refused", {'if again := frame.get("request"):': "if again := None:"}),
+    "gives up when refused": Fault("refused", {'again = frame.get("request")': "again = None"}),
     "thinks it has answered": Fault("answer-lost", {TRIES: f"    {TRIES}", SENDS: f"    {SENDS}"}),
     "never stops": Fault("over", {"4408, 4413": "1000, 4408, 4413"}),
     "says nothing at the door": Fault(
