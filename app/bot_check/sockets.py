@@ -306,7 +306,14 @@ class Line:
         await self._ask()
         act, _ = await self._answered()
         self._game.play_default()
-        await self._error(act.id, code, detail)
+        self._session.refused = 0
+        more = {}
+        if self._game.request is not None:
+            # What is open by now stands in the error as well; whoever answers it here and again when it is
+            # asked has to say the same.
+            self._session.invite()
+            more["request"] = self._game.shown()
+        await self._error(act.id, code, detail, **more)
         await self._events()
         self._session.promise(check)
 

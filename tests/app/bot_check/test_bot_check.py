@@ -108,6 +108,7 @@ READS = 'self.events += frame["items"]'
 LOOP = "        async for text in socket:"
 ERROR = 'elif frame["t"] == "error":'
 LEGAL = 'random.choice(request["legal"])'
+ANEW = "await self.answer(socket, again)"
 PINGS = """        for _ in range(60):
             await socket.send('{"t": "ping", "id": "p"}')
 """
@@ -135,6 +136,15 @@ FAULTS = {
     ),
     "gives up when refused": Fault("refused", {'again = frame.get("request")': "again = None"}),
     "thinks it has answered": Fault("answer-lost", {TRIES: f"    {TRIES}", SENDS: f"    {SENDS}"}),
+    "answers twice what an error shows": Fault(
+        "one-answer",
+        {
+            "COME_BACK = {": "turns = iter(range(10**6))\nCOME_BACK = {",
+            LEGAL: 'request["legal"][next(turns) % len(request["legal"])]',
+            'if again and frame["code"] in {"illegal-action", "invalid-action"}:': "if again:",
+            ANEW: f"{ANEW}\n                    self.given.pop(again['request_id'])",
+        },
+    ),
     "never stops": Fault("over", {"4408, 4413": "1000, 4408, 4413"}),
     "says nothing at the door": Fault(
         "identify",
