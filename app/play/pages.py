@@ -118,7 +118,10 @@ class Pages:
             return self._blocks[key]
         game_id, viewer, number = key
         first = number * MAX_EVENTS
-        place = self._places.known(game_id, viewer)[first - 1] if first else 0
+        known = self._places.known(game_id, viewer)
+        if len(known) < first:
+            known = await self._places.of(game_id, viewer)  # forgotten since: others were looked at more
+        place = known[first - 1] if first else 0
         _, lines = await self._reader.follow(game_id, viewer, place, MAX_EVENTS)
         block = Block(lines, Spot(game_id, viewer, first, place))
         if key not in self._blocks:

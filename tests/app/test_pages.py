@@ -202,6 +202,18 @@ async def test_old_events_take_no_more_room_than_they_may(monkeypatch: pytest.Mo
     assert spot.seq == 2000
 
 
+async def test_a_block_whose_place_was_forgotten_meanwhile_is_found_again() -> None:
+    stored = Stored([said(n) for n in range(1, 301)])
+    places = Places(stored)  # type: ignore[arg-type]
+    pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]
+    await places.of("g", PUBLIC)
+    reading = asyncio.create_task(pages.after(Spot("g", PUBLIC, 150, 150)))
+    await asyncio.sleep(0)
+    places._known.clear()
+    page = await reading
+    assert [item["seq"] for item in items(page)] == list(range(151, 201))
+
+
 async def test_seats_are_not_served_from_what_is_kept_for_spectators() -> None:
     stored = Stored([said(n) for n in range(1, 201)])
     places = Places(stored)  # type: ignore[arg-type]
