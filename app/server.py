@@ -16,6 +16,7 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
+from app.listening import stop_listening
 from app.play.messages import MAX_MESSAGE
 from app.play.wire import PUSH
 from app.settings import Settings, is_loopback
@@ -223,6 +224,8 @@ class Server(uvicorn.Server):
             self._on_bound(_url(sockets[0]))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listening in self.servers:
+            await stop_listening(listening)
         # Before the wait for open requests: those who follow a stream would hold it up to its end.
         self._app.state.services.drain()
         await super().shutdown(sockets)

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from typing import Final
 
+from app.listening import stop_listening
+
 __all__ = ["Listener"]
 
 _BLOCK: Final = 65_536
@@ -28,7 +30,7 @@ class Listener:
     async def stop(self) -> None:
         """Ends everything."""
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
+from app.listening import stop_listening
+
 __all__ = ["Connection", "HttpRequest", "HttpServer", "Response", "encode"]
 
 MAX_HEAD: Final = 64 * 1024
@@ -78,6 +80,9 @@ class Connection(asyncio.Protocol):
         # uvloop's transports are no subclass of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self._server.connections.add(self)
+        if self._server.refusing:
+            self.reset()  # accepted in the turn in which the door was closed
+            return
         self._serving = asyncio.create_task(self._serve(), name="fake-model-connection")
 
     def data_received(self, data: bytes) -> None:
@@ -173,6 +178,8 @@ class HttpServer:
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
         self.connections: set[Connection] = set()
+        self.refusing = False
+        """The door is closed, for a while or for good."""
         self._listening: asyncio.Server | None = None
         self._opening: asyncio.Task[None] | None = None
         self._address = ("", 0)
@@ -180,6 +187,7 @@ class HttpServer:
     async def start(self, host: str, port: int) -> str:
         """Begins to listen; port 0 takes a free one. Returns the address. Raises OSError."""
         loop = asyncio.get_running_loop()
+        self.refusing = False
         self._listening = await loop.create_server(lambda: Connection(self), host, port, backlog=1024)
         bound = self._listening.sockets[0].getsockname()
         self._address = (host, bound[1])
@@ -188,27 +196,29 @@ class HttpServer:
 
     def refuse_for(self, seconds: float) -> None:
         """Closes the door for a while: connections are reset, and new ones refused."""
-        if self._listening is None:
-            return
-        self._listening.close()
-        self._listening = None
-        for one in list(self.connections):
-            one.reset()
-        self._opening = asyncio.create_task(self._reopen(seconds), name="fake-model-reopening")
+        if not self.refusing:
+            self.refusing = True
+            self._opening = asyncio.create_task(self._refuse(seconds), name="fake-model-refusing")
 
-    async def _reopen(self, seconds: float) -> None:
+    async def _refuse(self, seconds: float) -> None:
+        await self._close()
         await asyncio.sleep(seconds)
         await self.start(*self._address)
+
+    async def _close(self) -> None:
+        self.refusing = True
+        if self._listening is not None:
+            await stop_listening(self._listening)
+            self._listening = None
+        for one in list(self.connections):
+            one.reset()
 
     async def stop(self) -> None:
         """Stops listening and ends every connection."""
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
-        if self._listening is not None:
-            self._listening.close()
         open_ones = list(self.connections)
-        for one in open_ones:
-            one.reset()
+        await self._close()
         for one in open_ones:
             await one.finished()

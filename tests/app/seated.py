@@ -11,6 +11,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
+from app.listening import stop_listening
 from tests.app.watcher import SUBPROTOCOL
 
 Frame = dict[str, Any]
@@ -208,7 +209,7 @@ class Balancer:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
-        self._server.close()
+        await stop_listening(self._server)
         self.cut_all()
         for task in self._tasks:
             task.cancel()

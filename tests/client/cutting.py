@@ -5,6 +5,8 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 
+from app.listening import stop_listening
+
 __all__ = ["Proxy", "cutting"]
 
 
@@ -85,7 +87,7 @@ async def cutting(url: str) -> AsyncIterator[tuple[Proxy, str]]:
     try:
         yield proxy, f"http://127.0.0.1:{proxy.port}"
     finally:
-        server.close()
+        await stop_listening(server)
         for task in list(proxy._tasks):
             task.cancel()
         await asyncio.gather(*proxy._tasks, return_exceptions=True)
