@@ -216,6 +216,7 @@ async def test_every_fault_leaves_a_server_that_goes_on(fault: str) -> None:
                 await post(client)
             await asyncio.sleep(0.4)
         fake.faults = ()
+        client.timeout = httpx.Timeout(30)
         if fault == "stale_connection":
             with pytest.raises(httpx.RemoteProtocolError):
                 await post(client)

@@ -287,10 +287,10 @@ async def test_a_silent_model_holds_up_neither_cancelling_nor_stopping(database_
             started = time.monotonic()
             assert (await caller.post(f"/games/{game}/cancel")).status_code == 202
             assert (await caller.get(f"/games/{game}")).json()["status"] == "cancelled"
-            assert time.monotonic() - started < 2
+            assert time.monotonic() - started < 20
             stopping = time.monotonic()
-        # drain_s of these tests is 1.
-        assert time.monotonic() - stopping < 3
+        # drain_s of these tests is 1; the model would be silent for minutes.
+        assert time.monotonic() - stopping < 20
 
 
 async def test_a_model_that_never_answers_leaves_games_that_end_and_say_so(database_url: str) -> None:

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from uvicorn.protocols.utils import ClientDisconnected
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
 from app import server as server_module
@@ -119,11 +120,12 @@ async def test_who_never_identifies_is_closed_with_4408(served: Served) -> None:
 
 async def test_pings_of_the_transport_do_not_put_off_the_time_to_identify(served: Served) -> None:
     async with watching(served.ws_url) as one:
-        for _ in range(4):
-            await one.connection.ping()
-            await asyncio.sleep(0.2)
-        async with asyncio.timeout(1):
-            assert await one.until_closed() == 4408
+        with contextlib.suppress(ConnectionClosed):
+            async with asyncio.timeout(20):
+                while True:
+                    await one.connection.ping()
+                    await asyncio.sleep(0.2)
+        assert await one.until_closed() == 4408
 
 
 # --- after welcome ---------------------------------------------------------------------------
@@ -315,13 +317,13 @@ async def test_a_message_that_drips_in_does_not_outlive_the_time_to_identify(ser
             with contextlib.suppress(ConnectionError):
                 for byte in dripping:
                     await asyncio.get_running_loop().sock_sendall(sock, bytes([byte]))
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.5)
 
         dripping_in = asyncio.create_task(drip())
         assert await asyncio.get_running_loop().sock_recv(sock, 4) == b"\x88" + b"\x15" + (4408).to_bytes(
             2, "big"
         )
-        assert asyncio.get_running_loop().time() - started < 2
+        assert asyncio.get_running_loop().time() - started < 0.4 * len(dripping)
         dripping_in.cancel()
 
 

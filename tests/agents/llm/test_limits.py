@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from agents.llm.limits import Bucket, Limits
 
 
@@ -18,27 +20,28 @@ async def test_a_bucket_serves_in_the_order_of_asking() -> None:
     # The second asks for much and the third for little: the third waits all the same.
     await asyncio.gather(take(1, 500), take(2, 30), take(3, 1))
     assert order == [1, 2, 3]
-    assert 0.25 < time.monotonic() - before < 1
-
-
-async def test_who_asks_for_more_than_a_bucket_holds_is_served_and_paid_for_by_the_next() -> None:
-    bucket = Bucket(6000)
-    before = time.monotonic()
-    await bucket.take(520)
-    assert time.monotonic() - before < 0.1
-    await bucket.take(10)
     assert time.monotonic() - before > 0.25
 
 
+async def test_who_asks_for_more_than_a_bucket_holds_is_served_and_paid_for_by_the_next() -> None:
+    bucket = Bucket(60)  # 1 a second, 5 at once
+    async with asyncio.timeout(5):
+        await bucket.take(25)
+    # It would have its 1 in 21 seconds.
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await bucket.take(1)
+
+
 async def test_a_wait_that_is_cancelled_takes_nothing() -> None:
-    bucket = Bucket(600)
-    await bucket.take(50)
-    waiting = asyncio.create_task(bucket.take(50))
+    bucket = Bucket(60)
+    await bucket.take(5)
+    waiting = asyncio.create_task(bucket.take(5))
     await asyncio.sleep(0.01)
     waiting.cancel()
     await asyncio.wait({waiting})
     bucket.give(1)
-    async with asyncio.timeout(0.5):
+    async with asyncio.timeout(4):
         await bucket.take(1)
 
 
@@ -51,7 +54,7 @@ async def test_a_slot_is_free_again_after_an_error() -> None:
                 raise LookupError
         except LookupError:
             pass
-    async with asyncio.timeout(0.2), limits.slot(500):
+    async with asyncio.timeout(4), limits.slot(500):
         pass
 
 

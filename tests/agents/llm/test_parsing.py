@@ -129,6 +129,6 @@ def test_no_text_breaks_the_search_and_json_is_never_read_differently(text: str)
     "piece", ["{", '{"a":', "{'a':[", "{a:", '"', "'", "/*", "{/*", "\\", "{} ", '{"a":1} x ']
 )
 def test_half_a_megabyte_of_anything_is_read_in_no_time(piece: str) -> None:
-    before = time.perf_counter()
+    before = time.process_time()
     find_value(piece * (500_000 // len(piece)))
-    assert time.perf_counter() - before < 2
+    assert time.process_time() - before < 2
