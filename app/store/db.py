@@ -299,9 +299,9 @@ def _told(fault: Exception) -> DBAPIError:
     """The fault of PostgreSQL's driver as SQLAlchemy tells it, without what was to be written: the server's
     details quote rows, and the driver's word on a value of the wrong kind quotes that.
     """
-    said = "a value does not fit its column" if isinstance(fault, asyncpg.DataError) else fault.args[0]
+    said = ("a value does not fit its column",) if isinstance(fault, asyncpg.DataError) else fault.args[:1]
     kind = next((ours for theirs, ours in _TOLD if isinstance(fault, theirs)), DBAPIError)
-    return kind(None, None, type(fault)(said), hide_parameters=True)
+    return kind(None, None, type(fault)(*said), hide_parameters=True)
 
 
 class _SqliteThread:
