@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from app.cli_arguments import DatabaseUrl
 from engine.errors import AvalonError
 from evaluators.authors import (
     Compared,
@@ -54,11 +55,6 @@ Folder = Annotated[
         "annotation-*.csv; beside them agreement/ and the files of guesses and summaries, if there are any.",
         show_default=False,
     ),
-]
-
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(help="sqlite:///file or postgresql://…  [DATABASE_URL, sqlite:///interintent.db]"),
 ]
 
 

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated, Final
 
 import orjson
@@ -11,8 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as Printed
 
+from app.cli_arguments import Answers, Batches, DatabaseUrl, Jobs, Judgements, Sources
 from app.cli_report import (
-    DatabaseUrl,
     errors,
     give_up,
     of_batches,
@@ -27,36 +26,16 @@ __all__ = ["compare_command"]
 
 
 def compare_command(
-    sources: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SOURCE…",
-            help="Games as NDJSON of simulate --out or of a full export, directories or .tar.gz archives of "
-            "these, - for standard input.",
-            show_default=False,
-        ),
-    ] = None,
-    batch: Annotated[
-        list[str] | None,
-        typer.Option("--batch", help="A batch of the database instead of files. Repeatable."),
-    ] = None,
-    answers: Annotated[
-        Path | None,
-        typer.Option(
-            help="Guesses and summaries: bodies of POST /evaluations, or answers with a rater, one a line."
-        ),
-    ] = None,
-    judgements: Annotated[
-        Path | None, typer.Option(help="What raters judged: CSV or JSON of GET /annotations.")
-    ] = None,
+    sources: Sources = None,
+    batch: Batches = None,
+    answers: Answers = None,
+    judgements: Judgements = None,
     rater: Annotated[
         list[str] | None,
         typer.Option(help="Pairs with this rater alone; twice: this pair. Left out: every pair."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, all digits.")] = False,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core. Same figures.")
-    ] = 1,
+    jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Compare raters pair by pair on the items of both: who guesses, summarises or judges better.

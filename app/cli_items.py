@@ -7,7 +7,8 @@ from typing import IO, Annotated, Any, get_args
 
 import typer
 
-from app.cli_report import DatabaseUrl, errors, give_up, reading
+from app.cli_arguments import DatabaseUrl, Sources
+from app.cli_report import errors, give_up, reading
 from app.game_files import NO_GOLD, Unusable, bundles, games_in
 from app.judgement_files import UnreadableFile, read_judgements
 from engine.errors import AvalonError
@@ -21,15 +22,7 @@ __all__ = ["items_command"]
 
 
 def items_command(
-    sources: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SOURCE…",
-            help="Games as NDJSON of simulate --out or of a full export, directories or .tar.gz archives of "
-            "these, - for standard input.",
-            show_default=False,
-        ),
-    ] = None,
+    sources: Sources = None,
     dimension: Annotated[
         str, typer.Option(help="selection, following, summarisation or guessing.")
     ] = "guessing",

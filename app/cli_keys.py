@@ -19,6 +19,7 @@ from rich.table import Column, Table
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.auth import SCOPES, hash_of, new_key, new_secret
+from app.cli_arguments import DatabaseUrl
 from app.errors import NotFound
 from app.exporting import needs_database
 from app.outside import now_ms
@@ -45,12 +46,6 @@ _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _RETIRED_MS: Final = MAX_SEAT_S * 1000 + _UNITS["d"]
 """When a newer secret has signed for so long, nothing that an older one signed is still good."""
 
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--database-url", help="sqlite:///file or postgresql://…  [DATABASE_URL, sqlite:///interintent.db]"
-    ),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from app.cli_arguments import Answers, Batches, DatabaseUrl, Jobs, Judgements
 from app.game_files import NO_GOLD, bundles
 from app.judgement_files import UnreadableFile, read_answers, read_judgements
 from app.replays import OnRead, sizes
@@ -22,7 +23,6 @@ from evaluators.items import Variant
 from evaluators.report import ReportBuilder
 
 __all__ = [
-    "DatabaseUrl",
     "errors",
     "give_up",
     "of_batches",
@@ -33,13 +33,6 @@ __all__ = [
 ]
 
 errors = Console(stderr=True, highlight=False)
-
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--database-url", help="sqlite:///file or postgresql://…  [DATABASE_URL, sqlite:///interintent.db]"
-    ),
-]
 
 _OF_SEATS: Final = ("agent", "model", "mechanism", "timing", "profile", "players")
 """As ``app.evaluations.reports.GROUPS``, whose import takes a second."""
@@ -80,25 +73,14 @@ def report_command(
             show_default=False,
         ),
     ] = None,
-    batch: Annotated[
-        list[str] | None,
-        typer.Option("--batch", help="A batch of the database instead of files. Repeatable."),
-    ] = None,
+    batch: Batches = None,
     out: Annotated[
         Path | None,
         typer.Option(help="report.html, report.json or report.csv. Left out: JSON on standard output."),
     ] = None,
     title: Annotated[str | None, typer.Option(help="The report's heading.")] = None,
-    judgements: Annotated[
-        Path | None,
-        typer.Option(help="What raters judged: CSV or JSON of GET /annotations. A batch brings its own."),
-    ] = None,
-    answers: Annotated[
-        Path | None,
-        typer.Option(
-            help="Guesses and summaries: bodies of POST /evaluations, or answers with a rater, one a line."
-        ),
-    ] = None,
+    judgements: Judgements = None,
+    answers: Answers = None,
     options: Annotated[
         str, typer.Option(help="Options of the guessing items that are counted: impactful or roles.")
     ] = "impactful",
@@ -113,9 +95,7 @@ def report_command(
         str | None, typer.Option(help="Who sat where in the files' games, as given to simulate --agents.")
     ] = None,
     rotate: Annotated[bool, typer.Option(help="The agents moved one seat on from game to game.")] = False,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core. Same report.")
-    ] = 1,
+    jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Report on finished games: the paper's tables beside its figures, and ours, with counts and intervals.

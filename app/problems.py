@@ -193,7 +193,8 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
     ]
     problem = PROBLEMS[edge.InvalidRequest]
     places = ", ".join(one["pointer"] or "/" for one in found[:5])
-    return ProblemResponse(problem_body(problem, f"{len(found)} things to mend: {places}", found), 422)
+    things = "1 thing" if len(found) == 1 else f"{len(found)} things"
+    return ProblemResponse(problem_body(problem, f"{things} to mend: {places}", found), 422)
 
 
 _BY_STATUS: Final = {

@@ -1,0 +1,43 @@
+"""What several commands take, told once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["Answers", "Batches", "DatabaseUrl", "Jobs", "Judgements", "Sources"]
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url", help="sqlite:///file or postgresql://…  [DATABASE_URL, sqlite:///interintent.db]"
+    ),
+]
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SOURCE…",
+        help="Games as NDJSON of simulate --out or of a full export, directories or .tar.gz archives of "
+        "these, - for standard input.",
+        show_default=False,
+    ),
+]
+Batches = Annotated[
+    list[str] | None,
+    typer.Option("--batch", help="A batch of the database instead of files. Repeatable."),
+]
+Answers = Annotated[
+    Path | None,
+    typer.Option(
+        help="Guesses and summaries: bodies of POST /evaluations, or answers with a rater, one a line."
+    ),
+]
+Judgements = Annotated[
+    Path | None,
+    typer.Option(
+        help="What raters judged: CSV or JSON of GET /annotations. A batch brings its own to a report."
+    ),
+]
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core. The figures are the same.")
+]
