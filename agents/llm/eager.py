@@ -94,6 +94,9 @@ async def eager_turn(turn: Turn, begun: Begun) -> SeatAction:
                 seat: begun.about.get(seat) or group.create_task(ask_about(turn, seat)) for seat in about
             }
             first = await (begun.first or group.create_task(_first_selection(turn, asked)))
+            if first.talk is not None:
+                # It was begun before the turn was: what is noted from here on is this turn's.
+                first.talk.goes_on_in(turn)
             # Who opens has had time to hear of everybody; who responds drafts while it is asked about the
             # last one to speak.
             told = [await asked[seat] for seat in late] if turn.opens else []

@@ -41,7 +41,7 @@ from engine.terms import Kind, Role, Seat, side_of
 from engine.thoughts import Belief
 from engine.view import Observation
 
-__all__ = ["LONGEST_RAW", "NOTES", "StepFailed", "Talk", "Turn", "unusable"]
+__all__ = ["LONGEST_RAW", "NOTES", "UNUSABLE", "StepFailed", "Talk", "Turn", "unusable"]
 
 T = TypeVar("T")
 
@@ -223,6 +223,10 @@ class Talk:
         self._turn = turn
         self._head = head
         self._said: list[Message] = [Message("system", turn.system)]
+
+    def goes_on_in(self, turn: Turn) -> None:
+        """From here on the questions are this turn's, at a later point of the same seat's game."""
+        self._turn = turn
 
     def tell(self, events: Sequence[Event] = (), beliefs: Iterable[Belief] = ()) -> None:
         """Puts what was heard and believed meanwhile before the next question: the record goes on."""

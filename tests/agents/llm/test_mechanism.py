@@ -12,7 +12,7 @@ import pytest
 from agents.agent import Setup
 from agents.errors import ModelUnavailable
 from agents.llm.model import Message
-from agents.llm.talk import NOTES
+from agents.llm.talk import NOTES, UNUSABLE
 from agents.scripted import ScriptedAgent
 from agents.table import MemoryJournal, play, step
 from engine.chance import secret
@@ -23,6 +23,7 @@ from engine.events import (
     Event,
     IntentionsSelected,
     ProposalOpened,
+    ReplyUnusable,
     SelectionPrepared,
     SpeechDrafted,
 )
@@ -419,9 +420,24 @@ def order_keeper(order: list[tuple[str, str, str]]) -> list[object]:
 
 async def test_an_eager_seat_made_anew_for_every_request_asks_the_same() -> None:
     log = create(FIVE, 3)
-    agents, desks = llm_seats(5, Waves(noise()), {"timing": "eager"})
+    well = noise()
+
+    def stumbling(messages: Sequence[Message], form: object) -> object:
+        return "Well." if Random(digest(messages, 1)).random() < 0.2 else well(messages, form)
+
+    agents, desks = llm_seats(5, Waves(stumbling), {"timing": "eager"})
     whole = await play(log, agents, MemoryJournal())
-    anew, others = llm_seats(5, Waves(noise()), {"timing": "eager"})
+    # What could not be used is recorded alike, too, in steps that were begun before the turn and after.
+    unusable = {event.step for event in whole.log if isinstance(event, ReplyUnusable)}
+    assert unusable >= {
+        "first_order",
+        "selection",
+        "formulation",
+        "second_order",
+        "modification",
+        "refinement",
+    }
+    anew, others = llm_seats(5, Waves(stumbling), {"timing": "eager"})
     state = fold(log)
     while await step(state, anew, MemoryJournal()):
         pass  # nobody is told between the steps: every question waits for its turn
@@ -454,8 +470,10 @@ async def test_a_game_that_is_broken_off_leaves_no_eager_question_behind() -> No
     assert asyncio.all_tasks() == before
 
 
-@pytest.mark.parametrize("step_", ["first_order", "selection", "formulation"])
-@pytest.mark.parametrize("kind", ["prose", "unavailable"])
+@pytest.mark.parametrize(
+    "step_", ["first_order", "selection", "formulation", "second_order", "modification", "refinement"]
+)
+@pytest.mark.parametrize("kind", ["prose", "prose at first", "unavailable"])
 async def test_what_fails_before_or_beside_an_eager_turn_fails_alike_whenever_it_is_asked(
     step_: str, kind: str
 ) -> None:
@@ -470,7 +488,8 @@ async def test_what_fails_before_or_beside_an_eager_turn_fails_alike_whenever_it
             if headers[-1] == step_:
                 if kind == "unavailable":
                     raise ModelUnavailable("nobody is there", "timeout")
-                return "Let me think about that first."
+                if kind == "prose" or not question.startswith(UNUSABLE):
+                    return "Let me think about that first."
         return agreeing(messages, form)
 
     log = create(FIVE, 3)
@@ -485,6 +504,9 @@ async def test_what_fails_before_or_beside_an_eager_turn_fails_alike_whenever_it
         pass
     assert logs[0] == logs[1] == state.log
     defaulted = [event for event in state.log if isinstance(event, ActionDefaulted)]
-    # A belief may be missing; a model that is not there, a selection or a draft may not.
-    assert bool(defaulted) is (kind == "unavailable" or step_ != "first_order")
+    # Beliefs and readings may be missing; a model that is not there, a selection or a speech may not.
+    needed = step_ not in ("first_order", "second_order")
+    assert bool(defaulted) is (kind == "unavailable" or (kind == "prose" and needed))
     assert {event.seat for event in defaulted} <= {3}
+    told = {(event.seat, event.step) for event in state.log if isinstance(event, ReplyUnusable)}
+    assert told == (set() if kind == "unavailable" else {(3, step_)})
