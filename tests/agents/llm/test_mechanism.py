@@ -448,6 +448,40 @@ async def test_an_eager_seat_made_anew_for_every_request_asks_the_same() -> None
         assert len(asked) == len(desk.sent)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mechanism": "paper"},
+        {"mechanism": "paper", "timing": "eager"},
+        {"mechanism": "paper", "timing": "eager", "selection": "generated"},
+        {"mechanism": "compact"},
+        {"mechanism": "contemplation"},
+        {"mechanism": "direct"},
+    ],
+)
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_model_that_stumbles_gives_one_log_whatever_its_pace_and_whoever_remembers(
+    options: dict[str, str], seed: int
+) -> None:
+    well = noise(seed)
+
+    def stumbling(messages: Sequence[Message], form: object) -> object:
+        return "Well." if Random(digest(messages, seed)).random() < 0.25 else well(messages, form)
+
+    log = create(FIVE, seed)
+    logs = []
+    for pace in (0, 7):
+        model = FunctionModel(stumbling, lambda m, pace=pace: Random(digest(m, pace)).randint(0, pace))
+        agents, _ = llm_seats(5, model, options)
+        logs.append((await play(log, agents, MemoryJournal())).log)
+    anew, _ = llm_seats(5, FunctionModel(stumbling), options)
+    state = fold(log)
+    while await step(state, anew, MemoryJournal()):
+        pass
+    assert logs[0] == logs[1] == state.log
+    assert any(isinstance(event, ReplyUnusable) for event in state.log)
+
+
 async def test_a_game_that_is_broken_off_leaves_no_eager_question_behind() -> None:
     before = asyncio.all_tasks()
     agents, _ = llm_seats(5, FunctionModel(noise(), lambda _: 3), {"timing": "eager"})
