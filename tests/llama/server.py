@@ -1,7 +1,6 @@
 """llama.cpp's own HTTP server in a process of its own: ``python -m tests.llama.server MODEL``."""
 
 import contextlib
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from typing import Final
 import httpx
 
 from tests.llama.tiny import write
+from tests.ports import steady_port
 
 __all__ = ["AT_ONCE", "serving", "stripping"]
 
@@ -31,8 +31,7 @@ def serve(model: str) -> None:
     params = xllamacpp.CommonParams()
     params.model.path = model
     # Port 0 is not taken for "any", so a free one is looked for.
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        params.port = probe.getsockname()[1]
+    params.port = steady_port()
     params.n_ctx = _ROOM
     params.n_parallel = AT_ONCE
     params.kv_unified = True
