@@ -265,7 +265,7 @@ async def test_requests_a_minute_are_kept() -> None:
     async with table(requests_per_minute=60.0) as here:
         before = time.monotonic()
         await asyncio.gather(*(here.ask(str(number)) for number in range(6)))
-        assert time.monotonic() - before > 0.8
+        assert 0.8 < time.monotonic() - before < 30
 
 
 async def test_tokens_that_were_reserved_and_not_used_flow_back() -> None:

@@ -20,7 +20,7 @@ async def test_a_bucket_serves_in_the_order_of_asking() -> None:
     # The second asks for much and the third for little: the third waits all the same.
     await asyncio.gather(take(1, 500), take(2, 30), take(3, 1))
     assert order == [1, 2, 3]
-    assert time.monotonic() - before > 0.25
+    assert 0.25 < time.monotonic() - before < 20
 
 
 async def test_who_asks_for_more_than_a_bucket_holds_is_served_and_paid_for_by_the_next() -> None:
