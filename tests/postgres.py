@@ -99,6 +99,20 @@ class PostgresServer:
         """Removes what ``create_database`` made; whoever is still connected is cut off."""
         self._client("dropdb", "--force", url.rpartition("/")[2])
 
+    def dump(self, url: str) -> bytes:
+        """The database at that URL as SQL, with an INSERT for each row."""
+        file = self._root / "dump.sql"
+        self._client("pg_dump", "--inserts", "--no-owner", f"--file={file}", url.rpartition("/")[2])
+        return file.read_bytes()
+
+    def load(self, url: str, sql: bytes) -> None:
+        """Runs what ``dump`` gave in the empty database at that URL."""
+        file = self._root / "load.sql"
+        file.write_bytes(sql)
+        file.chmod(0o644)
+        database = f"--dbname={url.rpartition('/')[2]}"
+        self._client("psql", "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", f"--file={file}", database)
+
     def start(self) -> None:
         """Back when the server accepts connections."""
         self._run(

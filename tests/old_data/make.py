@@ -1,0 +1,201 @@
+"""Writes what this version stores, for later versions to open: ``python -m tests.old_data.make 0.1``.
+
+Run it once for each version that is released, before the next one changes anything; never write an
+existing folder anew, since what it holds must be what that version wrote.
+"""
+
+import argparse
+import asyncio
+import gzip
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from app.fake_model import FakeModel, Options, read_latency
+from app.fake_model.brains import BRAINS
+from app.main import create_app
+from tests.app.calling import PROJECT, WITHIN_S, Caller
+from tests.app.modelling import endpoints
+from tests.app.seated import choose, thoughts_for
+from tests.app.serving import local_settings
+from tests.app.test_evaluations_api import deal, judged
+from tests.app.test_keys import make_key, store_of
+from tests.postgres import PostgresServer
+
+FOLDER = Path(__file__).parent
+
+SENSIBLE = Options(brain=BRAINS["sensible"](0))
+
+
+async def _wait_for(caller: Caller, path: str, *statuses: str) -> dict[str, Any]:
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            view: dict[str, Any] = (await caller.get(path)).json()
+            if view["status"] in statuses:
+                return view
+            await asyncio.sleep(0.02)
+
+
+async def _submit(caller: Caller, body: dict[str, Any]) -> str:
+    answer = await caller.post("/evaluations", json=body)
+    assert answer.status_code in (201, 202), answer.text
+    evaluation: str = answer.json()["evaluation_id"]
+    await _wait_for(caller, f"/evaluations/{evaluation}", "scored")
+    return evaluation
+
+
+async def _guesses(caller: Caller, batch: str, dimension: str, place: int) -> list[dict[str, Any]]:
+    """One intention an item, out of those it offers."""
+    query = {"batch": batch, "dimension": dimension, "limit": 200}
+    listed = (await caller.get("/evaluations/items", params=query)).json()["items"]
+    return [
+        {"item_id": one["id"], "intentions": [one["options"][place % len(one["options"])]["id"]]}
+        for one in listed
+    ]
+
+
+async def _evaluate(caller: Caller, batch: str) -> list[str]:
+    """Guesses, summaries, people's judgements and judges: every way in which a score is stored."""
+    rater = {"name": "guesser", "kind": "program"}
+    submitted = []
+    for dimension in ("guessing", "summarisation"):
+        answers = await _guesses(caller, batch, dimension, 1)
+        submitted.append(await _submit(caller, {"dimension": dimension, "rater": rater, "answers": answers}))
+    tasks = (await deal(caller, "ann", batch=batch, limit=5))["tasks"]
+    body = {
+        "rater": {"name": "ann", "kind": "human"},
+        "judgements": [word for task in tasks for word in judged(task)],
+    }
+    answer = await caller.post("/annotations", json=body)
+    assert answer.status_code == 201, answer.text
+    for dimension, judge in (
+        ("selection", {"kind": "rule"}),
+        ("following", {"kind": "model", "model": "fake"}),
+        ("statements", {"kind": "model", "model": "fake"}),
+    ):
+        submitted.append(await _submit(caller, {"dimension": dimension, "judge": judge, "batch": batch}))
+    return submitted
+
+
+async def _answer_once(caller: Caller, game: str, seat: int) -> None:
+    """The seat answers what it is asked now."""
+    asked = (await caller.get(f"/games/{game}/requests", params={"viewer": f"seat:{seat}"})).json()
+    for request in asked["requests"]:
+        taken = await caller.post(
+            f"/games/{game}/requests/{request['request_id']}/action",
+            params={"viewer": f"seat:{seat}"},
+            json={"action": choose(request, Random(1)), "thoughts": thoughts_for(request)},
+        )
+        assert taken.status_code == 200, taken.text
+
+
+async def fill(database_url: str) -> dict[str, Any]:
+    """Fills an empty database with games of every kind and state, and says what a later version must find."""
+    fake = FakeModel(SENSIBLE)
+    async with fake.serving():
+        settings = local_settings(database_url, models=endpoints(fake))
+        app = create_app(settings)
+        async with app.router.lifespan_context(app), Caller(app) as caller:
+            kept = await _fill(caller, fake)
+    # As a kill leaves them: the service is gone and games are in the middle.
+    return kept
+
+
+async def _fill(caller: Caller, fake: FakeModel) -> dict[str, Any]:
+    scripted, finished = await caller.played(count=3, seeds={"from": 1000}, labels={"kind": "scripted"})
+    official, _ = await caller.played(
+        count=2, profile="official", players=7, seats=[{"agent": "random"}], seeds={"from": 2000}
+    )
+    models, played = await caller.played(
+        seats=[{"agent": "llm", "model": "fake", "mechanism": "compact"}], seeds={"from": 3000}
+    )
+    record = json.loads((PROJECT / "tests" / "records" / "last-team-goes.json").read_text())
+    imported = await caller.post("/games/import", json=record)
+    assert imported.status_code == 201, imported.text
+    forked = await caller.post(
+        f"/games/{finished[0]}/fork",
+        json={"after": {"round": 2, "attempt": 1, "phase": "vote"}, "drive": "manual"},
+    )
+    assert forked.status_code == 201, forked.text
+    _, [by_hand] = await caller.create(drive="manual", seeds={"from": 1100})
+    await caller.post(f"/games/{by_hand}/step", json={"until": "phase"})
+    seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+    _, [remote] = await caller.create(drive="manual", seats=seats)
+    await _answer_once(caller, remote, 1)
+    await caller.post(f"/games/{remote}/step", json={"until": "phase"})
+    _, [waiting] = await caller.create(seats=seats[::-1], deadlines_s={"speak": 3600})
+    await _wait_for(caller, f"/games/{waiting}", "running")
+    _, [cancelled] = await caller.create(drive="manual")
+    await caller.post(f"/games/{cancelled}/step", json={"until": "phase"})
+    await caller.post(f"/games/{cancelled}/cancel")
+    evaluations = [*await _evaluate(caller, scripted), *await _evaluate(caller, models)]
+    # Slow from here on, so that the end comes in the middle of it.
+    fake.options = replace(SENSIBLE, latency=read_latency("0.2"))
+    _, [interrupted] = await caller.create(seats=[{"agent": "llm", "model": "fake"}], seeds={"from": 3100})
+    async with asyncio.timeout(WITHIN_S):
+        while len(await caller.lines(f"/games/{interrupted}/events")) < 30:  # noqa: ASYNC110  # no event for it
+            await asyncio.sleep(0.05)
+    games = {}
+    for view in (await caller.get("/games", params={"limit": 200})).json()["games"]:
+        game = view["game_id"]
+        games[game] = {"status": view["status"], "events": await caller.lines(f"/games/{game}/events")}
+    scores = {}
+    for evaluation in evaluations:
+        scores[evaluation] = (await caller.get(f"/evaluations/{evaluation}")).json()["totals"]
+    judgements = (await caller.get("/annotations", params={"batch": scripted})).json()
+    export = b""
+    for batch in (scripted, official, models):
+        export += (await caller.get(f"/batches/{batch}/export", params={"view": "full"})).content
+    # Last: once there is a key, nobody calls without one.
+    _, key = await make_key(store_of(caller))
+    return {
+        "key": key,
+        "games": games,
+        "by_hand": [forked.json()["game_id"], by_hand],
+        "remote": {"by_hand": remote, "driven": waiting},
+        "interrupted": interrupted,
+        "scored_batches": [scripted, models],
+        "played_by_models": played,
+        "evaluations": scores,
+        "judgements": len(judgements["judgements"]),
+        "export": export.decode(),
+    }
+
+
+def write(folder: Path, name: str, content: bytes) -> None:
+    # Without the time of writing: the same content is the same file.
+    (folder / f"{name}.gz").write_bytes(gzip.compress(content, 9, mtime=0))
+
+
+def make(folder: Path) -> None:
+    folder.mkdir()
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "games.sqlite"
+        kept = asyncio.run(fill(f"sqlite:///{file}"))
+        export = kept.pop("export")
+        assert not file.with_name("games.sqlite-wal").exists(), "the database was not closed"
+        write(folder, "games.sqlite", file.read_bytes())
+        write(folder, "games.sqlite.json", json.dumps(kept).encode())
+        write(folder, "export.ndjson", export.encode())
+    with PostgresServer() as server:
+        url = server.create_database()
+        kept = asyncio.run(fill(url))
+        kept.pop("export")
+        write(folder, "games.sql", server.dump(url))
+        write(folder, "games.sql.json", json.dumps(kept).encode())
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("version", help="the folder's name below tests/old_data")
+    make(FOLDER / parser.parse_args(words).version)
+
+
+if __name__ == "__main__":
+    main()
