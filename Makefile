@@ -12,13 +12,17 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `make check` reads besides the packages, as far as it is there.
 SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples client)
 
-.PHONY: help install check format test demo run golden bench lock replay openapi clean
+.PHONY: help install runtime check format test demo run golden bench lock replay openapi clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
 
 install: ## set up .venv from the lock (every target does, when needed)
 	@scripts/install
+
+# What serving and playing need, without the tools of tests and development: a third of the packages.
+runtime:
+	@scripts/install --runtime
 
 check: install ## format, lint, strict types
 	$(IN_VENV) -m ruff format --check $(SOURCES)
@@ -32,10 +36,10 @@ format: install ## put the sources into shape
 test: install ## all tests, SQLite and a real PostgreSQL included (ARGS="-k vote -x")
 	$(IN_VENV) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-demo: install ## start the service, play 20 games on it, show the results (ARGS=--exit to stop then)
+demo: runtime ## start the service, play 20 games on it, show the results (ARGS=--exit to stop then)
 	@$(IN_VENV) scripts/demo.py $(ARGS)
 
-run: install ## serve on localhost (ARGS="--port 9000")
+run: runtime ## serve on localhost (ARGS="--port 9000")
 	@$(IN_VENV) -m app.cli serve $(ARGS)
 
 golden: install ## write the golden playthroughs anew; say why in the commit
@@ -44,7 +48,7 @@ golden: install ## write the golden playthroughs anew; say why in the commit
 bench: install ## print the table of speeds
 	@$(IN_VENV) -m bench $(ARGS)
 
-replay: install ## show a log as a readable playthrough (GAME=file or id)
+replay: runtime ## show a log as a readable playthrough (GAME=file or id)
 	@test -n "$(GAME)" || { echo 'make replay GAME=...' >&2; exit 2; }
 	@$(IN_VENV) -m app.cli replay show "$(GAME)" $(ARGS)
 

@@ -163,9 +163,9 @@ def pip_calls(checkout: Path) -> list[str]:
 
 
 FULL = [
-    "-m pip install --quiet --require-hashes --no-deps -r requirements.lock",
-    "-m pip install --quiet --no-deps --no-build-isolation -e .",
-    "-m pip install --quiet --no-deps --no-build-isolation -e client",
+    "-m pip install --progress-bar off --require-hashes --no-deps -r requirements.lock",
+    "-m pip install --progress-bar off --no-deps --no-build-isolation -e .",
+    "-m pip install --progress-bar off --no-deps --no-build-isolation -e client",
 ]
 
 
@@ -224,6 +224,43 @@ def test_a_failed_installation_is_not_taken_for_a_finished_one(installed: Path) 
     assert "the locked packages could not be installed" in done.stderr
     python.write_text(works)
     assert install("--status", cwd=installed).stdout == "stale\n"
+
+
+def say(installed: Path, *lines: str, status: int = 0) -> None:
+    """Lets pip say these lines as it installs the lock."""
+    python = installed / ".venv" / "bin" / "python"
+    words = "\n".join(lines)
+    (installed / "pip.says").write_text(f"{words}\n")
+    says = f'case "$*" in *require-hashes*) cat "{installed}/pip.says"; exit {status};; esac; exit 0'
+    text = python.read_text().replace("exit 0", says, 1)
+    python.write_text(text)
+
+
+def test_it_says_what_it_does_and_what_went_wrong(installed: Path) -> None:
+    say(
+        installed,
+        "Collecting anyio==4.16 (from -r requirements.lock)",
+        "ERROR: No matching distribution",
+        status=1,
+    )
+    done = install(cwd=installed)
+    assert done.returncode == 1
+    assert re.search(r"\d+ packages of requirements.lock", done.stdout)
+    assert "ERROR: No matching distribution" in done.stderr
+    assert "Collecting" not in done.stdout + done.stderr
+
+
+def test_it_shows_how_far_it_is_while_pip_works(installed: Path) -> None:
+    say(installed, *(f"Collecting p{place}==1.0 (from -r requirements.lock)" for place in range(1, 50)))
+    done = install(cwd=installed)
+    assert done.returncode == 0
+    shown = re.findall(r"fetching packages (\d+) of \d+ \((p\d+)\), \d+ s", done.stdout)
+    assert {("20", "p20"), ("40", "p40")} <= set(shown)
+
+
+def test_what_only_plays_does_without_the_tools_of_the_tests() -> None:
+    rules = dict(re.findall(r"^([a-z]+): (.*?)(?: ##|$)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {name for name, needs in rules.items() if needs == "runtime"} == {"demo", "run", "replay"}
 
 
 def test_the_runtime_takes_its_own_lock_and_the_full_set_serves_it_too(installed: Path) -> None:
