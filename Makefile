@@ -12,10 +12,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `make check` reads besides the packages, as far as it is there.
 SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples client)
 
-.PHONY: help install runtime check format test demo run golden bench lock replay openapi clean
+.PHONY: help install runtime check format test test-long demo run golden bench lock replay openapi clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
 
 install: ## set up .venv from the lock (every target does, when needed)
 	@scripts/install
@@ -33,8 +33,13 @@ format: install ## put the sources into shape
 	$(IN_VENV) -m ruff format $(SOURCES)
 	$(IN_VENV) -m ruff check --fix $(SOURCES)
 
-test: install ## all tests, SQLite and a real PostgreSQL included (ARGS="-k vote -x")
-	$(IN_VENV) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+PYTEST = $(IN_VENV) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+test: install ## the tests, SQLite and a real PostgreSQL included (ARGS="-k vote -x")
+	$(PYTEST) -m "not long" $(ARGS)
+
+test-long: install ## the tests that take long: kills, floods, outages, generators
+	$(PYTEST) -m long $(ARGS)
 
 demo: runtime ## start the service, play 20 games on it, show the results (ARGS=--exit to stop then)
 	@$(IN_VENV) scripts/demo.py $(ARGS)

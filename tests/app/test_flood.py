@@ -1,7 +1,11 @@
 """A flood of messages from many sockets, and nobody who plays or watches notices (F11)."""
 
+import pytest
+
 from tests.app.flood import flooded, violated
 from tests.app.flooding import KINDS
+
+pytestmark = pytest.mark.long
 
 
 async def test_games_go_on_untouched_while_many_sockets_flood() -> None:

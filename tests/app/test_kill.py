@@ -14,6 +14,8 @@ from engine.profile import make_profile
 from tests.app.calling import WITHIN_S, Line, Process, read_ndjson, serving_process, without_times
 from tests.postgres import PostgresServer, fresh_database
 
+pytestmark = pytest.mark.long
+
 SEED = 1000
 COUNT = 200
 

@@ -27,6 +27,8 @@ from tests.app.calling import WITHIN_S, Process, read_ndjson, until, without_tim
 from tests.app.modelling import COMPACT, DIRECT, EAGER, endpoints, faking, stored_calls
 from tests.postgres import PostgresServer, fresh_database
 
+pytestmark = pytest.mark.long
+
 GAMES = int(os.environ.get("KILL_GAMES", "8"))
 PARALLEL = 8
 RULES = {"max_rejections": 1}

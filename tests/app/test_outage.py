@@ -9,6 +9,8 @@ from engine.events import Event
 from tests.app.calling import calling
 from tests.postgres import Mode, PostgresServer
 
+pytestmark = pytest.mark.long
+
 
 async def logs(services: Services, batch: str) -> list[list[Event]]:
     return [await services.reader.events(game) for game in await services.store.ids(batch)]

@@ -15,7 +15,7 @@ from tests.app.calling import WITHIN_S, Process, read_ndjson, serving_process, u
 from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
 from tests.postgres import PostgresServer, fresh_database
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240), pytest.mark.long]
 
 PARALLEL = 8
 """Calls that one process has in flight at most."""

@@ -24,6 +24,8 @@ from schemathesis.specs.openapi.checks import (
 from app.openapi import document
 from tests.app.calling import PROJECT, serving_process
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = 100
 """Of each operation, as its schema has it, and as many as it has not."""
 

@@ -3,9 +3,13 @@
 import random
 from pathlib import Path
 
+import pytest
+
 from tests.app.seat_faults import cuts, kills
 from tests.app.serving import local_settings, running_server
 from tests.postgres import PostgresServer, fresh_database
+
+pytestmark = pytest.mark.long
 
 
 async def test_acknowledged_answers_survive_kills_on_sqlite(tmp_path: Path) -> None:

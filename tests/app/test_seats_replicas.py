@@ -13,7 +13,7 @@ from tests.app.seated import SHORT, Balancer, Bot, http_to, in_log, remote_game
 from tests.app.watcher import watching
 from tests.postgres import PostgresServer, fresh_database
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 Replicas = tuple[Process, Process]
 

@@ -3,7 +3,11 @@
 ``python -m tests.app.soak`` goes on longer.
 """
 
+import pytest
+
 from tests.app.soak import soaked, violated
+
+pytestmark = pytest.mark.long
 
 
 async def test_nothing_is_left_over_when_games_and_viewers_have_gone() -> None:

@@ -11,6 +11,8 @@ from tests.app.planted_leaks import LEAKS, planted
 from tests.app.twins import VIEWERS, all_sets, twins
 from tests.engine.twins import KINDS
 
+pytestmark = pytest.mark.long
+
 SETS = int(os.environ.get("WIRE_TWIN_SETS", "4"))
 """Each with pairs of games for every other viewer, the public one and six seats; the command takes all."""
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.faults.games import shown, trials
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.timeout(600)
 async def test_a_game_ends_properly_under_every_fault_of_its_model(tmp_path: Path) -> None:
