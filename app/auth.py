@@ -25,7 +25,7 @@ from app.tokens import Grant, Secrets
 from engine.terms import FULL, PUBLIC, Seat, Viewer
 from engine.view import viewer_name
 
-__all__ = ["FRESH_S", "SCOPES", "Caller", "Keys", "epoch_of", "hash_of", "new_key", "new_secret"]
+__all__ = ["FRESH_S", "KEYLESS", "SCOPES", "Caller", "Keys", "epoch_of", "hash_of", "new_key", "new_secret"]
 
 log = structlog.get_logger()
 

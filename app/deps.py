@@ -25,6 +25,7 @@ __all__ = [
     "matches",
     "needs",
     "needs_or_watches",
+    "reaches",
     "viewer_for",
 ]
 
@@ -79,22 +80,33 @@ def needs_or_watches(scope: str, caller: Caller) -> None:
         caller.needs(scope)
 
 
+async def reaches(services: Services, caller: Caller, game: Row) -> bool:
+    """Whether the credential is one for this game, which a key without ``export:full`` is not while the
+    game tells more of another's past than that other one, which still runs.
+    """
+    if caller.grant is not None or caller.sees_all or game["forked_from"] is None:
+        return caller.reaches(game)
+    return not await services.store.ahead([game["game_id"]])
+
+
 async def game_for(services: Services, caller: Caller, game_id: str) -> Row:
     """The row of a game that the credential reaches.
 
     Raises NotFound where there is none, or none for this caller: alike, and from equal work.
     """
     row = await services.games.row(game_id)
-    if not caller.reaches(row):
+    if not await reaches(services, caller, row):
         raise NotFound("no such game for this caller")
     return row
 
 
-async def batch_for(services: Services, caller: Caller, batch_id: str) -> Row:
-    """The row of a batch that the caller may read. Raises Forbidden, or NotFound as game_for does."""
-    needs_or_watches("games:read", caller)
+async def batch_for(services: Services, caller: Caller, batch_id: str, scope: str = "games:read") -> Row:
+    """The row of a batch that the caller reaches. Raises Forbidden, or NotFound as game_for does."""
+    needs_or_watches(scope, caller)
     row = await services.games.batch_row(batch_id)
-    if not caller.reaches_batch(batch_id):
+    if not caller.reaches_batch(batch_id) or (
+        caller.grant is None and not caller.sees_all and await services.store.is_ahead(row)
+    ):
         raise NotFound("no such batch for this caller")
     return row
 

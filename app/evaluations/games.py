@@ -46,10 +46,12 @@ class FinishedGames:
             self._kept.move_to_end(game_id)
         return kept
 
-    async def by_id(self, game_id: str) -> Game:
-        """As ``game``; raises NotFound where there is none."""
+    async def by_id(self, game_id: str, *, sees_all: bool = True) -> Game:
+        """As ``game``; raises NotFound where there is none, and for who does not see all where it is a fork
+        of a game that still runs.
+        """
         row = await self._store.game(game_id)
-        if row is None:
+        if row is None or (not sees_all and await self._store.ahead([game_id])):
             raise NotFound("no such game for this caller")
         return await self.game(row)
 

@@ -154,7 +154,8 @@ class Reports:
         """
         if group_by is not None:
             caller.needs("export:full")
-        if await self._games.batch(batch_id) is None:
+        batch = await self._games.batch(batch_id)
+        if batch is None or (not caller.sees_all and await self._games.is_ahead(batch)):
             raise NotFound("no such batch for this caller")
         asked = _Asked(batch_id, None if caller.sees_all else caller.name, group_by)
         tally = await self._games.tally(batch_id)

@@ -118,7 +118,7 @@ async def list_items(
     evaluations = services.evaluations
     variant = Variant(reader=_reader(reader), seed=seed, history=history, options=options, context=context)
     evaluations.may_see(caller, dimension, variant, followed=followed)
-    games = await evaluations.chosen(game, batch)
+    games = await evaluations.chosen(game, batch, caller)
     if format_ == "ndjson":
         found = evaluations.all_items(caller, games, dimension, variant, followed=followed)
         return StreamingResponse(_lines(found), media_type=NDJSON, headers={"Cache-Control": "no-store"})
@@ -264,7 +264,7 @@ async def compare_raters(
     those of scores are. A judge is compared with a person once it agrees with people; until then `lacking`
     says what it lacks.
     """
-    games = await services.evaluations.chosen(game, batch)
+    games = await services.evaluations.chosen(game, batch, caller)
     return await services.evaluations.compare_raters(
         games, dimension, first, second, caller, followed=followed
     )
@@ -376,7 +376,7 @@ async def deal_tasks(
     """First what the rater was dealt and has not judged, then new turns. Keep `seed`, `shared` and `overlap`
     the same for all raters of a study.
     """
-    games = await services.evaluations.chosen(game, batch)
+    games = await services.evaluations.chosen(game, batch, caller)
     dealt = await services.evaluations.tasks.deal(
         games, caller=caller.name, rater=rater, limit=limit, shared=shared, overlap=overlap, seed=seed
     )
@@ -508,7 +508,7 @@ async def list_judgements(
 async def _judgements(
     services: Services, caller: Caller, game: str | None, batch: str | None, rater: str | None
 ) -> list[JudgementView]:
-    games = await services.evaluations.chosen(game, batch)
+    games = await services.evaluations.chosen(game, batch, caller)
     rows = await services.evaluations.store.judgements_of(
         games, caller=None if caller.sees_all else caller.name, rater=rater
     )

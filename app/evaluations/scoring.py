@@ -87,7 +87,7 @@ class Scorer:
             by_game.setdefault(parts.game_id, []).append((place, answer.item_id))
         for game_id, asked in by_game.items():
             try:
-                game = await self._games.by_id(game_id)
+                game = await self._games.by_id(game_id, sees_all=sees_all)
             except NotFound:
                 raise InvalidRequest(
                     "no such game for this caller", f"/answers/{asked[0][0]}/item_id", "unknown_item"

@@ -65,16 +65,18 @@ class Evaluations:
 
     # --- which games ------------------------------------------------------------------------
 
-    async def chosen(self, game: str | None, batch: str | None) -> list[str]:
+    async def chosen(self, game: str | None, batch: str | None, caller: Caller | None = None) -> list[str]:
         """The finished games that ``game`` or ``batch`` names. Raises InvalidRequest unless one of them
-        is given, NotFound, and Unfinished for a single game that is not over.
+        is given, NotFound, and Unfinished for a single game that is not over. Without ``caller`` any game.
         """
         if (game is None) is (batch is None):
             raise InvalidRequest("name a game or a batch", "/batch", "game_or_batch")
+        sees_all = caller is None or caller.sees_all
         if game is not None:
-            return [(await self.games.by_id(game)).id]
+            return [(await self.games.by_id(game, sees_all=sees_all)).id]
         assert batch is not None
-        if await self._rows.batch(batch) is None:
+        row = await self._rows.batch(batch)
+        if row is None or (not sees_all and await self._rows.is_ahead(row)):
             raise NotFound("no such batch for this caller")
         return await self.games.finished(batch)
 
@@ -195,7 +197,7 @@ class Evaluations:
             caller.needs("annotate")
         else:
             self.may_see(caller, wish.dimension, Variant(), followed=False)
-        games = await self.chosen(wish.game, wish.batch)
+        games = await self.chosen(wish.game, wish.batch, caller)
         if not games:
             raise InvalidRequest("no game of this batch has finished", "/batch", "nothing_finished")
         left_out = [] if wish.batch is None else await self._unfinished(wish.batch)

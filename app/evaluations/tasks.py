@@ -157,7 +157,7 @@ class Tasks:
 
         What can be judged in a turn tells what was chosen there: who tries may not guess it any more.
         """
-        prepared = Prepared(caller)
+        prepared = Prepared(caller, sees_all=sees_all)
         try:
             for one in given:
                 await self.prepare(prepared, rater, one)
@@ -246,7 +246,7 @@ class Tasks:
         )
         try:
             parts = parse_id(item_id)
-            game = await self._games.by_id(parts.game_id)
+            game = await self._games.by_id(parts.game_id, sees_all=prepared.sees_all)
         except (UnknownItem, NotFound):
             raise unknown from None
         if parts.dimension not in ("selection", "following"):
@@ -264,6 +264,7 @@ class Prepared:
     """Judgements that were checked and are not stored yet."""
 
     caller: str
+    sees_all: bool = True
     rows: list[dict[str, Any]] = field(default_factory=list)
     keys: set[tuple[str, ...]] = field(default_factory=set)
     items: dict[str, Item] = field(default_factory=dict)

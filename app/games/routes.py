@@ -206,6 +206,9 @@ async def list_games(
     if batch is None or not caller.reaches_batch(batch):
         caller.needs("games:read")
     rows, following = await services.store.page(status=status, batch=batch, limit=limit, cursor=cursor)
+    if caller.grant is None and not caller.sees_all:
+        ahead = await services.store.ahead([row["game_id"] for row in rows if row["forked_from"]])
+        rows = [row for row in rows if row["game_id"] not in ahead]
     if following is not None:
         url = request.url.include_query_params(cursor=following)
         response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
@@ -333,6 +336,7 @@ async def step_game(
     The log comes out as that of the same game driven automatically. The answer shows what the caller may
     see: all of it with `export:full`, else what is public.
     """
+    await game_for(services, caller, game_id)
     viewer = caller.viewer
     head = None if if_match is None or if_match.strip() == "*" else _head_of(if_match, viewer)
     appended, state = await services.games.step(game_id, wish.until, viewer, head)
@@ -367,13 +371,17 @@ def _head_of(etag: str, viewer: Viewer) -> int:
 async def fork_game(
     game_id: GameId, wish: ForkGame, services: ServicesDep, caller: CallerDep, response: Response
 ) -> GameForked:
-    """Starts a new game with the same log up to a point, with the same or other agents from there on."""
-    row = await game_for(services, caller, game_id)
-    if row["status"] != "finished":
-        caller.needs("export:full")
-    forked = await services.games.fork(game_id, wish, caller.viewer)
+    """Starts a new game with the same log up to a point, with the same or other agents from there on.
+
+    Needs `export:full`, unless the whole log is public: the game has finished and was created with
+    `reveal: all`. Tokens of its remote seats also need `tokens:mint`; without it they are null.
+    """
+    await game_for(services, caller, game_id)
+    forked = await services.games.fork(game_id, wish, caller)
     response.headers["Location"] = f"/games/{forked.game_id}"
     response.headers.update(NO_STORE)
+    if "tokens:mint" not in caller.scopes:
+        return forked  # a seat's token shows the seat's past, which was played in another game
     return forked.model_copy(
         update={"seats": seats_with_tokens(services, await services.games.row(forked.game_id))}
     )

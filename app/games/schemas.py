@@ -327,7 +327,9 @@ class TokenView(Shown):
 class SeatView(Shown):
     seat: int
     token: str | None = Field(
-        None, description="Of a `remote` seat: who has it plays the seat. Good for a week; null for others."
+        None,
+        description="Of a `remote` seat: who has it plays the seat. Good for a week; null for others, and in "
+        "the answer to a fork by a caller without `tokens:mint`.",
     )
 
 

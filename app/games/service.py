@@ -16,6 +16,7 @@ from agents.errors import InvalidAgent
 from agents.remote import RemoteAgent
 from agents.table import step
 from app import metrics
+from app.auth import Caller
 from app.errors import (
     AlreadyOver,
     BudgetSpent,
@@ -56,7 +57,7 @@ from app.store.log import GameLog, LogReader, line_text, read_lines
 from engine.actions import Action
 from engine.chance import draw
 from engine.errors import InvalidProfile
-from engine.events import ActionDefaulted, Event, GameEnded
+from engine.events import ActionDefaulted, Event, GameCreated, GameEnded
 from engine.profile import Profile, make_profile
 from engine.record import SCHEMA, read_record
 from engine.replay import replay
@@ -315,13 +316,15 @@ class Games:
         metrics.games_created.labels("imported").inc()
         return imported
 
-    async def fork(self, game_id: str, wish: ForkGame, viewer: Viewer) -> GameForked:
-        """A new game with the same log up to a point, told as ``viewer`` may count its events.
+    async def fork(self, game_id: str, wish: ForkGame, caller: Caller) -> GameForked:
+        """A new game with the same log up to a point, told as ``caller`` may count its events.
 
-        Raises InvalidRequest where there is no such point.
+        Raises Forbidden for who may not see all of that log, InvalidRequest where there is no such point.
         """
         row = await self.row(game_id)
         events = await self._reader.events(game_id)
+        if not _is_public(row, events):
+            caller.needs("export:full")
         if isinstance(wish.after, AfterRequest):
             taken = cut_after_request(events, wish.after.request)
         else:
@@ -370,7 +373,7 @@ class Games:
             game_id=fork_id,
             batch_id=batch_id,
             # Not `origin`: how often others have thought is in the length of the whole log.
-            forked_from={"game_id": game_id, "events": len(project(events[:taken], viewer))},
+            forked_from={"game_id": game_id, "events": len(project(events[:taken], caller.viewer))},
             seats=_shown_seats(seats),
         )
 
@@ -621,6 +624,13 @@ def _names(wish: NewGames, profile: Profile) -> list[str] | None:
     if len({name.casefold() for name in names}) != len(names):
         raise InvalidRequest("two seats cannot share a name", "/names", "twice")
     return names
+
+
+def _is_public(row: Row, log: Sequence[Event]) -> bool:
+    """Whether everybody may see the whole log: the game has finished, and its end tells all."""
+    created = log[0]
+    assert isinstance(created, GameCreated)
+    return row["status"] == "finished" and created.profile.reveal == "all"
 
 
 def _spread(specs: Sequence[Mapping[str, Any]], players: int) -> list[Mapping[str, Any]]:

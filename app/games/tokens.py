@@ -5,7 +5,7 @@ from typing import Final
 from fastapi import APIRouter, Depends, Response
 
 from app.auth import epoch_of
-from app.deps import BatchId, CallerDep, GameId, ServicesDep, game_for, needs
+from app.deps import BatchId, CallerDep, GameId, ServicesDep, batch_for, game_for, needs
 from app.errors import InvalidRequest
 from app.games.schemas import BatchCreated, NewBatchToken, NewGameToken, SeatSpec, SeatView, TokenView
 from app.outside import now_ms
@@ -117,10 +117,14 @@ async def mint_game_token(
     responses=documented(404, 413, 415),
 )
 async def mint_batch_token(
-    batch_id: BatchId, services: ServicesDep, response: Response, wish: NewBatchToken | None = None
+    batch_id: BatchId,
+    services: ServicesDep,
+    caller: CallerDep,
+    response: Response,
+    wish: NewBatchToken | None = None,
 ) -> TokenView:
     """A token that watches every game of the batch, its progress and its public export."""
-    await services.games.batch_row(batch_id)
+    await batch_for(services, caller, batch_id, "tokens:mint")
     ttl_s = MAX_WATCH_S if wish is None else wish.ttl_s
     response.headers.update(NO_STORE)
     return _shown(services, Grant.to_watch(_now_s() + ttl_s, batch=batch_id))

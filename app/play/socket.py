@@ -15,7 +15,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from app.auth import Caller
-from app.deps import viewer_for
+from app.deps import reaches, viewer_for
 from app.door import Door, check_url
 from app.errors import Draining, Forbidden, InvalidRequest, NotReady, Unauthenticated
 from app.outside import random_name
@@ -243,7 +243,7 @@ class Connection:
     async def _start(self, identify: Identify, caller: Caller) -> Spot:
         """Finds out who has come, and gives the spot to send on from."""
         row = await self._services.rows.get(identify.game)
-        if row is None or not caller.reaches(row):
+        if row is None or not await reaches(self._services, caller, row):
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
         try:
             viewer = viewer_for(caller, identify.viewer, row["players"])

@@ -123,6 +123,35 @@ class GameStore:
             found = (await connection.execute(query)).mappings().one_or_none()
         return None if found is None else dict(found)
 
+    async def ahead(self, game_ids: Sequence[str]) -> set[str]:
+        """Of these games, the forks that carry the past of a game that is not over yet."""
+        forks = games.alias()
+        parent = forks.c.forked_from["game_id"].as_string()
+        line = (
+            select(forks.c.game_id.label("fork"), parent.label("source"))
+            .where(forks.c.game_id.in_(game_ids), forks.c.forked_from.is_not(None))
+            .cte(recursive=True)
+        )
+        line = line.union(
+            select(line.c.fork, parent)
+            .join(forks, forks.c.game_id == line.c.source)
+            .where(forks.c.forked_from.is_not(None))
+        )
+        query = (
+            select(line.c.fork)
+            .join(games, games.c.game_id == line.c.source)
+            .where(games.c.status.in_(OPEN))
+            .distinct()
+        )
+        async with self._database.read_engine.connect() as connection:
+            return set((await connection.execute(query)).scalars())
+
+    async def is_ahead(self, batch: Row) -> bool:
+        """Whether the batch is such a fork: each fork has a batch of its own."""
+        return batch["spec"].get("origin") == "fork" and bool(
+            await self.ahead(await self.ids(batch["batch_id"]))
+        )
+
     async def rows_laid(self, batch_id: str) -> int:
         """Games of the batch that have been laid out."""
         query = select(func.count()).where(games.c.batch_id == batch_id)

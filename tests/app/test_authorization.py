@@ -16,10 +16,10 @@ from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.routing import BaseRoute, Route
 from websockets.exceptions import ConnectionClosed
 
-from app.auth import SCOPES, Keys, hash_of, new_key
+from app.auth import KEYLESS, SCOPES, Keys, hash_of, new_key
 from app.auth import Caller as Checked
 from app.evaluations.schemas import VariantSpec
-from app.games.schemas import NewGames
+from app.games.schemas import ForkGame, NewGames
 from app.play.messages import ClientMessage
 from app.store.db import now_ms
 from app.store.games import new_id
@@ -133,12 +133,13 @@ class World:
         self.finished = {True: "", False: ""}
         self._played: dict[bool, str] = {}
         self._others: dict[str, str] = {}
+        self._forks: dict[bool, dict[str, str]] = {}
 
     def served(self, credential: str) -> Served:
         return self.open if credential == "keyless" else self.keyed
 
-    async def _game(self, served: Served, drive: str = "manual") -> tuple[str, str]:
-        wish = NewGames.model_validate({"drive": drive, "seats": [{"agent": "random"}]})
+    async def _game(self, served: Served, **more: Any) -> tuple[str, str]:
+        wish = NewGames.model_validate({"drive": "manual", "seats": [{"agent": "random"}], **more})
         made = await served.services.games.create(wish)
         return made.batch_id, made.games[0].game_id
 
@@ -151,6 +152,9 @@ class World:
             self._played[keyed], done = await self._game(served)
             await served.services.games.step(done, "end", -1, None)
             self.finished[keyed] = done
+            _, open_ = await self._game(served, reveal="all")
+            await served.services.games.step(open_, "end", -1, None)
+            self._forks[keyed] = {"open": open_, **await self._ahead(served)}
             await self._evaluations(served)
             if keyed:
                 self._others = dict(zip(("batch", "game"), await self._game(served), strict=True))
@@ -161,6 +165,7 @@ class World:
             "nowhere": new_id("g"),
             "nobatch": new_id("b"),
             "played": self._played[keyed],
+            **self._forks[keyed],
             "of_reader": "e_reader",
             "of_another": "e_another",
         }
@@ -174,6 +179,15 @@ class World:
             "two headers": [("authorization", f"Bearer {OPERATOR}")] * 2,
         }
         return Place(names, headers, {**tokens, "none": None, "keyless": None, "bearer without anything": ""})
+
+    async def _ahead(self, served: Served) -> dict[str, str]:
+        """A fork that is over, of a game that is not."""
+        _, source = await self._game(served)
+        await served.services.games.step(source, "phase", -1, None)
+        wish = ForkGame.model_validate({"after": {"request": "1.1.propose_team.1"}, "drive": "manual"})
+        fork = await served.services.games.fork(source, wish, KEYLESS)
+        await served.services.games.step(fork.game_id, "end", -1, None)
+        return {"ahead": fork.game_id, "of_ahead": fork.batch_id}
 
     async def _evaluations(self, served: Served) -> None:
         """One that the key eval:read handed in, and another's."""

@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from engine.profile import make_profile
 from engine.rules import create, pending
 from engine.state import fold
 from engine.terms import Phase
-from tests.app.calling import PROJECT, Line, calling, problem, undisturbed, without_times, written
+from tests.app.calling import PROJECT, Caller, Line, calling, problem, undisturbed, without_times, written
 from tests.app.test_keys import bearer, make_key, store_of
 
 SEED = 77
@@ -112,7 +113,7 @@ async def test_who_does_not_see_all_is_told_how_many_public_events_a_fork_took_o
     database_url: str,
 ) -> None:
     async with calling(database_url) as caller:
-        _, [origin] = await caller.played(seeds={"from": SEED})
+        _, [origin] = await caller.played(seeds={"from": SEED}, reveal="all")
         _, reader = await make_key(store_of(caller), "games:create", "games:read")
         caller.headers.update(bearer((await make_key(store_of(caller)))[1]))
         answer = await caller.post(
@@ -273,3 +274,154 @@ async def test_the_log_of_a_game_grows_by_every_answer(tmp_path: Any) -> None:
     assert all(one < two for (_, one), (_, two) in pairwise(requests))
     assert requests[-1][1] == len(log)
     assert log[-1]["type"] == "game_ended"
+
+
+# --- who may fork, and who sees a fork ----------------------------------------------------------
+
+
+async def _with_scopes(caller: Caller, *scopes: str) -> dict[str, str]:
+    """The header of a new key; ``caller`` holds one of all scopes from here on."""
+    if "authorization" not in caller.headers:
+        caller.headers.update(bearer((await make_key(store_of(caller)))[1]))
+    return bearer((await make_key(store_of(caller), *scopes))[1])
+
+
+@pytest.mark.parametrize(
+    ("reveal", "scopes", "status", "tokens"),
+    [
+        ("roles", ("games:create",), 403, None),
+        ("roles", ("games:create", "tokens:mint", "games:read"), 403, None),
+        ("none", ("games:create", "tokens:mint"), 403, None),
+        ("roles", ("export:full",), 403, None),
+        ("roles", ("games:create", "export:full"), 201, False),
+        ("roles", ("games:create", "export:full", "tokens:mint"), 201, True),
+        ("all", ("games:create",), 201, False),
+        ("all", ("games:create", "tokens:mint"), 201, True),
+    ],
+)
+async def test_a_fork_needs_to_see_its_source_and_its_tokens_need_to_be_minted(
+    tmp_path: Path, reveal: str, scopes: tuple[str, ...], status: int, tokens: bool | None
+) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        _, [origin] = await caller.played(reveal=reveal, profile="official")
+        key = await _with_scopes(caller, *scopes)
+        before = await caller.rows()
+        wish = {
+            "after": {"request": "1.1.vote.1"},
+            "seats": [{"agent": "remote"}, *[{"agent": "random"}] * 4],
+            "drive": "manual",
+        }
+        answer = await caller.post(f"/games/{origin}/fork", json=wish, headers=key)
+        assert answer.status_code == status, answer.text
+        if tokens is None:
+            problem(answer, 403, "forbidden")
+            assert await caller.rows() == before
+            return
+        seats = answer.json()["seats"]
+        assert [one["seat"] for one in seats] == [1, 2, 3, 4, 5]
+        assert [one["token"] is not None for one in seats] == [tokens, False, False, False, False]
+        assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_only_a_game_that_has_finished_with_reveal_all_is_forked_by_everybody(
+    tmp_path: Path,
+) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        _, [origin] = await caller.create(reveal="all", drive="manual")
+        await caller.post(f"/games/{origin}/step", json={"until": "phase"})
+        key = await _with_scopes(caller, "games:create", "tokens:mint")
+        path, wish = f"/games/{origin}/fork", {"after": {"request": "1.1.propose_team.1"}, "drive": "manual"}
+        problem(await caller.post(path, json=wish, headers=key), 403, "forbidden")
+        fork = (await caller.post(path, json=wish)).json()["game_id"]
+        # Its own log isn't over either, and it tells of its source, which still runs.
+        problem(await caller.post(f"/games/{fork}/fork", json=wish, headers=key), 404, "not-found")
+        await caller.post(f"/games/{fork}/step", json={"until": "end"})
+        problem(await caller.post(f"/games/{fork}/fork", json=wish, headers=key), 404, "not-found")
+        await caller.post(f"/games/{origin}/cancel")
+        problem(await caller.post(path, json=wish, headers=key), 403, "forbidden")
+        answer = await caller.post(f"/games/{fork}/fork", json=wish, headers=key)
+        assert answer.status_code == 201
+        # An unfinished fork of a public game is not public.
+        again = answer.json()["game_id"]
+        problem(await caller.post(f"/games/{again}/fork", json=wish, headers=key), 403, "forbidden")
+        record = await caller.post("/games/import", content=RECORD.read_bytes(), headers=key)
+        imported = record.json()["game_id"]
+        wish = {"after": {"round": 1, "attempt": 1, "phase": "vote"}, "seats": [{"agent": "random"}]}
+        answer = await caller.post(f"/games/{imported}/fork", json=wish, headers=key)
+        problem(answer, 403, "forbidden")
+
+
+async def test_a_fork_of_a_game_that_still_runs_is_seen_by_who_sees_all(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.create(drive="manual")
+        await caller.post(f"/games/{origin}/step", json={"until": "round"})
+        last = origin
+        made = []
+        for after in ("1.1.vote.2", "1.1.propose_team.1"):
+            answer = await caller.post(
+                f"/games/{last}/fork", json={"after": {"request": after}, "drive": "manual"}
+            )
+            last = answer.json()["game_id"]
+            made.append(answer.json())
+            assert (await caller.post(f"/games/{last}/step", json={"until": "end"})).status_code == 200
+        key = await _with_scopes(
+            caller, "games:read", "games:step", "tokens:mint", "eval:read", "eval:submit", "annotate"
+        )
+
+        async def listed(headers: dict[str, str] | None = None) -> set[str]:
+            found = await caller.get("/games", headers=headers)
+            return {one["game_id"] for one in found.json()["games"]}
+
+        forks = {one["game_id"] for one in made}
+        assert await listed() == {origin, *forks}
+        assert await listed(key) == {origin}
+        for fork in made:
+            game, of_fork = fork["game_id"], fork["batch_id"]
+            for path in (
+                f"/games/{game}",
+                f"/games/{game}/events?follow=true",
+                f"/games/{game}/requests",
+                f"/batches/{of_fork}",
+                f"/batches/{of_fork}/events",
+                f"/batches/{of_fork}/export",
+                f"/evaluations/items?dimension=selection&game={game}",
+                f"/evaluations/items?dimension=selection&batch={of_fork}",
+                f"/evaluations/compare?dimension=guessing&game={game}&first=a&second=b",
+                f"/annotations/tasks?rater=r&game={game}",
+                f"/annotations?batch={of_fork}",
+                f"/reports?batch={of_fork}",
+            ):
+                problem(await caller.get(path, headers=key), 404, "not-found")
+            for path, body in (
+                (f"/games/{game}/step", {}),
+                (f"/games/{game}/tokens", {"viewer": "seat:1"}),
+                (f"/batches/{of_fork}/tokens", {}),
+                ("/evaluations", {"dimension": "selection", "judge": {"kind": "rule"}, "game": game}),
+                ("/evaluations", {"dimension": "statements", "judge": {"kind": "rule"}, "batch": of_fork}),
+            ):
+                problem(await caller.post(path, json=body, headers=key), 404, "not-found")
+            rater = {"name": "r", "kind": "human"}
+            query = {"game": game, "limit": 1, "reader": "all"}
+            found = await caller.get("/evaluations/items", params={**query, "dimension": "guessing"})
+            guess = {"item_id": found.json()["items"][0]["id"], "intentions": []}
+            body = {"dimension": "guessing", "rater": rater, "answers": [guess]}
+            answer = await caller.post("/evaluations", json=body, headers=key)
+            problem(answer, 422, "invalid-request", "/answers/0/item_id")
+            assert (await caller.post("/evaluations", json=body)).status_code == 201
+            found = await caller.get("/evaluations/items", params={**query, "dimension": "selection"})
+            item = found.json()["items"][0]
+            judged = {"item_id": item["id"], "intention": item["asked"][0]["id"], "reasonable": True}
+            body = {"rater": rater, "judgements": [judged]}
+            answer = await caller.post("/annotations", json=body, headers=key)
+            problem(answer, 422, "invalid-request", "/judgements/0/item_id")
+            assert (await caller.post("/annotations", json=body)).status_code == 201
+        # A token is for whom its maker gives it to.
+        minted = await caller.post(f"/games/{last}/tokens", json={"viewer": "public"})
+        token = bearer(minted.json()["token"])
+        assert (await caller.get(f"/games/{last}", headers=token)).status_code == 200
+        # What the source still hid is over with it.
+        await caller.post(f"/games/{origin}/cancel")
+        assert await listed(key) == {origin, *forks}
+        for fork in made:
+            assert (await caller.get(f"/games/{fork['game_id']}", headers=key)).status_code == 200
+            assert (await caller.get(f"/reports?batch={fork['batch_id']}", headers=key)).status_code == 200

@@ -172,6 +172,9 @@ class Game:
     async def fork(self, after: Json, **more: Any) -> "Game":
         """A new game with the same log up to a place: ``{"request": "2.1.speak.3"}``, or round, attempt and
         phase. ``more``: other ``seats``, ``drive``, … as ``POST /games/{g}/fork`` has them.
+
+        Needs ``games:create``, and ``export:full`` unless the whole log is public. The tokens of its remote
+        seats come with it for who also has ``tokens:mint``.
         """
         path = f"/games/{self.id}/fork"
         found = await self._http.post(path, {"after": after, **more}, repeat=False)
