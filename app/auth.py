@@ -74,6 +74,11 @@ class Caller:
         return "export:full" in self.scopes
 
     @property
+    def mints(self) -> bool:
+        """Whether the caller may make tokens, so that it may have them and answer for any seat."""
+        return "tokens:mint" in self.scopes
+
+    @property
     def viewer(self) -> Viewer:
         """The credential's own viewer, of the games that it reaches."""
         if self.grant is not None:

@@ -380,7 +380,7 @@ async def fork_game(
     forked = await services.games.fork(game_id, wish, caller)
     response.headers["Location"] = f"/games/{forked.game_id}"
     response.headers.update(NO_STORE)
-    if "tokens:mint" not in caller.scopes:
+    if not caller.mints:
         return forked  # a seat's token shows the seat's past, which was played in another game
     return forked.model_copy(
         update={"seats": seats_with_tokens(services, await services.games.row(forked.game_id))}

@@ -59,7 +59,7 @@ def check_answers_for(caller: Caller, viewer: Viewer) -> None:
     The seat's own token may, and so may whoever could mint that token; looking through a seat's eyes
     is not enough.
     """
-    if caller.seat != viewer and "tokens:mint" not in caller.scopes:
+    if caller.seat != viewer and not caller.mints:
         raise Forbidden("answering for a seat needs its token, or the scope tokens:mint")
 
 

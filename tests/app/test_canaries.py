@@ -8,9 +8,7 @@ import asyncio
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import httpx
@@ -22,80 +20,15 @@ from app.store.db import Database, now_ms
 from app.store.games import GameStore, NewGame, new_id
 from app.store.tables import batches, events
 from app.tokens import Grant, Secrets
-from engine import rules, state
-from engine.actions import Summarise
-from engine.events import (
-    ActionRefused,
-    BeliefsFormed,
-    ChoiceExplained,
-    IntentionsSelected,
-    Note,
-    ReadingsImagined,
-    ReplyUnusable,
-    SpeechDrafted,
-)
-from engine.profile import make_profile
-from engine.rules import Request
-from engine.state import State
 from engine.terms import FULL, PUBLIC, Viewer
-from engine.thoughts import Belief, Choice, Reading
+from tests.app.cage import PLAYERS, Cage, Canaries, caged
 from tests.app.calling import Process, serving_process
 from tests.app.serving import local_settings
 from tests.app.twins import asks_of_a_batch, asks_of_a_game
 from tests.app.watcher import watching
-from tests.engine.games import random_action
 
 OPERATOR = "ik_" + "o" * 43
 SECRET = "s" * 64
-PLAYERS = 5
-
-Canaries = dict[str, Viewer]
-"""Each word, and the seat that may see it beside ``full``; FULL: nobody else."""
-
-
-class Cage:
-    """Makes words, and remembers whose they are."""
-
-    def __init__(self) -> None:
-        self.owners: Canaries = {}
-
-    def word(self, owner: Viewer) -> str:
-        made = f"canary{secrets.token_hex(8)}"
-        self.owners[made] = owner
-        return made
-
-
-def _thoughts(cage: Cage, game: State, request: Request) -> tuple[Note, ...]:
-    seat = request.seat
-    about = seat % PLAYERS + 1
-    notes: list[Note] = [
-        SpeechDrafted(seat, "formulation", cage.word(seat), cage.word(seat)),
-        ChoiceExplained(seat, request.kind, cage.word(seat)),
-        ReadingsImagined(seat, (Reading(f"seat {about}", cage.word(seat)),), False),
-        BeliefsFormed(seat, (Belief(about, None, (), 3, (cage.word(seat),), cage.word(seat)),)),
-        ActionRefused(seat, request.id, cage.word(seat)),
-        ReplyUnusable(seat, request.id, "formulation", cage.word(FULL)),
-    ]
-    if on_offer := rules.offered(game.table, game.hand(seat), request.kind):
-        choice = Choice(on_offer[0], cage.word(seat))
-        notes.append(IntentionsSelected(seat, "first", (choice,), False))
-    return tuple(notes)
-
-
-def _play(cage: Cage, seed: int, steps: int | None) -> State:
-    """A game in which every seat thinks, refuses and summarises in words of its own."""
-    rng = Random(seed)
-    game = state.fold(rules.create(make_profile("interintent", PLAYERS, reveal="none"), seed))
-    while (asked := rules.pending(game)) and (steps is None or steps > 0):
-        steps = None if steps is None else steps - 1
-        answers: list[tuple[int, Any]] = []
-        for request in asked:
-            action = random_action(rng, game.table, game.hand(request.seat), request, think=False)
-            if isinstance(action, Summarise):
-                action = Summarise((("result", cage.word(request.seat)),))
-            answers.append((request.seat, replace(action, thoughts=_thoughts(cage, game, request))))
-        state.apply(game, rules.decide(game, answers))
-    return game
 
 
 class Kept:
@@ -114,7 +47,7 @@ class Kept:
         database = Database(local_settings(self.url))
         await database.start()
         store, at = GameStore(database), now_ms()
-        logs = [_play(self.cage, 1, None), _play(self.cage, 2, 9), _play(self.cage, 3, 5)]
+        logs = [caged(self.cage, 1, None), caged(self.cage, 2, 9), caged(self.cage, 3, 5)]
         laid = []
         for position, (game_id, game) in enumerate(zip([*self.games, self.broken], logs, strict=True)):
             seed = str(secrets.randbits(128))

@@ -1,0 +1,100 @@
+"""Games in which every seat thinks in words that nobody else uses, so that who is shown one shows."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from engine import rules, state
+from engine.actions import Summarise
+from engine.events import (
+    ActionRefused,
+    BeliefsFormed,
+    ChoiceExplained,
+    IntentionsSelected,
+    Note,
+    ReadingsImagined,
+    ReplyUnusable,
+    SpeechDrafted,
+)
+from engine.profile import make_profile
+from engine.rules import Request
+from engine.state import State
+from engine.terms import FULL, Viewer
+from engine.thoughts import Belief, Choice, Reading
+from tests.engine.games import random_action
+
+__all__ = ["PLAYERS", "Cage", "Canaries", "caged", "play_on"]
+
+PLAYERS = 5
+
+Canaries = dict[str, Viewer]
+"""Each word, and the seat that may see it beside ``full``; FULL: nobody else."""
+
+
+class Cage:
+    """Makes words, and remembers whose they are."""
+
+    def __init__(self) -> None:
+        self.owners: Canaries = {}
+        self.kinds: dict[str, str] = {}
+        """The type of the event that each word is in."""
+
+    def word(self, owner: Viewer, kind: str = "") -> str:
+        made = f"canary{secrets.token_hex(8)}"
+        self.owners[made] = owner
+        self.kinds[made] = kind
+        return made
+
+
+def _thoughts(cage: Cage, game: State, request: Request) -> tuple[Note, ...]:
+    seat = request.seat
+    about = seat % PLAYERS + 1
+    notes: list[Note] = [
+        SpeechDrafted(
+            seat, "formulation", cage.word(seat, "speech_drafted"), cage.word(seat, "speech_drafted")
+        ),
+        ChoiceExplained(seat, request.kind, cage.word(seat, "choice_explained")),
+        ReadingsImagined(seat, (Reading(f"seat {about}", cage.word(seat, "readings_imagined")),), False),
+        BeliefsFormed(seat, (_belief(cage, seat, about),)),
+        ActionRefused(seat, request.id, cage.word(seat, "action_refused")),
+        ReplyUnusable(seat, request.id, "formulation", cage.word(FULL, "reply_unusable")),
+    ]
+    if on_offer := rules.offered(game.table, game.hand(seat), request.kind):
+        choice = Choice(on_offer[0], cage.word(seat, "intentions_selected"))
+        notes.append(IntentionsSelected(seat, "first", (choice,), False))
+    return tuple(notes)
+
+
+def _belief(cage: Cage, seat: int, about: int) -> Belief:
+    reasons = (cage.word(seat, "beliefs_formed"),)
+    return Belief(about, None, (), 3, reasons, cage.word(seat, "beliefs_formed"))
+
+
+def caged(cage: Cage, seed: int, steps: int | None, reveal: Any = "none") -> State:
+    """A game in which every seat thinks, refuses and summarises in words of its own."""
+    game = state.fold(rules.create(make_profile("interintent", PLAYERS, reveal=reveal), seed))
+    return play_on(cage, game, Random(seed), steps)
+
+
+def play_on(
+    cage: Cage,
+    game: State,
+    rng: Random,
+    steps: int | None,
+    thinks: Callable[[], bool] = lambda: True,
+) -> State:
+    """The same for a game that has begun: so many steps, or to its end."""
+    while (asked := rules.pending(game)) and (steps is None or steps > 0):
+        steps = None if steps is None else steps - 1
+        answers: list[tuple[int, Any]] = []
+        for request in asked:
+            action = random_action(rng, game.table, game.hand(request.seat), request, think=False)
+            if isinstance(action, Summarise):
+                action = Summarise((("result", cage.word(request.seat, "round_summarised")),))
+            answers.append(
+                (request.seat, replace(action, thoughts=_thoughts(cage, game, request) if thinks() else ()))
+            )
+        state.apply(game, rules.decide(game, answers))
+    return game
