@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import Final
 
 from app.errors import NotFound, Unfinished
@@ -10,7 +11,10 @@ from app.store.log import LogReader
 from evaluators.errors import Unmeasurable
 from evaluators.turns import Game, read_game
 
-__all__ = ["FinishedGames"]
+__all__ = ["FinishedGames", "Turn"]
+
+Turn = tuple[str, str]
+"""A game and the request of a speaking turn in it."""
 
 _KEPT: Final = 128
 """Games kept read: a page of items, its annotation and its scoring ask for the same ones. A finished
@@ -54,6 +58,29 @@ class FinishedGames:
         if row is None or (not sees_all and await self._store.ahead([game_id])):
             raise NotFound("no such game for this caller")
         return await self.game(row)
+
+    async def first_played(self, turns: Collection[Turn]) -> dict[Turn, Turn]:
+        """Each turn, named by the game in which it was played: a fork shares its past with its source."""
+        found = {turn: turn for turn in turns}
+        for game_id in {game_id for game_id, _ in turns}:
+            if sources := await self._sources(game_id):
+                for turn in (await self.by_id(game_id)).turns:
+                    owner = game_id
+                    for source, events in sources:
+                        if turn.said >= events:
+                            break
+                        owner = source
+                    if (game_id, turn.request_id) in found:
+                        found[game_id, turn.request_id] = owner, turn.request_id
+        return found
+
+    async def _sources(self, game_id: str) -> list[tuple[str, int]]:
+        """The games whose past it carries, nearest first, each with how many of its events."""
+        found: list[tuple[str, int]] = []
+        while (row := await self._store.game(game_id)) is not None and (origin := row["forked_from"]):
+            game_id = origin["game_id"]
+            found.append((game_id, origin["events"]))
+        return found
 
     async def finished(self, batch_id: str) -> list[str]:
         """The batch's finished games, in their order."""

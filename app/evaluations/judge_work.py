@@ -167,10 +167,6 @@ class _OnIntentions:
             key = (one["game_id"], one["request_id"], one["stage"], one["intention"], one["dimension"])
             one |= {"grade": held.get(key, 0) + 1, "at": at}
         await store.insert_judgements(connection, rows)
-        # The judgements tell their owner what was chosen: it may not guess that any more.
-        turns = {(one["game_id"], one["request_id"]) for one in rows}
-        if turns and not row["wish"]["sees_all"]:
-            await store.mark_seen_in(connection, row["caller"], turns)
 
 
 _FIELDS: Final = ("game_id", "request_id", "stage", "intention", "reasonable", "think", "speak")

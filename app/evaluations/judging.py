@@ -23,7 +23,8 @@ from agents.llm.desk import CallKey, Desk
 from agents.llm.model import Message as Asked
 from app import metrics
 from app.errors import BudgetSpent
-from app.evaluations.games import FinishedGames
+from app.evaluations.games import FinishedGames, Turn
+from app.evaluations.items import SHOWING
 from app.evaluations.judge_scores import judged_scores
 from app.evaluations.judge_work import Judged, Work, plain, work_of
 from app.models.account import BUDGET_SPENT, Account
@@ -411,12 +412,19 @@ class Judges:
         )
         rows = [one for found in judged for one in found.rows]
 
+        shown: set[Turn] = set()
+        if row["dimension"] in SHOWING and not row["wish"]["sees_all"]:
+            # The judgements tell their owner what was chosen: it may not guess that any more.
+            turns = await self._games.first_played({(one["game_id"], one["request_id"]) for one in rows})
+            shown = set(turns.values())
+
         async def write(connection: AsyncConnection) -> None:
             if not await self._store.advance(connection, row["evaluation_id"], after.result):
                 raise _Ended
             await self._store.lock_rater(connection, row["caller"], row["rater"])
             at = self._database.writer.stamp()
             await work.store(connection, self._store, row, outcome.game_id, rows, at)
+            await self._store.mark_seen_in(connection, row["caller"], shown)
 
         await self._database.writer.run(write)
         for name in _Progress.__slots__:

@@ -101,9 +101,11 @@ class Scorer:
                         "unknown_item",
                     )
         if not sees_all:
-            seen = await self._store.seen_by(caller, turns)
-            if seen:
-                first = min(turns[turn] for turn in seen)
+            played = await self._games.first_played(turns)
+            seen = await self._store.seen_by(caller, {*turns, *played.values()})
+            places = [place for turn, place in turns.items() if turn in seen or played[turn] in seen]
+            if places:
+                first = min(places)
                 raise AlreadySeen(
                     "this credential was shown what was chosen there, by selection or following items",
                     f"/answers/{first}/item_id",

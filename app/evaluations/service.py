@@ -126,7 +126,8 @@ class Evaluations:
 
     async def _remember(self, caller: Caller, dimension: Dimension, shown: list[Item]) -> None:
         if dimension in SHOWING and not caller.sees_all:
-            await self.store.mark_seen(caller.name, {(item.game_id, item.request_id) for item in shown})
+            turns = await self.games.first_played({(item.game_id, item.request_id) for item in shown})
+            await self.store.mark_seen(caller.name, turns.values())
 
     # --- evaluations ------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import AlreadyJudged, InvalidRequest, NotFound
-from app.evaluations.games import FinishedGames
+from app.evaluations.games import FinishedGames, Turn
 from app.evaluations.schemas import AskedView, JudgementSpec, RaterSpec, Stored, TaskStage, TaskView
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
@@ -27,9 +27,6 @@ __all__ = ["Dealt", "Prepared", "Tasks"]
 
 _LOOK: Final = 200
 """Games looked through for one deal: enough to find turns, bounded for batches of thousands."""
-
-Turn = tuple[str, str]
-"""A game and the request of a speaking turn in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class Tasks:
         left = sorted(waiting, key=lambda turn: (place[turn[0]], _lot(seed, *turn)))[:limit]
         new = await self._new(order, limit - len(left), shared, overlap, seed, caller, rater, {*mine, *done})
         shown = [await self._task(turn) for turn in (*left, *new)]
-        await self._store.mark_seen(caller, (*left, *new))
+        await self._store.mark_seen(caller, (await self._games.first_played({*left, *new})).values())
         return Dealt(shown, len(left))
 
     async def _new(
@@ -164,7 +161,8 @@ class Tasks:
         finally:
             # Also where it is refused: what is said then tells what was chosen.
             if not sees_all:
-                await self._store.mark_seen(caller, prepared.turns)
+                turns = await self._games.first_played(prepared.turns)
+                await self._store.mark_seen(caller, turns.values())
 
         async def work(connection: AsyncConnection) -> Stored:
             revised = await self.write(connection, prepared, revise=revise)

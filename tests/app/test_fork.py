@@ -425,3 +425,56 @@ async def test_a_fork_of_a_game_that_still_runs_is_seen_by_who_sees_all(database
         for fork in made:
             assert (await caller.get(f"/games/{fork['game_id']}", headers=key)).status_code == 200
             assert (await caller.get(f"/reports?batch={fork['batch_id']}", headers=key)).status_code == 200
+
+
+async def test_who_was_shown_a_choice_guesses_it_in_no_fork_either(tmp_path: Path) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        _, [origin] = await caller.played(seeds={"from": SEED})
+        games = [origin]
+        # A fork of a fork, and a second fork of the source: all share the first round.
+        for source in (origin, None, origin):
+            wish = {"after": {"round": 1, "attempt": 1, "phase": "vote"}, "seats": [{"agent": "scripted"}]}
+            answer = await caller.post(f"/games/{source or games[-1]}/fork", json=wish)
+            await caller.over(answer.json()["batch_id"])
+            games.append(answer.json()["game_id"])
+        asked: dict[str, dict[str, str]] = {}
+        for game in games:
+            query = {"game": game, "dimension": "guessing", "limit": 200}
+            found = (await caller.get("/evaluations/items", params=query)).json()["items"]
+            asked[game] = {one["request_id"]: one["id"] for one in found}
+        shared = next(iter(asked[origin]))
+        later = next(one for one in reversed(asked[games[1]]) if one in asked[games[2]])
+        assert shared.startswith("1.1.")
+        assert not later.startswith("1.")
+        await _with_scopes(caller)
+
+        async def guess(game: str, request: str, key: dict[str, str]) -> int:
+            given = [{"item_id": asked[game][request], "intentions": []}]
+            body = {"dimension": "guessing", "rater": {"name": "r"}, "answers": given}
+            return (await caller.post("/evaluations", json=body, headers=key)).status_code
+
+        for shown in games:
+            for way in ("items", "tasks", "judgements"):
+                key = await _with_scopes(caller, "eval:read", "eval:submit", "annotate")
+                if way == "items":
+                    query = {"game": shown, "dimension": "selection", "limit": 200}
+                    answer = await caller.get("/evaluations/items", params=query, headers=key)
+                elif way == "tasks":
+                    query = {"game": shown, "rater": "r", "limit": 50}
+                    answer = await caller.get("/annotations/tasks", params=query, headers=key)
+                else:
+                    judged = [
+                        {
+                            "item_id": f"{shown}/selection/{request}/final/-",
+                            "intention": "x",
+                            "reasonable": True,
+                        }
+                        for request in (later, shared)
+                    ]
+                    body = {"rater": {"name": "r", "kind": "human"}, "judgements": judged[1:]}
+                    answer = await caller.post("/annotations", json=body, headers=key)
+                assert answer.status_code == (422 if way == "judgements" else 200), answer.text
+                assert [await guess(game, shared, key) for game in games] == [409] * len(games), (shown, way)
+                if way == "items" and shown == games[1]:
+                    # What each game played for itself is its own.
+                    assert [await guess(game, later, key) for game in games[1:3]] == [409, 201]
