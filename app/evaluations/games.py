@@ -55,7 +55,7 @@ class FinishedGames:
         of a game that still runs.
         """
         row = await self._store.game(game_id)
-        if row is None or (not sees_all and await self._store.ahead([game_id])):
+        if row is None or (not sees_all and row["forked_from"] and await self._store.ahead([game_id])):
             raise NotFound("no such game for this caller")
         return await self.game(row)
 

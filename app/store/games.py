@@ -125,6 +125,8 @@ class GameStore:
 
     async def ahead(self, game_ids: Sequence[str]) -> set[str]:
         """Of these games, the forks that carry the past of a game that is not over yet."""
+        if not game_ids:
+            return set()
         forks = games.alias()
         parent = forks.c.forked_from["game_id"].as_string()
         line = (
