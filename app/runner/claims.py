@@ -7,9 +7,11 @@ drivers of one game would write one log, since its positions are unique, but pay
 
 import asyncio
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
@@ -112,7 +114,8 @@ class FileClaims:
     def _lock(self) -> bool:
         if self._path is None or self._file is not None or sys.platform == "win32":
             return True
-        file = self._path.open("ab")
+        # Whoever else could lock it would keep every game of the database from being driven.
+        file = open(self._path, "ab", opener=partial(os.open, mode=0o600))  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

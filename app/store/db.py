@@ -5,6 +5,7 @@ appends share a commit. PostgreSQL profits from the grouping as well; the code i
 """
 
 import asyncio
+import os
 import re
 import sqlite3
 import threading
@@ -16,6 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import asyncpg  # type: ignore[import-untyped]
 import structlog
@@ -121,6 +123,10 @@ def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine
 
 
 def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
+    @event.listens_for(engine, "do_connect")
+    def _before_connect(_dialect: Any, _record: Any, arguments: Sequence[Any], _options: Any) -> None:
+        _create_private(str(arguments[0]))
+
     @event.listens_for(engine, "connect")
     def _on_connect(raw: Any, _: Any) -> None:
         raw.isolation_level = None  # SQLAlchemy's own BEGIN below, not the driver's late one
@@ -136,6 +142,19 @@ def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _create_private(database: str) -> None:
+    """Creates the file that SQLite is about to open, unless it exists, for its owner alone: it holds roles,
+    keys' hashes and the secret that tokens are signed with. SQLite gives ``-wal`` and ``-shm`` the same mode.
+    """
+    path = unquote(urlsplit(database).path) if database.startswith("file:") else database
+    if path in ("", ":memory:"):
+        return
+    # An existing file is not even opened: closing it would drop the locks this process holds on it. What
+    # forbids making one is SQLite's to report.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _watch(engine: Engine) -> None:

@@ -1,8 +1,10 @@
 """The database: grouped appends, one winner a position, migrations by many, text as it was sent."""
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -386,3 +388,60 @@ async def test_a_cancelled_game_reads_as_cancelled_in_its_log(database_url: str)
     assert row is not None
     assert (row["status"], row["head"], row["finished_at"] is not None) == ("cancelled", journal.head, True)
     await laid.database.stop()
+
+
+# --- who may read the file -------------------------------------------------------------------
+
+
+def _modes(directory: Path) -> dict[str, str]:
+    return {path.name: oct(path.stat().st_mode & 0o777) for path in directory.iterdir()}
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    """The mask of somebody who shares everything."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+@pytest.mark.parametrize("url", ["sqlite:///{}", "sqlite:///file:{}?uri=true"])
+async def test_the_file_and_what_belongs_to_it_is_its_owners_alone(tmp_path: Path, url: str) -> None:
+    database = Database(local_settings(url.format(tmp_path / "games.sqlite")))
+    await database.start()
+    try:
+        async with database.read_engine.connect() as connection:
+            await connection.execute(sa.text("SELECT 1"))
+        await database.writer.run(lambda connection: connection.execute(sa.text("SELECT 1")))
+        modes = _modes(tmp_path)
+        assert modes.keys() >= {"games.sqlite", "games.sqlite-wal", "games.sqlite-shm"}
+        assert set(modes.values()) == {"0o600"}, modes
+    finally:
+        await database.stop()
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_a_served_database_is_its_owners_alone(tmp_path: Path) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        await caller.played()
+        assert set(_modes(tmp_path).values()) == {"0o600"}, _modes(tmp_path)
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_command_makes_the_file_as_the_service_does(tmp_path: Path) -> None:
+    made = ["keys", "create", "--name", "reader", "--scope", "games:read"]
+    done = forked.run([*made, "--database-url", f"sqlite:///{tmp_path / 'games.sqlite'}"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert _modes(tmp_path)["games.sqlite"] == "0o600"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o660])
+async def test_the_mode_of_a_file_that_exists_is_left_alone(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "games.sqlite"
+    file.touch()
+    file.chmod(mode)
+    database = Database(local_settings(f"sqlite:///{file}"))
+    await database.start()
+    await database.stop()
+    assert _modes(tmp_path)["games.sqlite"] == oct(mode)
