@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -21,6 +22,8 @@ ROOT = Path(__file__).parent.parent
 LOCKS = ["requirements.lock", "requirements-runtime.lock"]
 PACKAGES = ["app", "engine", "agents", "evaluators", "migrations"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CLIENT = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text())
+OURS = {*PACKAGES, "interintent_client", "tests", "bench", "scripts", "examples"}
 
 
 def locked(lock: str) -> dict[str, str]:
@@ -88,6 +91,14 @@ def test_no_dependency_brings_a_package_of_our_name() -> None:
         assert set(owners.get(package, [])) <= {"interintent-server"}
 
 
+def declared(project: dict[str, Any], *without: str) -> set[str]:
+    """Names that a project's own lines give, with all extras but these; not what those names bring along."""
+    project = project["project"]
+    extras = project.get("optional-dependencies", {})
+    lists = [project.get("dependencies", []), *(extras[name] for name in extras.keys() - set(without))]
+    return {canonicalize_name(Requirement(line).name) for lines in lists for line in lines}
+
+
 def foreign_imports(package: str) -> Iterator[tuple[Path, str]]:
     for path in (ROOT / package).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -97,19 +108,26 @@ def foreign_imports(package: str) -> Iterator[tuple[Path, str]]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = [node.module]
             for top in {name.partition(".")[0] for name in names}:
-                if top not in sys.stdlib_module_names and top not in PACKAGES:
+                if top not in sys.stdlib_module_names and top not in OURS:
                     yield path.relative_to(ROOT), top
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_what_the_service_imports_is_there_without_the_test_tools(package: str) -> None:
-    named = PROJECT["project"]["optional-dependencies"].keys() - {"test", "dev"}
-    extras = {canonicalize_name(one.name) for one in required(*named)}
-    available = locked(LOCKS[1]).keys() | extras
+@pytest.mark.parametrize("package", ["client", *PACKAGES])
+def test_what_is_imported_is_declared_and_no_tool_of_the_tests(package: str) -> None:
+    # What another package happens to bring along goes when that one changes its mind.
+    names = declared(CLIENT) if package == "client" else declared(PROJECT, "test", "dev")
     owners = packages_distributions()
     for path, module in foreign_imports(package):
         brings = {canonicalize_name(owner) for owner in owners.get(module, [module])}
-        assert brings & available, f"{path} imports {module}, which is not a runtime dependency"
+        assert brings & names, f"{path} imports {module}, which no line of pyproject.toml names"
+
+
+@pytest.mark.parametrize("folder", ["tests", "bench", "scripts", "examples"])
+def test_what_the_tests_import_is_declared_too(folder: str) -> None:
+    owners = packages_distributions()
+    for path, module in foreign_imports(folder):
+        brings = {canonicalize_name(owner) for owner in owners.get(module, [module])}
+        assert brings & declared(PROJECT), f"{path} imports {module}, which no line of pyproject.toml names"
 
 
 def test_the_wheel_holds_the_five_packages_and_the_command() -> None:
