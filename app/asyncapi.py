@@ -35,7 +35,7 @@ something, answers with `act`, and is told `ack` when the answer is committed, o
 Text frames, one JSON object each. Ignore fields and types that you do not know; the server refuses those
 it does not know. Send an `act` again, over any connection, until it is acknowledged: it counts once.
 After a close that says so come back with `after` = the last `seq` you have processed, after
-`random(0, min(30 s, 0.5 s * 2^n))`. docs/bots.md is the guide.
+`random(0, min(30 s, 0.5 s * 2^n))`. `/docs/bots.md` of the service is the guide.
 """
 
 _WORDS: Final = {"Asked": "request", "Refusal": "error", "ActAck": "act_ack"}

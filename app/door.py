@@ -9,11 +9,12 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import unquote_plus
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import CredentialInUrl, Forbidden, InvalidRequest, TooLarge, Unparsable, WrongMediaType
+from app.callers import check_caller
+from app.errors import CredentialInUrl, InvalidRequest, TooLarge, Unparsable, WrongMediaType
 from app.problems import problem_response
 from engine.errors import AvalonError
 
@@ -53,8 +54,6 @@ _CREDENTIAL: Final = re.compile(
     r"|[?&](?:access_|auth_|seat_|watch_)?(?:token|key|api[_-]?key|authorization|bearer|jwt)=",
     re.IGNORECASE,
 )
-
-_LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1", "testserver"})
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -154,9 +153,7 @@ def _fault(text: str, record: bool) -> str | None:
 
 
 class Door:
-    """The middleware. ``keyless``: as long as no credential is asked for only this machine may call, and
-    a page in this machine's browser is not this machine: ``Host`` and ``Origin`` are checked.
-    """
+    """The middleware. ``keyless``: whether no credential is asked for."""
 
     def __init__(self, app: ASGIApp, *, keyless: Callable[[], bool], origins: Sequence[str]) -> None:
         self._app = app
@@ -169,7 +166,7 @@ class Door:
             return
         try:
             headers = _headers(scope)
-            self.check_caller(headers)
+            check_caller(scope, keyless=self._keyless(), origins=self._origins)
             check_url(scope)
             if scope["method"] in ("POST", "PUT", "PATCH"):
                 receive = await self._cleaned(scope, receive, headers)
@@ -177,17 +174,6 @@ class Door:
             await problem_response(refusal)(scope, receive, send)
             return
         await self._app(scope, receive, send)
-
-    def check_caller(self, headers: dict[str, str]) -> None:
-        """Raises Forbidden for a page of another origin, and for a name that was bent to this machine."""
-        origin = headers.get("origin")
-        if origin is not None and origin not in self._origins and not self._same(origin, headers):
-            raise Forbidden("this web origin is not on the list; INTERINTENT_ORIGINS names those that are")
-        if self._keyless() and _hostname(f"//{headers.get('host', '')}") not in _LOOPBACK_NAMES:
-            raise Forbidden("without an API key the service answers to localhost only")
-
-    def _same(self, origin: str, headers: dict[str, str]) -> bool:
-        return _netloc(origin) == headers.get("host", "")
 
     async def _cleaned(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> Receive:
         record, answer = scope["path"].endswith("/import"), scope["path"].endswith("/action")
@@ -226,20 +212,6 @@ def check_url(scope: Scope) -> None:
 
 def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-
-
-def _hostname(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _netloc(url: str) -> str | None:
-    try:
-        return urlsplit(url).netloc
-    except ValueError:
-        return None
 
 
 async def _read(receive: Receive, headers: dict[str, str], limit: int) -> bytes:

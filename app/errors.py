@@ -30,6 +30,7 @@ AvalonError                (engine.errors)
     ├── TooLarge           more than we read
     ├── WrongMediaType     not JSON by its own word
     ├── NotAllowed         this address takes other methods
+    ├── UpgradeRequired    the socket's address, asked over plain HTTP
     ├── Draining           stopping; ask again elsewhere or later
     └── NotReady           starting, stopping, or without its database
 """
@@ -66,6 +67,7 @@ __all__ = [
     "Unfinished",
     "UnknownRequest",
     "Unparsable",
+    "UpgradeRequired",
     "WrongMediaType",
 ]
 
@@ -196,6 +198,10 @@ class WrongMediaType(RefusedRequest):
 
 class NotAllowed(RefusedRequest):
     """The address exists and takes other methods."""
+
+
+class UpgradeRequired(RefusedRequest):
+    """The address speaks WebSocket only."""
 
 
 class Draining(RefusedRequest):

@@ -8,11 +8,12 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app import metrics, problems, reference
+from app import metrics, pages, problems, reference
 from app.door import Door
 from app.evaluations.routes import router as evaluations_router
 from app.games.routes import router as games_router
 from app.games.tokens import router as tokens_router
+from app.headers import SecurityHeaders
 from app.play.routes import router as seats_router
 from app.play.socket import router as socket_router
 from app.services import Services
@@ -23,7 +24,17 @@ __all__ = ["create_app"]
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
 see. `POST /games` with `{}` is a whole game. Errors are problems (RFC 9457).
+
+Seats can be played over HTTP or over the socket at `/ws`, whose messages `/asyncapi.json` describes;
+`/docs/bots.md` tells how to write a bot.
 """
+
+
+class Service(FastAPI):
+    """FastAPI with two more layers around its own outermost one, which answers what broke with 500."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        return SecurityHeaders(Timed(super().build_middleware_stack()))
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -40,12 +51,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         finally:
             await services.stop()
 
-    app = FastAPI(
+    app = Service(
         title="InterIntent Server",
         version=version("interintent-server"),
         description=DESCRIPTION,
         lifespan=lifespan,
+        docs_url=None,
         redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
         redirect_slashes=False,
     )
     problems.install(app)
@@ -54,9 +67,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
     app.include_router(reference.router, tags=["reference"])
-    app.include_router(socket_router)
+    app.include_router(pages.router, tags=["pages"])
+    app.include_router(socket_router, tags=["seats"])
     app.add_middleware(Door, keyless=lambda: not app.state.services.keys.configured, origins=settings.origins)
-    app.add_middleware(Timed)
     return app
 
 
@@ -75,7 +88,8 @@ class Timed:
         async def observed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", "-")
-                metrics.requests.labels(scope["method"], route, str(message["status"])).observe(
+                method = metrics.method_label(scope["method"])
+                metrics.requests.labels(method, route, str(message["status"])).observe(
                     time.perf_counter() - started
                 )
             await send(message)

@@ -14,6 +14,7 @@ __all__ = [
     "games_ended",
     "judge_faults",
     "judges_waiting",
+    "method_label",
     "requests",
 ]
 
@@ -60,3 +61,10 @@ requests = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
     registry=REGISTRY,
 )
+
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
+
+def method_label(method: str) -> str:
+    """The label of a request's method. A caller may invent any; those share one label."""
+    return method if method in _METHODS else "other"

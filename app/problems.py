@@ -85,6 +85,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     edge.TooLarge: Problem("too-large", "The body is larger than we read", 413),
     edge.WrongMediaType: Problem("wrong-media-type", "The body must be JSON", 415),
     edge.NotAllowed: Problem("method-not-allowed", "This address takes other methods", 405),
+    edge.UpgradeRequired: Problem("upgrade-required", "This address speaks WebSocket", 426),
     edge.Draining: Problem("draining", "The service is stopping", 503),
     edge.NotReady: Problem("not-ready", "The service cannot take requests now", 503),
 }
@@ -143,6 +144,8 @@ def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
     headers = {}
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if problem.status == 426:
+        headers |= {"Upgrade": "websocket", "Connection": "Upgrade"}
     if problem.status == 503:
         headers["Retry-After"] = "5"
     if isinstance(error, edge.RateLimited):
@@ -209,11 +212,14 @@ _BY_STATUS: Final = {
 }
 
 
+_NOWHERE: Final = "nothing is at this address; / lists what there is, and the socket is at /ws"
+
+
 async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     problem = _BY_STATUS.get(error.status_code, INTERNAL)
-    body = problem_body(problem, problem.title)
-    return ProblemResponse(body, problem.status, dict(error.headers or {}))
+    detail = _NOWHERE if error.status_code == 404 else problem.title
+    return ProblemResponse(problem_body(problem, detail), problem.status, dict(error.headers or {}))
 
 
 async def _on_anything_else(request: Request, error: Exception) -> Response:

@@ -8,14 +8,18 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
 from uvicorn.loops.auto import auto_loop_factory
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.http11 import Request
+from websockets.http11 import Request, Response
+from websockets.typing import StatusLike
 
+from app.headers import HEADERS
 from app.listening import stop_listening
 from app.play.messages import MAX_MESSAGE
 from app.play.wire import PUSH
@@ -119,6 +123,20 @@ def _bound(family: int, where: Any) -> socket.socket:
     return sock
 
 
+class HttpProtocol(H11Protocol):
+    """uvicorn's HTTP, whose word on what is no HTTP has the headers of every other answer.
+
+    h11's, also where httptools is installed: that one passes over the host of ``GET http://host/path``.
+    """
+
+    def send_400_response(self, msg: str) -> None:
+        headers = {"Content-Type": "text/plain; charset=utf-8", "Connection": "close", **HEADERS}
+        start = h11.Response(status_code=400, headers=list(headers.items()), reason=b"Bad Request")
+        for event in (start, h11.Data(data=msg.encode()), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
 class SocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn's socket, which writes frames that are made already, stops reading from a peer that does not
     read, and drops one that talks on after it was shown the door.
@@ -130,6 +148,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._said_after_close = 0
+        self._reject = self.conn.reject
+        self.conn.reject = self._rejection  # type: ignore[method-assign]
+
+    def _rejection(self, status: StatusLike, text: str) -> Response:
+        """What is answered to a handshake that never reaches the application."""
+        response = self._reject(status, text)
+        response.headers.update(HEADERS)
+        return response
 
     def data_received(self, data: bytes) -> None:
         if self.close_sent:
@@ -149,6 +175,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
                 raise
             # It was closed here, for a frame that is none, and the application has not heard of it yet.
             raise ClientDisconnected from None
+        if self.initial_response is not None and self.close_sent:
+            # A refusal ends the handshake; uvicorn would log it as one that the application forgot.
+            self.handshake_complete = True
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -207,6 +236,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=math.ceil(settings.drain_s),
+                http=HttpProtocol,
                 ws=SocketProtocol,
                 ws_max_size=MAX_MESSAGE,
                 ws_ping_interval=PING_S,

@@ -32,6 +32,7 @@ from app.evaluations.schemas import (
 )
 from app.evaluations.sheet import FIELDS, write_sheet
 from app.games.schemas import Cancelled
+from app.headers import REPORT_POLICY
 from app.problems import documented
 from app.services import Services
 from app.store.idempotency import Key, kept
@@ -470,6 +471,8 @@ async def report(
         headers["Retry-After"] = str(max(1, min(10, math.ceil(2 if eta_s is None else eta_s))))
         return JSONResponse(progress.model_dump(mode="json"), 202, headers)
     headers["ETag"] = found.etag
+    if format_ == "html":
+        headers["Content-Security-Policy"] = REPORT_POLICY
     if if_none_match is not None and matches(if_none_match, found.etag):
         return Response(status_code=304, headers=headers)
     return Response(found.content, media_type=_MEDIA[format_], headers=headers)

@@ -15,9 +15,18 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from app.auth import Caller
+from app.callers import check_caller
 from app.deps import reaches, viewer_for
-from app.door import Door, check_url
-from app.errors import Draining, Forbidden, InvalidRequest, NotReady, Unauthenticated
+from app.door import check_url
+from app.errors import (
+    Draining,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    NotReady,
+    Unauthenticated,
+    UpgradeRequired,
+)
 from app.outside import random_name
 from app.play.feed import held_name
 from app.play.limits import BURST, RATE, Allowance, Strikes
@@ -45,7 +54,7 @@ from app.play.pages import Page, Spot
 from app.play.seats import Refused, SeatView, check_answers_for
 from app.play.shared import unbroken
 from app.play.wire import PUSH, Push
-from app.problems import problem_response
+from app.problems import ProblemResponse, documented, problem_response
 from app.services import Services
 from engine.errors import AvalonError, InvalidInput
 from engine.terms import FULL, PUBLIC, Viewer
@@ -117,13 +126,29 @@ async def socket(websocket: WebSocket) -> None:
         await Connection(websocket, services).run()
 
 
+@router.get(
+    "/ws",
+    summary="The socket's address, over plain HTTP",
+    status_code=426,
+    response_model=None,
+    response_class=ProblemResponse,
+    responses=documented(426),
+)
+async def without_handshake() -> NoReturn:
+    """Only a WebSocket gets further here: `/asyncapi.json` describes its messages."""
+    raise UpgradeRequired("connect with a WebSocket client; /docs/bots.md is the guide")
+
+
+@router.websocket("/{path:path}")
+async def elsewhere(websocket: WebSocket) -> None:
+    """Any other address says where the socket is."""
+    await websocket.send_denial_response(problem_response(NotFound("the socket is at /ws")))
+
+
 def _check_handshake(websocket: WebSocket, services: Services) -> None:
     if services.draining:
         raise Draining("this replica is stopping")
-    door = Door(
-        websocket.app, keyless=lambda: not services.keys.configured, origins=services.settings.origins
-    )
-    door.check_caller(dict(websocket.headers))
+    check_caller(websocket.scope, keyless=not services.keys.configured, origins=services.settings.origins)
     check_url(websocket.scope)
     if services.doorstep.is_crowded(_address(websocket)):
         raise NotReady("too many connections of your address have not identified yet")

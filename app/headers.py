@@ -1,0 +1,57 @@
+"""What every answer tells a browser: what it may do with what it got."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["DATA_POLICY", "HEADERS", "PAGE_POLICY", "REPORT_POLICY", "SWAGGER_POLICY", "SecurityHeaders"]
+
+_ALONE: Final = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+DATA_POLICY: Final = f"default-src 'none'; {_ALONE}"
+"""For what is no page: whatever a browser takes it for, it loads and runs nothing."""
+
+PAGE_POLICY: Final = f"default-src 'none'; style-src 'self'; img-src 'self'; {_ALONE}"
+"""For our own pages without script."""
+
+REPORT_POLICY: Final = f"default-src 'none'; style-src 'unsafe-inline'; {_ALONE}"
+"""For reports, which hold their styles and drawings themselves."""
+
+SWAGGER_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    f"{_ALONE}"
+)
+
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": DATA_POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+_STARTS: Final = ("http.response.start", "websocket.http.response.start")
+
+
+class SecurityHeaders:
+    """Puts ``HEADERS`` into every answer that does not have them already."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] in _STARTS:
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, guarded)

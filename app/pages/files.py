@@ -1,0 +1,54 @@
+"""The files that pages consist of, by name: guides, Swagger UI, and what starts it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Final
+
+__all__ = ["ServedFile", "served_files", "text_of"]
+
+_SWAGGER: Final = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png")
+_OURS: Final = ("page.css", "swagger-start.js")
+
+_MEDIA_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "png": "image/png",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFile:
+    content: bytes
+    media_type: str
+
+
+@cache
+def served_files() -> Mapping[str, ServedFile]:
+    """What ``/docs/{name}`` has."""
+    swagger = files("fastapi_swagger") / "resources"
+    found = [swagger / name for name in _SWAGGER] + [_folder() / name for name in _OURS]
+    found += [one for one in _guides().iterdir() if one.name.endswith(".md")]
+    return {
+        one.name: ServedFile(one.read_bytes(), _MEDIA_TYPES[one.name.rpartition(".")[2]]) for one in found
+    }
+
+
+@cache
+def text_of(name: str) -> str:
+    """A template of ours."""
+    return (_folder() / name).read_text("utf-8")
+
+
+def _folder() -> Traversable:
+    return files("app") / "pages"
+
+
+def _guides() -> Traversable:
+    """Inside the package in a wheel; in a checkout, and in the image, the folder ``docs`` beside it."""
+    packed = _folder() / "guides"
+    return packed if packed.is_dir() else Path(__file__).parents[2] / "docs"

@@ -1,0 +1,81 @@
+"""Routes for people. Nothing here needs a credential, and nothing is loaded from anywhere else."""
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Header, Path, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+from jinja2 import Environment
+
+from app.errors import NotFound
+from app.headers import PAGE_POLICY, SWAGGER_POLICY
+from app.pages.files import served_files, text_of
+from app.pages.links import LINKS, Home
+from app.problems import documented
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_NAME: Final = "InterIntent Server"
+
+
+@router.get(
+    "/",
+    summary="Where to begin",
+    response_model=Home,
+    responses={200: {"content": {"text/html": {}}, "description": "Links: as JSON, to a browser as a page."}},
+)
+async def home(accept: Annotated[str, Header(description="`text/html` for the page.")] = "") -> Response:
+    """Documentation, contracts and the first things to look at."""
+    varying = {"Vary": "Accept"}
+    if not _prefers_page(accept):
+        body = Home(name=_NAME, socket="/ws", links=list(LINKS))
+        return JSONResponse(body.model_dump(mode="json"), headers=varying)
+    environment = Environment(autoescape=True, trim_blocks=True)
+    page = environment.from_string(text_of("home.html.j2")).render(name=_NAME, links=LINKS)
+    return HTMLResponse(page, headers={**varying, "Content-Security-Policy": PAGE_POLICY})
+
+
+@router.get(
+    "/docs",
+    summary="The API, to read and to try out",
+    response_class=HTMLResponse,
+)
+async def swagger() -> HTMLResponse:
+    """Swagger UI on `/openapi.json`."""
+    return HTMLResponse(text_of("swagger.html"), headers={"Content-Security-Policy": SWAGGER_POLICY})
+
+
+@router.get(
+    "/docs/{name}",
+    summary="A guide, or a file of the page",
+    response_class=Response,
+    responses=documented(
+        404,
+        also={200: {"content": {"text/markdown": {}}, "description": "`bots.md` tells how to write a bot."}},
+    ),
+)
+async def file(name: Annotated[str, Path(max_length=64, description="`bots.md`, say.")]) -> Response:
+    """The guides as Markdown: `bots.md`, `websocket.md`, `evaluation.md` and others, which `/` lists."""
+    found = served_files().get(name)
+    if found is None:
+        raise NotFound("no guide has this name; / lists them")
+    return Response(found.content, media_type=found.media_type, headers={"Cache-Control": "no-cache"})
+
+
+def _prefers_page(accept: str) -> bool:
+    """Whether HTML is wanted rather than JSON; a caller without a preference, as ``curl``, gets JSON."""
+    wanted: dict[str, float] = {}
+    for part in accept.lower().split(","):
+        kind, *parameters = (one.strip() for one in part.split(";"))
+        quality = next((one[2:] for one in parameters if one.startswith("q=")), "1")
+        try:
+            wanted[kind] = float(quality)
+        except ValueError:
+            wanted[kind] = 0.0
+
+    def quality_of(kind: str) -> float:
+        group = f"{kind.partition('/')[0]}/*"
+        return next((wanted[name] for name in (kind, group, "*/*") if name in wanted), 0.0)
+
+    return quality_of("text/html") > quality_of("application/json")
