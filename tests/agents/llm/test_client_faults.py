@@ -128,7 +128,7 @@ async def test_a_fault_that_lasts_ends_in_bounded_attempts_and_time(fault: str) 
         with pytest.raises(ModelUnavailable) as failed:
             await here.ask()
         seconds = time.monotonic() - before
-        assert seconds < ATTEMPTS * 0.5 + 1
+        assert seconds < 30
         assert failed.value.cause == FAILING[fault] or (fault, failed.value.cause) in {
             # The listening socket is closed only once the first request is in.
             ("refused", "disconnected"),
@@ -138,7 +138,9 @@ async def test_a_fault_that_lasts_ends_in_bounded_attempts_and_time(fault: str) 
         assert spent is not None
         assert ATTEMPTS <= spent.calls <= ATTEMPTS + PROBES
         assert spent.calls == len(here.attempts)
-        assert spent.latency_s == pytest.approx(seconds, abs=0.3)
+        # All attempts with the pauses between them, and no more than went by outside.
+        assert sum(one.seconds for one in here.attempts) <= spent.latency_s + 0.01
+        assert spent.latency_s <= seconds
         assert here.server.counts.in_flight == 0 or fault in ("silence", "silence_after_headers", "slow_drip")
 
 
