@@ -18,6 +18,8 @@ COPY agents agents
 COPY evaluators evaluators
 COPY migrations migrations
 COPY app app
+# app/pages/guides is a link to it.
+COPY docs docs
 # The service runs as a user who may not write here, and must read it whatever the modes in the checkout.
 RUN chmod -R a+rX . \
     && /opt/interintent/bin/python -m compileall -q app engine agents evaluators migrations \

@@ -136,6 +136,21 @@ def test_the_wheel_holds_the_five_packages_and_the_command() -> None:
     assert (script.name, script.value) == ("interintent", "app.cli:main")
 
 
+def test_the_wheel_brings_what_the_pages_consist_of(tmp_path: Path) -> None:
+    build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    with ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
+        packed = {name: wheel.read(name) for name in wheel.namelist() if name.startswith("app/pages/")}
+    guides = {f"app/pages/guides/{path.name}": path.read_bytes() for path in (ROOT / "docs").glob("*.md")}
+    assert "app/pages/guides/bots.md" in guides
+    assert {name: text for name, text in packed.items() if name.startswith("app/pages/guides/")} == guides
+    for path in (ROOT / "app" / "pages").iterdir():
+        if path.is_file():
+            assert packed[f"app/pages/{path.name}"] == path.read_bytes()
+
+
 # The installer
 
 

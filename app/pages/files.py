@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Final
 
 __all__ = ["ServedFile", "served_files", "text_of"]
@@ -32,7 +31,7 @@ def served_files() -> Mapping[str, ServedFile]:
     """What ``/docs/{name}`` has."""
     swagger = files("fastapi_swagger") / "resources"
     found = [swagger / name for name in _SWAGGER] + [_folder() / name for name in _OURS]
-    found += [one for one in _guides().iterdir() if one.name.endswith(".md")]
+    found += [one for one in (_folder() / "guides").iterdir() if one.name.endswith(".md")]
     return {
         one.name: ServedFile(one.read_bytes(), _MEDIA_TYPES[one.name.rpartition(".")[2]]) for one in found
     }
@@ -46,9 +45,3 @@ def text_of(name: str) -> str:
 
 def _folder() -> Traversable:
     return files("app") / "pages"
-
-
-def _guides() -> Traversable:
-    """Inside the package in a wheel; in a checkout, and in the image, the folder ``docs`` beside it."""
-    packed = _folder() / "guides"
-    return packed if packed.is_dir() else Path(__file__).parents[2] / "docs"

@@ -9,6 +9,9 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
+
+import pytest
 
 from evaluators.items import Variant, items
 from evaluators.rows import jsonl
@@ -89,7 +92,71 @@ def test_inspect_runs_the_tasks_and_pools_as_we_do(tmp_path: Path) -> None:
     assert "samples is 1 to 5, got 6" in many
 
 
-def test_inspect_finds_the_tasks_by_the_packages_name() -> None:
-    # Inspect names a task after the package its module lies in, and looks for an entry point so called.
+BY_NAME = """
+import sys
+from inspect_ai import eval as run
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+def answer(messages, tools, choice, config):
+    output = ModelOutput.from_content("mockllm", '{"intentions": []}')
+    output.usage = ModelUsage()
+    return output
+
+file, task, package = sys.argv[1:]
+(log,) = run(
+    task,
+    task_args={"items": file},
+    model=get_model("mockllm/model", custom_outputs=answer),
+    display="none",
+    log_dir="logs",
+)
+import evaluators
+assert log.status == "success", log.error
+assert log.results.total_samples == 6
+assert evaluators.__file__.startswith(package), evaluators.__file__
+"""
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("install", ["wheel", "editable", "clone"])
+@pytest.mark.parametrize("task", ["guessing", "summarisation"])
+def test_inspect_finds_the_tasks_by_name_in_every_install(tmp_path: Path, install: str, task: str) -> None:
+    write(tmp_path / "items.jsonl", task)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("INSPECT_") and name != "PYTHONPATH"
+    }
+    package, name = ROOT, f"evaluators/{task}"
+    if install == "wheel":
+        # As pip lays it out, before the packages that this process runs with.
+        package = tmp_path / "site-packages"
+        built = build_wheel(str(tmp_path))
+        with ZipFile(tmp_path / built) as wheel:
+            wheel.extractall(package)
+        environment["PYTHONPATH"] = str(package)
+    elif install == "clone":
+        name = f"{ROOT}/evaluators/inspect_task.py@{task}"
+    ran = subprocess.run(
+        [sys.executable, "-c", BY_NAME, str(tmp_path / "items.jsonl"), name, str(package)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def build_wheel(folder: str) -> str:
+    """The name of the wheel of this checkout, built there without another environment."""
+    build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    ran = subprocess.run(
+        [sys.executable, "-c", build, folder], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return ran.stdout.split()[-1]
+
+
+def test_the_documented_names_are_those_of_the_entry_point() -> None:
     (found,) = entry_points(group="inspect_ai", name="evaluators")
-    assert found.value == "evaluators.inspect_task"
+    assert found.value == "evaluators.inspect_names"
