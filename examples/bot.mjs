@@ -1,5 +1,9 @@
-// Plays one seat by chance, with Node's own WebSocket (Node 22 or newer):
+// Plays one seat by chance. Needs Node 22 or newer, which brings a WebSocket of its own:
 // node bot.mjs ws://localhost:8000/ws GAME TOKEN
+if (typeof WebSocket === "undefined") {
+  console.error(`bot.mjs needs Node 22 or newer, which has WebSocket built in; this is ${process.version}`);
+  process.exit(2);
+}
 const [url, game, token] = process.argv.slice(2);
 const COME_BACK = new Set([1001, 1005, 1006, 1011, 1012, 1013, 4408, 4413, 4429]);
 const events = []; // all that this seat has seen

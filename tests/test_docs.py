@@ -141,6 +141,20 @@ def test_links_between_documents_lead_somewhere() -> None:
                 assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} links to {target}"
 
 
+def test_no_page_names_a_registry_or_a_package_in_one() -> None:
+    # The packages are installed from a clone: what a registry has under their names is not ours.
+    pages = [
+        ROOT / "README.md",
+        ROOT / "client" / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *ROOT.glob("examples/*"),
+    ]
+    for page in pages:
+        text = page.read_text("utf-8")
+        assert not re.search(r"pypi\.|npmjs\.|crates\.io|hub\.docker|ghcr\.io", text, re.IGNORECASE), page
+        assert not re.search(r"(?:pip|npm|uv) (?:install|i|add) ['\"]?@?interintent", text), page
+
+
 def test_every_setting_is_documented() -> None:
     text = (ROOT / "docs/operating.md").read_text("utf-8")
     documented = set(re.findall(r"^\| `([A-Z_]+)`", text, flags=re.M))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -60,6 +61,15 @@ async def test_an_example_plays_a_whole_game_over_a_bad_line(
             assert json.loads(said)["winner"] == events[-1]["winner"]
         else:
             assert b"game_ended" in said
+
+
+def test_an_older_node_is_told_which_one_is_needed(tmp_path: Path) -> None:
+    # Node 20 and older have no WebSocket of their own; this one hides its own.
+    node, program = command_of("bot.mjs")
+    older = [node, "--no-experimental-websocket", program, "ws://127.0.0.1:1/ws", "g_a", "token"]
+    done = subprocess.run(older, capture_output=True, text=True, env=environment(tmp_path), timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert re.fullmatch(r"bot\.mjs needs Node 22 or newer, .* this is v[\d.]+\n", done.stderr)
 
 
 def test_every_example_is_short_and_tested() -> None:
