@@ -80,6 +80,7 @@ __all__ = [
     "asked",
     "cancel",
     "check",
+    "check_note",
     "create",
     "decide",
     "default",
@@ -432,18 +433,24 @@ _NOTES: Final = frozenset(get_args(Note))
 
 def _check_notes(table: Table, hand: Hand, notes: Sequence[Note], foreign: bool) -> None:
     for index, note in enumerate(notes):
-        where = f"/thoughts/{index}"
-        kind = type(note)
-        if kind not in _NOTES:
-            raise IllegalAction(hand.seat, f"a seat records thoughts, got {kind.__name__}", where)
-        if note.seat != hand.seat or type(note.seat) is not int:
-            raise IllegalAction(
-                hand.seat, f"seat {hand.seat} records its own thoughts, got seat {note.seat}'s", where
-            )
-        if kind is IntentionsSelected:
-            _check_selection(table, hand, note, where, foreign)  # type: ignore[arg-type]
-        elif kind is BeliefsFormed:
-            _check_beliefs(table, hand, note, where, foreign)  # type: ignore[arg-type]
+        check_note(table, hand, note, f"/thoughts/{index}", foreign=foreign)
+
+
+def check_note(table: Table, hand: Hand, note: Note, where: str, *, foreign: bool = False) -> None:
+    """Whether this seat may record this beside its answer, by what it sees itself. Raises IllegalAction,
+    whose pointer begins with ``where``.
+    """
+    kind = type(note)
+    if kind not in _NOTES:
+        raise IllegalAction(hand.seat, f"a seat records thoughts, got {kind.__name__}", where)
+    if note.seat != hand.seat or type(note.seat) is not int:
+        raise IllegalAction(
+            hand.seat, f"seat {hand.seat} records its own thoughts, got seat {note.seat}'s", where
+        )
+    if kind is IntentionsSelected:
+        _check_selection(table, hand, note, where, foreign)  # type: ignore[arg-type]
+    elif kind is BeliefsFormed:
+        _check_beliefs(table, hand, note, where, foreign)  # type: ignore[arg-type]
 
 
 def _check_selection(table: Table, hand: Hand, note: IntentionsSelected, where: str, foreign: bool) -> None:

@@ -3,15 +3,15 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from app.bot_check.game import TEXT_FAULT, THOUGHT_FAULT
 from app.bot_check.session import Session
-from app.door import read_json
+from app.door import MAX_ANSWER_DEPTH, read_json
 from app.errors import (
     AlreadyAnswered,
     Forbidden,
@@ -21,10 +21,11 @@ from app.errors import (
     Unauthenticated,
     UnknownRequest,
 )
-from app.play.messages import ActAck, Answer
+from app.play.actions import RefusedThought
+from app.play.messages import read_answer
 from app.problems import problem_response
 from engine.actions import SeatAction
-from engine.errors import AvalonError, IllegalAction, InvalidAction
+from engine.errors import IllegalAction, InvalidAction, InvalidInput
 
 __all__ = ["serve_call"]
 
@@ -36,6 +37,8 @@ SITUATIONS: Final = (
     "plain",
     "unknown",
     "refused",
+    "text-refused",
+    "thought-refused",
     "answer-lost",
     "ack-lost",
     "too-late",
@@ -48,7 +51,8 @@ SITUATIONS: Final = (
 )
 """What is acted, in this order, a request each."""
 
-_WITH_CHOICE: Final = frozenset({"refused"})
+_SPEAKING: Final = ("speak", "propose_team", "reconsider")
+_ONLY_FOR: Final = {"refused": ("vote", *_SPEAKING), "text-refused": _SPEAKING}
 
 
 async def serve_call(session: Session, request: Request) -> Response:
@@ -105,12 +109,11 @@ def _situation(session: Session) -> str:
     if session.situation_of != request.id:
         session.situation_of = request.id
         session.step = 0
-        kinds = ("vote", "speak", "propose_team", "reconsider")
         session.situation = next(
             (
                 name
                 for name in SITUATIONS
-                if name not in session.tried and (name not in _WITH_CHOICE or request.kind in kinds)
+                if name not in session.tried and request.kind in _ONLY_FOR.get(name, (request.kind,))
             ),
             "plain",
         )
@@ -159,32 +162,34 @@ def _later(status: int) -> Response:
 async def _action(session: Session, request: Request, request_id: str) -> Response:
     asked = session.game.request
     try:
-        answer = Answer.model_validate(read_json(await request.body(), max_depth=16))
-    except (AvalonError, ValidationError) as fault:
-        said = str(fault).splitlines()[0] if isinstance(fault, AvalonError) else "unknown or missing fields"
-        session.findings.wrong("frames", f"{request_id}: {said}")
-        return problem_response(InvalidAction(said, ""))
+        answer = read_answer(read_json(await request.body(), max_depth=MAX_ANSWER_DEPTH, check_text=False))
+    except InvalidInput as fault:
+        session.findings.wrong("frames", f"{request_id}: {fault}")
+        return problem_response(fault, attempts_left=None, request=_shown(session) if asked else None)
     session.findings.ok("frames")
     known = session.accepted_same(request_id, answer.action)
     if known is not None:
         if known:
-            return _ack(request_id, duplicate=True)
+            return JSONResponse(session.ack(None, request_id, duplicate=True).model_dump())
         return problem_response(AlreadyAnswered("another answer was accepted before"))
     if asked is None or asked.id != request_id:
         if request_id not in session.closed:
             session.findings.wrong("what-is-asked", f"answered {request_id}, which is not open")
         return problem_response(UnknownRequest("no such request is open for this seat"))
     try:
-        action = session.game.read(answer.action, answer.thoughts)
+        action, left_out = session.game.read(answer)
     except (InvalidAction, IllegalAction) as fault:
         session.findings.wrong("legal", f"{request_id}: {fault.pointer or '/'}: {fault}")
         return _refused(session, fault)
+    session.judge_thoughts(request_id, left_out)
     session.findings.ok("legal")
     session.findings.ok("answers")
-    return await _legal(session, request_id, answer.action, action)
+    return await _legal(session, request_id, answer.action, action, left_out)
 
 
-async def _legal(session: Session, request_id: str, said: Any, action: SeatAction) -> Response:
+async def _legal(
+    session: Session, request_id: str, said: Any, action: SeatAction, left_out: Sequence[RefusedThought]
+) -> Response:
     """What becomes of a legal answer, by the situation."""
     situation, first = _situation(session), session.step == 0
     session.asked_since = None
@@ -194,6 +199,9 @@ async def _legal(session: Session, request_id: str, said: Any, action: SeatActio
         session.promise("refused")
         seat = session.game.request.seat if session.game.request else 0
         return _refused(session, IllegalAction(seat, "the check refuses this answer once; give another"))
+    if situation == "text-refused" and first:
+        session.promise("text-refused")
+        return _refused(session, InvalidAction(TEXT_FAULT, "/text"))
     if situation == "answer-lost" and first:
         session.promise("answer-lost")
         session.cut("answer-lost")
@@ -214,9 +222,11 @@ async def _legal(session: Session, request_id: str, said: Any, action: SeatActio
         return problem_response(gone)
     if situation == "slow":
         await asyncio.sleep(SLOW_S)
-    if situation in ("slow", "unknown", "quiet"):
+    if situation == "thought-refused":
+        left_out = (THOUGHT_FAULT,)
+    if situation in ("slow", "unknown", "quiet", "thought-refused"):
         session.promise(situation)
-    session.remember(request_id, said)
+    session.remember(request_id, said, left_out)
     session.game.accept(action)
     session.answered_once = True
     if situation == "ack-lost":
@@ -224,11 +234,7 @@ async def _legal(session: Session, request_id: str, said: Any, action: SeatActio
         session.cut("ack-lost")
     if session.game.over:
         session.kept()
-    return _ack(request_id, duplicate=False)
-
-
-def _ack(request_id: str, *, duplicate: bool) -> Response:
-    return JSONResponse(ActAck(re=None, request_id=request_id, duplicate=duplicate).model_dump())
+    return JSONResponse(session.ack(None, request_id, duplicate=False).model_dump())
 
 
 def _refused(session: Session, fault: InvalidAction | IllegalAction) -> Response:

@@ -1,17 +1,20 @@
 """One acted session: what is tried next, what the bot owes us, and since when."""
 
+import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-
-import orjson
 
 from app.bot_check.cutting import Listener
 from app.bot_check.findings import Findings, close_check
 from app.bot_check.game import ActedGame
+from app.play.actions import RefusedThought, read_action
 from app.play.limits import Allowance
+from app.play.messages import ActAck
 from app.store.inbox import canonical
 from engine.errors import AvalonError
+from engine.terms import Kind
 
 __all__ = ["Owed", "Patience", "Session"]
 
@@ -96,6 +99,7 @@ class Session:
         """Seconds it stayed away between those."""
         self._listener = listener
         self._accepted: dict[str, str] = {}
+        self._left_out: dict[str, list[RefusedThought]] = {}
         self._allowance = Allowance(RATE, BURST, time.monotonic())
         self._pending: list[str] = []
         self._invited = 0
@@ -153,20 +157,32 @@ class Session:
             self.findings.ok(owed.check)
         return away
 
-    def remember(self, request_id: str, action: Any) -> None:
-        """This answer was accepted."""
-        self._accepted[request_id] = _canonical(action)
+    def remember(self, request_id: str, action: Any, left_out: Sequence[RefusedThought]) -> None:
+        """This answer was accepted, without some of its thoughts."""
+        self._left_out[request_id] = list(left_out)
+        self._accepted[request_id] = _said(request_id, action)
         self.refused = 0
         self.findings.ok("what-is-asked")
         self.findings.ok("flood")
         self.findings.ok("one-answer")
+
+    def judge_thoughts(self, request_id: str, refused: Sequence[RefusedThought]) -> None:
+        """These were left out of an answer that is legal."""
+        for one in refused:
+            self.findings.wrong("thoughts", f"{request_id}: {one.pointer}: {one.message}")
+        self.findings.ok("thoughts")
+
+    def ack(self, re: str | None, request_id: str, *, duplicate: bool) -> ActAck:
+        """What an answer that was accepted gets, each time."""
+        left_out = self._left_out[request_id]
+        return ActAck(re=re, request_id=request_id, duplicate=duplicate, thoughts_refused=left_out)
 
     def accepted_same(self, request_id: str, action: Any) -> bool | None:
         """Whether this is what was accepted for that request; None where nothing was."""
         known = self._accepted.get(request_id)
         if known is None:
             return None
-        if known == _canonical(action):
+        if known == _said(request_id, action):
             return True
         self.findings.wrong("one-answer", f"{request_id} was accepted, then came another answer to it")
         return False
@@ -210,8 +226,9 @@ class Session:
         self._pending.clear()
 
 
-def _canonical(action: Any) -> str:
+def _said(request_id: str, action: Any) -> str:
     try:
-        return canonical(action)
-    except AvalonError:
-        return orjson.dumps(action, option=orjson.OPT_SORT_KEYS).decode()
+        kind = Kind(request_id.split(".")[2])
+        return canonical(read_action(kind, action).model_dump(exclude_unset=True))
+    except (AvalonError, IndexError, ValueError):
+        return json.dumps(action, sort_keys=True)

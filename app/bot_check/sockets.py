@@ -10,15 +10,16 @@ from typing import Any, Final, NoReturn
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.bot_check.findings import close_check
-from app.bot_check.game import SEAT
+from app.bot_check.game import SEAT, TEXT_FAULT, THOUGHT_FAULT
 from app.bot_check.session import Session
+from app.errors import InvalidRequest
+from app.play.actions import RefusedThought
 from app.play.closes import CLOSES, ComeBack
 from app.play.messages import (
     MAX_IDENTIFY,
     SUBPROTOCOL,
     Ack,
     Act,
-    ActAck,
     Beat,
     Hello,
     Identify,
@@ -28,9 +29,10 @@ from app.play.messages import (
     message_id,
     read_message,
     read_text,
+    refusal,
 )
 from engine.actions import SeatAction
-from engine.errors import AvalonError, IllegalAction, InvalidAction
+from engine.errors import AvalonError, IllegalAction, InvalidAction, InvalidInput
 from engine.terms import Kind
 
 __all__ = ["serve_socket"]
@@ -62,6 +64,8 @@ class Line:
         self._game = session.game
         self._sent = 0
         self._extra: dict[str, Any] = {}
+        self._left_out: tuple[RefusedThought, ...] = ()
+        """What was wrong with thoughts of the last answer."""
         self._gone = False
 
     async def run(self) -> None:
@@ -183,12 +187,13 @@ class Line:
         while True:
             act = await self._next_act()
             try:
-                action = self._game.read(act.action, act.thoughts)
+                action, self._left_out = self._game.read(act)
             except (InvalidAction, IllegalAction) as fault:
                 code = "invalid-action" if isinstance(fault, InvalidAction) else "illegal-action"
                 self._findings.wrong("legal", f"{act.request_id}: {fault.pointer or '/'}: {fault}")
                 await self._refuse(act, code, str(fault), fault.pointer)
                 continue
+            session.judge_thoughts(act.request_id, self._left_out)
             self._findings.ok("legal")
             self._findings.ok("answers")
             session.kept()
@@ -241,14 +246,20 @@ class Line:
         )
 
     async def _accept(self, act: Act, action: SeatAction, *, say: bool = True) -> None:
-        self._session.remember(act.request_id, act.action)
+        self._session.remember(act.request_id, act.action, self._left_out)
         self._game.accept(action)
         if say:
             await self._ack(act)
             await self._events()
 
     async def _ack(self, act: Act, *, duplicate: bool = False) -> None:
-        await self._send(ActAck(re=act.id, request_id=act.request_id, duplicate=duplicate).model_dump())
+        await self._send(self._session.ack(act.id, act.request_id, duplicate=duplicate).model_dump())
+
+    async def _send_refusal(self, frame: Refusal, value: Any) -> None:
+        """Like a server: who meant to answer is told what is open."""
+        is_act = isinstance(value, dict) and value.get("t") == "act"
+        more = {"request": self._game.shown(self._session.refused)} if is_act else {}
+        await self._send({**frame.model_dump(exclude_none=True), "re": frame.re, **more})
 
     async def _error(self, re: str | None, code: str, detail: str, **more: Any) -> None:
         await self._send({**Refusal(re=re, code=code, detail=detail).model_dump(exclude_none=True), **more})
@@ -287,6 +298,20 @@ class Line:
         await self._refuse(act, "illegal-action", "the check refuses this answer once; give another", "")
         self._session.promise("refused")
         await self._accept(*await self._answered())
+
+    async def _text_refused(self) -> None:
+        await self._ask()
+        act, _ = await self._answered()
+        await self._refuse(act, "invalid-action", TEXT_FAULT, "/text")
+        self._session.promise("text-refused")
+        await self._accept(*await self._answered())
+
+    async def _thought_refused(self) -> None:
+        await self._ask()
+        act, action = await self._answered()
+        self._left_out = (THOUGHT_FAULT,)
+        self._session.promise("thought-refused")
+        await self._accept(act, action)
 
     async def _asked_twice(self) -> None:
         await self._ask()
@@ -411,16 +436,15 @@ class Line:
     async def _message(self) -> Identify | Ping | Act:
         """The next message that can be read. What cannot is told, and noted."""
         while True:
-            re = None
+            value: Any = None
             try:
                 value = read_text(await self._receive())
-                re = message_id(value)
                 message = read_message(value)
                 if isinstance(message, Identify):
-                    raise InvalidAction("this connection has identified already", "/t")
-            except AvalonError as fault:
-                self._findings.wrong("frames", f"{getattr(fault, 'pointer', '') or 'message'}: {fault}")
-                await self._error(re, "invalid-request", str(fault))
+                    raise InvalidRequest("this connection has identified already", "/t")
+            except InvalidInput as fault:
+                self._findings.wrong("frames", f"{fault.pointer or 'message'}: {fault}")
+                await self._send_refusal(refusal(message_id(value), fault), value)
                 continue
             self._findings.ok("frames")
             if isinstance(message, Ping):
@@ -445,6 +469,10 @@ def _with_choice(kind: Kind) -> bool:
     return kind in (Kind.VOTE, Kind.SPEAK, Kind.PROPOSE_TEAM, Kind.RECONSIDER)
 
 
+def _speaking(kind: Kind) -> bool:
+    return kind in (Kind.SPEAK, Kind.PROPOSE_TEAM, Kind.RECONSIDER)
+
+
 def _returning(code: int) -> Situation:
     return lambda line: line._returns(code)
 
@@ -453,6 +481,8 @@ SITUATIONS: Final[tuple[tuple[str, Fits, Situation], ...]] = (
     ("plain", _any, Line._plain),
     ("unknown", _any, Line._unknown),
     ("refused", _with_choice, Line._refused),
+    ("text-refused", _speaking, Line._text_refused),
+    ("thought-refused", _any, Line._thought_refused),
     ("answer-lost", _any, Line._answer_lost),
     ("asked-twice", _with_choice, Line._asked_twice),
     ("ack-lost", _any, Line._ack_lost),

@@ -1,23 +1,30 @@
 """What a seat sends from outside: actions and thoughts, read strictly and turned into the engine's own.
 
 The same models serve the socket and HTTP. Whether the rules allow an action is the engine's word;
-here it is only read.
+here it is only read. A thought that is wrong costs nothing but itself.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import (
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
     StringConstraints,
     TypeAdapter,
     ValidationError,
-    model_validator,
+    ValidatorFunctionWrapHandler,
+    field_validator,
 )
+from pydantic_core import PydanticCustomError
 
-from app.games.schemas import AS_WHOLE, SeatNumber, Strict
+from app.games.schemas import AS_WHOLE, SeatNumber, Shown, Strict
 from engine.actions import (
     Assassinate,
     CastVote,
@@ -28,7 +35,7 @@ from engine.actions import (
     Speak,
     Summarise,
 )
-from engine.errors import InvalidAction
+from engine.errors import IllegalAction, InvalidAction
 from engine.events import (
     BeliefsFormed,
     ChoiceExplained,
@@ -37,7 +44,8 @@ from engine.events import (
     SpeechDrafted,
     Thought,
 )
-from engine.rules import Request, legal
+from engine.intentions import BY_ID
+from engine.rules import Request, legal, offered
 from engine.state import Hand, Table
 from engine.terms import Kind, Role, Seat
 from engine.thoughts import Belief, Choice, Reading
@@ -55,15 +63,23 @@ __all__ = [
     "ProposeTeamAction",
     "ReadingsThought",
     "ReconsiderAction",
+    "RefusedThought",
     "SpeakAction",
     "SpeechThought",
     "SummariseAction",
     "ThoughtModel",
+    "ThoughtsRead",
     "VoteAction",
     "action_schema",
+    "engine_action",
     "legal_actions",
+    "pointer_of",
     "read_action",
+    "read_thoughts",
     "shown_action",
+    "stored_action",
+    "text_fault",
+    "thoughts_schema",
 ]
 
 MAX_TEXT: Final = 4_000
@@ -75,8 +91,43 @@ MAX_THOUGHTS: Final = 20
 MAX_LEGAL: Final = 256
 """Legal actions that are listed with a request; where there are more, none are."""
 
-Text = Annotated[str, StringConstraints(max_length=MAX_TEXT)]
-ShortText = Annotated[str, StringConstraints(max_length=64)]
+_NO_TEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+"""What no text holds: control characters other than tab and newline, and halves of a surrogate pair."""
+
+# The same for the readers of our schemas, where CRLF still stands.
+TEXT_PATTERN: Final = r"^(?:[^\u0000-\u0008\u000B-\u001F\u007F]|\r\n)*$"
+KEY_PATTERN: Final = r"^[^\u0000-\u0008\u000B-\u001F\u007F]*$"
+
+
+def text_fault(text: str) -> str | None:
+    """Why this is no text to us; None where it is."""
+    found = _NO_TEXT.search(text)
+    if found is None:
+        return None
+    kind = "lone surrogate" if found[0] >= "\ud800" else "control character"
+    return f"text takes no {kind}, got U+{ord(found[0]):04X}"
+
+
+def _clean(value: object) -> object:
+    """Lines end with LF, whatever they came with: the same words are the same action."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r\n", "\n")
+    if fault := text_fault(text):
+        raise PydanticCustomError("text", "{fault}", {"fault": fault})
+    return text
+
+
+_PATTERN: Final[Any] = Field(json_schema_extra={"pattern": TEXT_PATTERN})
+
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT), BeforeValidator(_clean), _PATTERN]
+ShortText = Annotated[str, StringConstraints(max_length=64), BeforeValidator(_clean), _PATTERN]
+Question = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=64),
+    BeforeValidator(_clean),
+    Field(json_schema_extra={"pattern": KEY_PATTERN}),
+]
 Team = Annotated[list[SeatNumber], Field(min_length=1, max_length=10)]
 
 
@@ -132,9 +183,15 @@ class SummariseAction(Strict):
         json_schema_extra={"examples": [{"answers": {"leader": "seat 2", "suspected_evil": "4 and 5"}}]}
     )
 
-    answers: Annotated[
-        dict[Annotated[str, StringConstraints(min_length=1, max_length=64)], Text], Field(max_length=20)
-    ]
+    answers: Annotated[dict[Question, Text], Field(max_length=20)]
+
+    @field_validator("answers", mode="wrap")
+    @classmethod
+    def _each_once(cls, value: object, read: ValidatorFunctionWrapHandler) -> dict[str, str]:
+        answers: dict[str, str] = read(value)
+        if isinstance(value, dict) and len(answers) != len(value):
+            raise ValueError("an object names each key once, with LF as with CRLF")
+        return answers
 
 
 class AssassinateAction(Strict):
@@ -282,63 +339,120 @@ THOUGHT_MODELS: Final = (
 )
 
 
-class _Answer(Strict):
-    """What ``read_action`` reads in one go, so that pointers start where the message does."""
-
-    thoughts: Annotated[list[ThoughtModel], Field(max_length=MAX_THOUGHTS)]
-
-    @model_validator(mode="after")
-    def _nothing_twice(self) -> "_Answer":
-        seen: set[tuple[str, str]] = set()
-        for one in self.thoughts:
-            key = (one.type, getattr(one, "stage", ""))
-            if key in seen and one.type != "choice_explained":
-                raise ValueError(f"{one.type} of one stage is sent once")
-            seen.add(key)
-        return self
-
-
 _READERS: Final = {kind: TypeAdapter[Action](model) for kind, model in ACTION_MODELS.items()}
-_THOUGHTS: Final = TypeAdapter(_Answer)
+_THOUGHT: Final = TypeAdapter[Any](ThoughtModel)
 
 
-def read_action(request: Request, action: JsonValue, thoughts: Sequence[JsonValue] = ()) -> SeatAction:
-    """The engine's action that answers this request, with its thoughts.
+def read_action(kind: Kind, action: JsonValue) -> Action:
+    """The answer to a request of this kind, lines ending with LF.
 
-    Raises InvalidAction with a JSON pointer: ``/team/0`` into the action, ``/thoughts/0/…`` into the
-    thoughts. The value that could not be read is not repeated.
+    Raises InvalidAction with a JSON pointer into the action, such as ``/team/0``. The value that could
+    not be read is not repeated.
     """
     try:
-        read = _READERS[request.kind].validate_python(action)
+        return _READERS[kind].validate_python(action)
     except ValidationError as fault:
-        raise _invalid(fault) from None
+        raise InvalidAction(*_first(fault)) from None
+
+
+class RefusedThought(Shown):
+    """A thought that was not kept, and why. The action beside it counts."""
+
+    pointer: str = Field(description="JSON pointer (RFC 6901) into what was sent, `/thoughts` and on.")
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtsRead:
+    """What became of the thoughts beside an action."""
+
+    kept: tuple[Thought, ...]
+    sent: tuple[JsonValue, ...]
+    """Those that are kept, as they are stored."""
+    refused: tuple[RefusedThought, ...]
+
+
+def read_thoughts(request: Request, thoughts: object, check: Callable[[Thought, str], None]) -> ThoughtsRead:
+    """Each thought by itself: what is wrong with one refuses that one only.
+
+    ``check`` raises IllegalAction for a thought that this seat may not record now; it is given the
+    thought's pointer.
+    """
+    if not isinstance(thoughts, list):
+        return ThoughtsRead((), (), (RefusedThought(pointer="/thoughts", message="thoughts are a list"),))
+    kept: list[Thought] = []
+    sent: list[JsonValue] = []
+    refused: list[RefusedThought] = []
+    seen: set[tuple[str, str]] = set()
+    for index, value in enumerate(thoughts[:MAX_THOUGHTS]):
+        where = f"/thoughts/{index}"
+        try:
+            read = _THOUGHT.validate_python(value)
+            thought = _thought(request, read)
+            check(thought, where)
+        except ValidationError as fault:
+            message, pointer = _first(fault, of_thought=True)
+            refused.append(RefusedThought(pointer=f"{where}{pointer}", message=message))
+            continue
+        except IllegalAction as fault:
+            refused.append(RefusedThought(pointer=fault.pointer, message=str(fault)))
+            continue
+        key = (read.type, getattr(read, "stage", ""))
+        if key in seen and read.type != "choice_explained":
+            refused.append(RefusedThought(pointer=where, message=f"{read.type} of one stage is sent once"))
+            continue
+        seen.add(key)
+        kept.append(thought)
+        sent.append(read.model_dump(mode="json", exclude_unset=True))
+    if len(thoughts) > MAX_THOUGHTS:
+        message = f"at most {MAX_THOUGHTS} thoughts come with an action, got {len(thoughts)}"
+        refused.append(RefusedThought(pointer=f"/thoughts/{MAX_THOUGHTS}", message=message))
+    return ThoughtsRead(tuple(kept), tuple(sent), tuple(refused))
+
+
+def stored_action(request: Request, action: JsonValue, thoughts: Sequence[JsonValue]) -> SeatAction:
+    """The engine's own of an accepted answer, which was read before. Raises InvalidAction for one that
+    cannot be.
+    """
     try:
-        found = _THOUGHTS.validate_python({"thoughts": list(thoughts)}).thoughts if thoughts else []
+        read = [_THOUGHT.validate_python(thought) for thought in thoughts]
     except ValidationError as fault:
-        raise _invalid(fault) from None
-    return _made(read, tuple(_thought(request, one) for one in found))
+        raise InvalidAction(*_first(fault, of_thought=True)) from None
+    return engine_action(read_action(request.kind, action), tuple(_thought(request, one) for one in read))
 
 
 _TAGS: Final = tuple(get_args(model.model_fields["type"].annotation)[0] for model in THOUGHT_MODELS)
 
 
-def _invalid(fault: ValidationError) -> InvalidAction:
+def _first(fault: ValidationError, *, of_thought: bool = False) -> tuple[str, str]:
+    """The first thing that is wrong, and where."""
     first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
-    # A thought's own type stands in pydantic's path behind its index, but not in what was sent.
-    parts = [part for place, part in enumerate(first["loc"]) if not (place == 2 and part in _TAGS)]
+    parts = list(first["loc"])
     message = str(first["msg"])
+    if of_thought and parts and parts[0] in _TAGS:
+        # Its own type stands first in pydantic's path, but not in what was sent.
+        del parts[0]
     if first["type"].startswith("union_tag"):
         # Pydantic's own message repeats what was sent.
         parts.append("type")
         message = f"type is one of {', '.join(_TAGS)}"
-    return InvalidAction(message, "".join(f"/{_escaped(part)}" for part in parts))
+    return message, pointer_of(parts)
 
 
-def _escaped(part: str | int) -> str:
-    return str(part).replace("~", "~0").replace("/", "~1")
+def pointer_of(parts: Sequence[str | int]) -> str:
+    """The JSON pointer (RFC 6901) of pydantic's path, as far as what stands in it is text."""
+    if len(parts) > 2 and parts[-1] == "[key]":
+        parts = parts[:-1]
+    pointer = ""
+    for part in map(str, parts):
+        if text_fault(part):
+            break
+        pointer += "/" + part.replace("~", "~0").replace("/", "~1")
+    return pointer
 
 
-def _made(read: Action, thoughts: tuple[Thought, ...]) -> SeatAction:
+def engine_action(read: Action, thoughts: tuple[Thought, ...] = ()) -> SeatAction:
+    """The engine's own of it."""
     match read:
         case ProposeTeamAction():
             return ProposeTeam(tuple(read.team), read.text, thoughts)
@@ -414,7 +528,7 @@ def action_schema(table: Table, hand: Hand, request: Request) -> dict[str, JsonV
     """JSON Schema 2020-12 of this very request: what fits it, the rules allow."""
     properties: dict[str, JsonValue]
     required: list[JsonValue]
-    text: dict[str, JsonValue] = {"type": "string", "maxLength": MAX_TEXT}
+    text: dict[str, JsonValue] = {"type": "string", "maxLength": MAX_TEXT, "pattern": TEXT_PATTERN}
     match request.kind:
         case Kind.PROPOSE_TEAM | Kind.RECONSIDER:
             team: dict[str, JsonValue] = {
@@ -430,7 +544,7 @@ def action_schema(table: Table, hand: Hand, request: Request) -> dict[str, JsonV
         case Kind.SUMMARISE:
             answers: dict[str, JsonValue] = {
                 "type": "object",
-                "propertyNames": {"minLength": 1, "maxLength": 64},
+                "propertyNames": {"minLength": 1, "maxLength": 64, "pattern": KEY_PATTERN},
                 "additionalProperties": text,
                 "maxProperties": 20,
             }
@@ -447,3 +561,59 @@ def action_schema(table: Table, hand: Hand, request: Request) -> dict[str, JsonV
         "required": required,
         "additionalProperties": False,
     }
+
+
+def thoughts_schema(table: Table, hand: Hand, request: Request) -> dict[str, Any]:
+    """JSON Schema 2020-12 of the thoughts that may come with the answer: what fits it is kept."""
+    own = hand.role
+    roles = tuple(role for role in Role if table.profile.roles.count(role) > (role == own))
+    return _thoughts_schema(table.players, hand.seat, roles, offered(table, hand, request.kind))
+
+
+@lru_cache(1024)
+def _thoughts_schema(
+    players: int, seat: Seat, roles: tuple[Role, ...], menu: tuple[str, ...] | None
+) -> dict[str, Any]:
+    schema = _plain(TypeAdapter(list[ThoughtModel]).json_schema())
+    parts = schema["$defs"]
+    parts["Role"]["enum"] = list(roles)
+    belief = parts["BeliefModel"]["properties"]
+    belief["about"] = {"enum": [other for other in range(1, players + 1) if other != seat]}
+    belief["intentions"]["items"] = {"enum": list(BY_ID)}
+    for model in THOUGHT_MODELS:
+        parts[model.__name__]["properties"]["seat"] = {"enum": [seat, None]}
+    once = [_at_most_once(type="beliefs_formed"), _at_most_once(type="readings_imagined")]
+    once += [_at_most_once(type="speech_drafted", stage=stage) for stage in ("formulation", "refinement")]
+    left_out = {"IntentionsThought", "ChoiceModel"} if menu is None else set()
+    if menu is not None:
+        once += [_at_most_once(type="intentions_selected", stage=stage) for stage in ("first", "final")]
+        parts["ChoiceModel"]["properties"]["id"] = {"enum": list(menu)}
+        chosen = parts["IntentionsThought"]["properties"]["intentions"]
+        chosen["allOf"] = [_at_most_once(id=intention) for intention in menu]
+    models = [model.__name__ for model in THOUGHT_MODELS if model.__name__ not in left_out]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "array",
+        "maxItems": MAX_THOUGHTS,
+        "items": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in models]},
+        "allOf": once,
+        "$defs": {name: part for name, part in parts.items() if name not in left_out},
+    }
+
+
+def _at_most_once(**fields: str) -> dict[str, Any]:
+    # That the fields are there is the items' word.
+    same = {name: {"const": value} for name, value in fields.items()}
+    return {"contains": {"properties": same}, "minContains": 0, "maxContains": 1}
+
+
+_WORDS: Final = frozenset({"title", "description", "examples", "default", "discriminator"})
+
+
+def _plain(schema: dict[str, Any]) -> Any:
+    """The schema without words for people, which every request would carry again."""
+    # No field of a thought has one of these names.
+    return json.loads(
+        json.dumps(schema),
+        object_hook=lambda value: {name: one for name, one in value.items() if name not in _WORDS},
+    )

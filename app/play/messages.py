@@ -4,6 +4,7 @@ Every frame is a model here; ``CLIENT_FRAMES`` and ``SERVER_FRAMES`` list them. 
 which HTTP takes as well, are in ``actions``.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -15,14 +16,16 @@ from pydantic import (
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
 )
 
 from app.door import MAX_ANSWER, MAX_ANSWER_DEPTH, read_json
-from app.errors import InvalidRequest
+from app.errors import InvalidRequest, RateLimited
 from app.games.schemas import AS_WHOLE, GameStatus, Shown, Strict
-from app.play.actions import MAX_THOUGHTS
+from app.play.actions import MAX_THOUGHTS, RefusedThought, pointer_of, text_fault
 from app.problems import problem_of
-from engine.errors import AvalonError
+from engine.errors import AvalonError, InvalidAction
 from engine.terms import Kind
 
 __all__ = [
@@ -47,9 +50,11 @@ __all__ = [
     "OpenRequests",
     "Ping",
     "Refusal",
+    "SentAnswer",
     "Welcome",
     "events_frame",
     "message_id",
+    "read_answer",
     "read_message",
     "read_text",
     "refusal",
@@ -70,6 +75,15 @@ MAX_DEPTH: Final = MAX_ANSWER_DEPTH
 
 MessageId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 RequestId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+def _as_sent(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """Leaves it to be read later."""
+    return value
+
+
+def _object_as_sent(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    return value if isinstance(value, dict) else read(value)
 
 
 def _examples(*values: dict[str, Any]) -> ConfigDict:
@@ -123,11 +137,21 @@ class Answer(Strict):
 
     model_config = _examples({"action": {"approve": True}})
 
-    action: dict[str, JsonValue] = Field(description="As the request's `schema` says.")
-    thoughts: Annotated[list[dict[str, JsonValue]], Field(max_length=MAX_THOUGHTS)] = Field(
-        default_factory=list,
-        description="What led to it: stored as ground truth, seen by this seat and the researcher only.",
+    action: Annotated[dict[str, JsonValue], WrapValidator(_object_as_sent)] = Field(
+        description="As the request's `schema` says."
     )
+    # Whatever is wrong with them does not cost the action.
+    thoughts: Annotated[
+        list[dict[str, JsonValue]], Field(max_length=MAX_THOUGHTS), WrapValidator(_as_sent)
+    ] = Field(
+        default_factory=list,
+        description="What led to it, as the request's `thoughts_schema` says: stored as ground truth, "
+        "seen by this seat and the researcher only. One that is wrong is left out, and `ack` says so.",
+    )
+
+
+SentAnswer = Annotated[Answer, WrapValidator(_as_sent)]
+"""The body of a call, any JSON value: ``read_answer`` reads it where the open request is at hand."""
 
 
 class Act(Answer):
@@ -157,29 +181,69 @@ _TAGS: Final = ("identify", "ping", "act")
 
 
 def read_text(text: str) -> Any:
-    """The JSON value of a message. Raises Unparsable or InvalidRequest."""
-    return read_json(text.encode(), max_depth=MAX_DEPTH)
+    """The JSON value of a message, whatever its texts hold. Raises Unparsable."""
+    return read_json(text.encode(), max_depth=MAX_DEPTH, check_text=False)
 
 
 def message_id(value: Any) -> str | None:
     """What an answer to this value names as ``re``: its id, where it has a usable one."""
-    found = value.get("id") if isinstance(value, dict) else None
-    return found if isinstance(found, str) and 1 <= len(found) <= 64 else None
+    name = value.get("id") if isinstance(value, dict) else None
+    return name if isinstance(name, str) and 1 <= len(name) <= 64 and text_fault(name) is None else None
 
 
 def read_message(value: Any) -> ClientMessage:
-    """The message of a JSON value. Raises InvalidRequest, which never names what was sent."""
+    """The message of a JSON value.
+
+    Raises InvalidRequest, which never names what was sent, and InvalidAction for what is no text in an
+    ``act``. What its action and its thoughts hold is not looked at yet.
+    """
     if not isinstance(value, dict):
         raise InvalidRequest("a message is a JSON object")
     if value.get("t") not in _TAGS:
         raise InvalidRequest(f"t is one of {', '.join(_TAGS)}", "/t")
+    if (place := _text_fault(_read_now(value))) is not None:
+        raise InvalidAction(*place) if value["t"] == "act" else InvalidRequest(*place, "text")
     try:
         return _READER.validate_python(value)
     except ValidationError as fault:
-        first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
         # The first part of the place is the message's own tag.
-        pointer = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in first["loc"][1:])
-        raise InvalidRequest(str(first["msg"]), pointer, str(first["type"])) from None
+        raise _invalid(fault, 1) from None
+
+
+def read_answer(value: Any) -> Answer:
+    """The same for the body of an answer over HTTP."""
+    if not isinstance(value, dict):
+        raise InvalidRequest("an answer is a JSON object")
+    if (place := _text_fault(_read_now(value))) is not None:
+        raise InvalidAction(*place)
+    try:
+        return Answer.model_validate(value)
+    except ValidationError as fault:
+        raise _invalid(fault, 0) from None
+
+
+def _read_now(value: dict[str, Any]) -> dict[str, Any]:
+    """The message without what is read by what its seat is asked."""
+    return {name: one for name, one in value.items() if name not in ("action", "thoughts")}
+
+
+def _invalid(fault: ValidationError, skipped: int) -> InvalidRequest:
+    first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
+    return InvalidRequest(str(first["msg"]), pointer_of(first["loc"][skipped:]), str(first["type"]))
+
+
+def _text_fault(value: Any) -> tuple[str, str] | None:
+    """The first text in it that is none to us: why, and where; a key is where its object is."""
+    if isinstance(value, str):
+        fault = text_fault(value)
+        return None if fault is None else (fault, "")
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        if isinstance(key, str) and (fault := text_fault(key)):
+            return f"a key: {fault}", ""
+        if (found := _text_fault(one)) is not None:
+            return found[0], f"{pointer_of([key])}{found[1]}"
+    return None
 
 
 # --- from the server ------------------------------------------------------------------------------
@@ -272,6 +336,7 @@ class Asked(Shown):
                     "deadline": "2026-03-01T12:02:00.000Z",
                     "ttl_ms": 120000,
                     "schema": {"type": "object", "properties": {"team": {"type": "array"}}},
+                    "thoughts_schema": {"type": "array", "maxItems": 20},
                     "legal": [{"team": [1, 2]}, {"team": [1, 3]}, {"team": [2, 3]}],
                     "default": {"team": [1, 2]},
                     "attempts_left": 3,
@@ -292,6 +357,9 @@ class Asked(Shown):
     )
     ttl_ms: int | None = Field(description="How long that is from now; 0 at least.")
     schema_: dict[str, JsonValue] = Field(alias="schema", description="JSON Schema 2020-12 of the action.")
+    thoughts_schema: dict[str, JsonValue] = Field(
+        description="JSON Schema 2020-12 of `thoughts` beside the action: what fits it is kept."
+    )
     legal: list[dict[str, JsonValue]] | None = Field(
         description="Every legal action, where there are at most 256; null where text is the action."
     )
@@ -336,6 +404,12 @@ class ActAck(Shown):
     request_id: str
     status: Literal["accepted"] = "accepted"
     duplicate: bool = Field(description="The same action was accepted before; its thoughts are kept.")
+    thoughts_refused: list[RefusedThought] = Field(
+        default_factory=list,
+        exclude_if=lambda refused: not refused,
+        description="Thoughts of the accepted answer that were left out; the others are kept. Absent: none. "
+        "A duplicate repeats those of the answer that was accepted.",
+    )
 
 
 class Refusal(Shown):
@@ -353,7 +427,7 @@ class Refusal(Shown):
     )
 
     t: Literal["error"] = "error"
-    re: str | None
+    re: str | None = Field(description="The `id` of the message; null where it had none that is one.")
     code: str = Field(description="The same codes as over HTTP; `GET /problems/{code}` explains each.")
     detail: str
     pointer: str | None = Field(None, description="JSON pointer (RFC 6901) into what was sent.")
@@ -378,7 +452,14 @@ SERVER_FRAMES: Final[tuple[type[BaseModel], ...]] = (
 def refusal(re: str | None, error: AvalonError) -> Refusal:
     """The answer to a message that raised this: the same code as over HTTP."""
     return Refusal(
-        re=re, code=problem_of(error).code, detail=str(error), pointer=getattr(error, "pointer", None) or None
+        re=re,
+        code=problem_of(error).code,
+        detail=str(error),
+        # An action that is wrong as a whole has the empty pointer.
+        pointer=error.pointer
+        if isinstance(error, InvalidAction)
+        else getattr(error, "pointer", None) or None,
+        retry_after_ms=math.ceil(error.retry_after_s * 1000) if isinstance(error, RateLimited) else None,
     )
 
 

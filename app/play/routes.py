@@ -10,13 +10,14 @@ from fastapi.responses import Response
 
 from app.auth import Caller
 from app.deps import CallerDep, GameId, ServicesDep, game_for, viewer_for
-from app.errors import Forbidden, InvalidRequest, UnknownRequest
+from app.errors import Forbidden, InvalidRequest, RateLimited, UnknownRequest
 from app.games.routes import ViewerName
-from app.play.messages import ActAck, Answer, OpenRequests
+from app.play.messages import ActAck, Answer, OpenRequests, SentAnswer, read_answer
 from app.play.seats import Refused, SeatView, check_answers_for
 from app.problems import documented, problem_response
 from app.services import Services
 from app.store.games import OPEN
+from engine.errors import InvalidAction
 from engine.terms import FULL, PUBLIC, Seat
 
 __all__ = ["router"]
@@ -26,7 +27,7 @@ router = APIRouter()
 MAX_WAIT_S: Final = 60.0
 
 RequestId = Annotated[
-    str, Path(min_length=1, max_length=64, description="As the request names itself, e.g. `2.1.vote.3`.")
+    str, Path(description="As the request names itself, e.g. `2.1.vote.3`.", examples=["2.1.vote.3"])
 ]
 
 
@@ -84,7 +85,7 @@ async def open_requests(
 async def answer_request(
     game_id: GameId,
     request_id: RequestId,
-    answer: Answer,
+    sent: SentAnswer,
     services: ServicesDep,
     caller: CallerDep,
     viewer_name: ViewerName = None,
@@ -92,15 +93,32 @@ async def answer_request(
     """Takes the answer of the caller's seat. Send it again as often as you like: it counts once.
 
     A refusal says in `attempts_left` how many answers may still be given, and in `request` what is
-    still open. 409 `illegal-action` and 422 `invalid-action` use up an attempt.
+    still open. 409 `illegal-action` and 422 `invalid-action` use up an attempt. A wrong thought does not cost
+    the action: `thoughts_refused` says what was left out.
     """
     seat, view = await _seat(services, caller, game_id, viewer_name)
     check_answers_for(caller, seat)
-    services.seats.spend(game_id, seat)
     if view is None:
-        raise UnknownRequest(f"seat {seat} is not played from outside")
-    done = await services.seats.act(view, request_id, answer.action, answer.thoughts, via="http")
+        return _problem(Refused(UnknownRequest(f"seat {seat} is not played from outside"), None, None))
+    answer: Answer | InvalidAction
+    try:
+        services.seats.spend(game_id, seat)
+        answer = read_answer(sent)
+    except InvalidAction as fault:
+        answer = fault
+    except (RateLimited, InvalidRequest) as fault:
+        return _problem(await services.seats.refuse(view, fault))
+    done = await services.seats.act(view, request_id, answer, via="http")
     if isinstance(done, Refused):
-        asked = None if done.request is None else done.request.model_dump(mode="json", by_alias=True)
-        return problem_response(done.error, attempts_left=done.attempts_left, request=asked)
-    return ActAck(re=None, request_id=done.request_id, duplicate=done.duplicate)
+        return _problem(done)
+    return ActAck(
+        re=None,
+        request_id=done.request_id,
+        duplicate=done.duplicate,
+        thoughts_refused=list(done.thoughts_refused),
+    )
+
+
+def _problem(done: Refused) -> Response:
+    asked = None if done.request is None else done.request.model_dump(mode="json", by_alias=True)
+    return problem_response(done.error, attempts_left=done.attempts_left, request=asked)

@@ -4,24 +4,35 @@ here, so a seat may change between them in the middle of a request.
 
 import asyncio
 import itertools
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
-from pydantic import JsonValue
 
 from agents.table import ATTEMPTS
 from app.auth import Caller
 from app.errors import AlreadyAnswered, Forbidden, RateLimited, TooLate, UnknownRequest
 from app.outside import now_ms, random_name
 from app.play import metrics
-from app.play.actions import action_schema, legal_actions, read_action, shown_action
+from app.play.actions import (
+    Action,
+    RefusedThought,
+    ThoughtsRead,
+    action_schema,
+    engine_action,
+    legal_actions,
+    read_action,
+    read_thoughts,
+    shown_action,
+    thoughts_schema,
+)
 from app.play.deadlines import allowances, deadline_ms
 from app.play.feed import Feed, held_name, request_name
 from app.play.limits import BURST, RATE, Allowance
-from app.play.messages import Asked
+from app.play.messages import Answer, Asked
 from app.problems import problem_of
 from app.seating import REMOTE
 from app.store.games import OPEN, GameStore
@@ -35,9 +46,9 @@ from app.store.inbox import (
     no_answer,
 )
 from app.store.log import LogReader, timestamp
-from engine.errors import AvalonError, IllegalAction, InvalidAction
-from engine.events import read_event
-from engine.rules import Request, asked, check, default, offered
+from engine.errors import AvalonError, IllegalAction, InvalidAction, InvalidInput
+from engine.events import Thought, read_event
+from engine.rules import Request, asked, check, check_note, default, offered
 from engine.state import State, apply
 from engine.terms import PUBLIC, Kind, Seat, Viewer
 
@@ -51,6 +62,8 @@ _WHY: Final[Mapping[str, str]] = {
     "attempts": "its attempts are used up and the default was played",
     "cancelled": "the game was cancelled",
 }
+
+_REQUEST_ID: Final = re.compile(rf"[1-9]\d{{0,2}}\.[1-9]\d{{0,2}}\.({'|'.join(Kind)})\.([1-9]\d?)", re.ASCII)
 
 
 def check_answers_for(caller: Caller, viewer: Viewer) -> None:
@@ -106,11 +119,18 @@ class SeatView:
         """When the default is played for it, ms; None: never by itself."""
         return deadline_ms(self._allowed, request.kind, self._opened_at)
 
-    def check(self, request: Request, action: JsonValue, thoughts: Sequence[JsonValue]) -> None:
-        """Raises InvalidAction for what cannot be read, IllegalAction for what the rules refuse, by what
-        the seat itself sees.
-        """
-        check(self._state.table, self._state.hand(self.seat), read_action(request, action, thoughts))
+    def check(self, action: Action) -> None:
+        """Raises IllegalAction for what the rules refuse, by what the seat itself sees."""
+        check(self._state.table, self._state.hand(self.seat), engine_action(action))
+
+    def read_thoughts(self, request: Request, thoughts: object) -> ThoughtsRead:
+        """The thoughts beside a legal answer: which are kept, and what is wrong with the others."""
+        table, hand = self._state.table, self._state.hand(self.seat)
+
+        def check_one(thought: Thought, pointer: str) -> None:
+            check_note(table, hand, thought, pointer)
+
+        return read_thoughts(request, thoughts, check_one)
 
     def shown(self, request: Request, refused: int) -> Asked:
         """The request as its seat gets it, with so many attempts used up."""
@@ -125,6 +145,7 @@ class SeatView:
             deadline=None if deadline is None else timestamp(deadline),
             ttl_ms=None if deadline is None else max(deadline - now_ms(), 0),
             schema_=action_schema(table, hand, request),
+            thoughts_schema=thoughts_schema(table, hand, request),
             legal=legal_actions(table, hand),
             default=shown_action(default(table, request)),
             attempts_left=ATTEMPTS - refused,
@@ -137,6 +158,8 @@ class Accepted:
 
     request_id: str
     duplicate: bool
+    thoughts_refused: tuple[RefusedThought, ...]
+    """Of the answer that stands, whatever came with its repetition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +168,7 @@ class Refused:
 
     error: AvalonError
     attempts_left: int | None
-    """Of the request that was named; None where it is not open to this seat."""
+    """Of the request that was named, or of the open one where none could be read; else None."""
     request: Asked | None
     """What the seat is still asked for."""
 
@@ -201,43 +224,42 @@ class Seats:
         self,
         view: SeatView,
         request_id: str,
-        action: JsonValue,
-        thoughts: Sequence[JsonValue],
+        answer: Answer | InvalidAction,
         *,
         via: str,
         message: str | None = None,
     ) -> Accepted | Refused:
         """Takes a seat's answer, or says why not.
 
-        ``via``: the connection, or ``http``. ``message``: the client's id, by which a refused message
-        that is sent again is known.
+        ``answer``: or why it cannot be read. ``via``: the connection, or ``http``. ``message``: the
+        client's id, by which a refused message that is sent again is known.
         """
         try:
-            done = await self._act(view, request_id, action, thoughts, via, message)
+            done = await self._act(view, request_id, answer, via, message)
         except (UnknownRequest, AlreadyAnswered, TooLate) as error:
-            done = Refused(error, None, await self.open(view))
+            return await self.refuse(view, error)
         if isinstance(done, Accepted):
             metrics.answers.labels("duplicate" if done.duplicate else "accepted").inc()
         else:
             metrics.answers.labels(problem_of(done.error).code).inc()
         return done
 
+    async def refuse(self, view: SeatView, error: AvalonError) -> Refused:
+        """Says what is open to a seat whose answer names no open request, or is not looked at; no attempt
+        is used up.
+        """
+        metrics.answers.labels(problem_of(error).code).inc()
+        request = await self.open(view)
+        left = request.attempts_left if request is not None and isinstance(error, InvalidInput) else None
+        return Refused(error, left, request)
+
     async def _act(
-        self,
-        view: SeatView,
-        request_id: str,
-        action: JsonValue,
-        thoughts: Sequence[JsonValue],
-        via: str,
-        message: str | None,
+        self, view: SeatView, request_id: str, answer: Answer | InvalidAction, via: str, message: str | None
     ) -> Accepted | Refused:
-        if not request_id.endswith(f".{view.seat}"):
-            raise _unknown(view.seat)
-        try:
-            said = canonical(action)
-            unreadable = None
-        except InvalidAction as fault:
-            said, unreadable = "", fault
+        kind = _kind_of(request_id, view.seat)
+        read = _read(kind, answer)
+        # What cannot be read is no answer that was accepted.
+        said = "" if isinstance(read, InvalidAction) else canonical(read.model_dump(exclude_unset=True))
         stored = await self._inbox.outcome(view.game_id, request_id)
         if stored is not None:
             return _again(request_id, stored, said)
@@ -256,41 +278,49 @@ class Seats:
             return _again(request_id, stored, said)
         await self._check_running(view.game_id)
         try:
-            if unreadable is not None:
-                raise unreadable
-            view.check(request, action, thoughts)
+            if isinstance(read, InvalidAction):
+                raise read
+            view.check(read)
         except (InvalidAction, IllegalAction) as refusal:
-            return await self._refuse(view, request, refusal, [action, list(thoughts)], message)
-        return await self._accept(view, request, answer_outcome(view.seat, said, thoughts, via))
+            return await self._refuse(view, request, refusal, answer, message)
+        assert isinstance(answer, Answer)
+        thoughts = view.read_thoughts(request, answer.thoughts)
+        refused = [one.model_dump() for one in thoughts.refused]
+        return await self._accept(
+            view, request, answer_outcome(view.seat, said, thoughts.sent, refused, via), thoughts.refused
+        )
 
     async def _check_running(self, game_id: str) -> None:
         row = await self._games.game(game_id)
         if row is None or row["status"] not in OPEN:
             raise TooLate("the game is over")
 
-    async def _accept(self, view: SeatView, request: Request, answer: Outcome) -> Accepted | Refused:
+    async def _accept(
+        self, view: SeatView, request: Request, answer: Outcome, refused: tuple[RefusedThought, ...]
+    ) -> Accepted:
         stored = await self._inbox.settle(view.game_id, request.id, answer)
         if stored.receipt != answer.receipt:
             return _again(request.id, stored, answer.action or "")
         self._feed.hint(request_name(view.game_id, request.id))
         metrics.answer_seconds.observe(max(stored.at - view.opened_at, 0) / 1000)
-        return Accepted(request.id, duplicate=False)
+        return Accepted(request.id, duplicate=False, thoughts_refused=refused)
 
     async def _refuse(
         self,
         view: SeatView,
         request: Request,
         error: InvalidAction | IllegalAction,
-        answer: JsonValue,
+        answer: Answer | InvalidAction,
         message: str | None,
     ) -> Refused:
         refusal = Refusal(problem_of(error).code, str(error), error.pointer)
+        said: Any = str(answer) if isinstance(answer, InvalidAction) else [answer.action, answer.thoughts]
         standing = await self._inbox.refuse(
             view.game_id,
             request.id,
             view.seat,
             refusal,
-            answer=answer,
+            answer=said,
             message=message,
             attempts=ATTEMPTS,
         )
@@ -317,6 +347,21 @@ class Seats:
         return found.get((game_id, seat)) == conn
 
 
+def _kind_of(request_id: str, seat: Seat) -> Kind:
+    """What the seat is asked for in it. Raises UnknownRequest for what is no request of this seat."""
+    named = _REQUEST_ID.fullmatch(request_id)
+    if named is None or named[2] != str(seat):
+        raise _unknown(seat)
+    return Kind(named[1])
+
+
+def _read(kind: Kind, answer: Answer | InvalidAction) -> Action | InvalidAction:
+    try:
+        return answer if isinstance(answer, InvalidAction) else read_action(kind, answer.action)
+    except InvalidAction as fault:
+        return fault
+
+
 def _unknown(seat: Seat) -> UnknownRequest:
     return UnknownRequest(f"no such request is open for seat {seat}")
 
@@ -327,4 +372,7 @@ def _again(request_id: str, stored: Outcome, said: str) -> Accepted:
         raise TooLate(f"{request_id} is closed: {_WHY.get(stored.cause, 'the default was played')}")
     if stored.action != said:
         raise AlreadyAnswered(f"another answer to {request_id} was accepted before; that one stands")
-    return Accepted(request_id, duplicate=True)
+    refused = orjson.loads(stored.thoughts_refused or "[]")
+    return Accepted(
+        request_id, duplicate=True, thoughts_refused=tuple(RefusedThought(**one) for one in refused)
+    )

@@ -7,6 +7,7 @@ whenever the last write has drained; nothing is buffered for it, so a slow reade
 import asyncio
 import math
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NoReturn
 
@@ -24,10 +25,14 @@ from app.errors import (
     InvalidRequest,
     NotFound,
     NotReady,
+    RateLimited,
     Unauthenticated,
+    UnknownRequest,
+    Unparsable,
     UpgradeRequired,
 )
 from app.outside import random_name
+from app.play.actions import text_fault
 from app.play.feed import held_name
 from app.play.limits import BURST, RATE, Allowance, Strikes
 from app.play.messages import (
@@ -51,12 +56,12 @@ from app.play.messages import (
 )
 from app.play.metrics import close_label, socket_closes, socket_events, socket_frames, sockets_open
 from app.play.pages import Page, Spot
-from app.play.seats import Refused, SeatView, check_answers_for
+from app.play.seats import Accepted, Refused, SeatView, check_answers_for
 from app.play.shared import unbroken
 from app.play.wire import PUSH, Push
 from app.problems import ProblemResponse, documented, problem_response
 from app.services import Services
-from engine.errors import AvalonError, InvalidInput
+from engine.errors import AvalonError, InvalidAction, InvalidInput
 from engine.terms import FULL, PUBLIC, Viewer
 from engine.view import viewer_name
 
@@ -76,9 +81,15 @@ CLOSING_S: Final = 2.0
 """How long a close may wait for its turn behind what the peer has not read. A peer that reads
 nothing never sees one; the listening socket's TCP_USER_TIMEOUT ends it."""
 
+_NO_SEAT: Final = "this connection does not hold a seat that is played from outside"
+
 STRIKES: Final = 3
 STRIKES_S: Final = 60.0
 """The third message within so many seconds that we cannot read ends the connection."""
+
+
+_Unread = InvalidAction | InvalidRequest | RateLimited
+"""Why the action of an ``act`` is not looked at."""
 
 
 class Code:
@@ -396,42 +407,60 @@ class Connection:
 
     async def _listen(self) -> NoReturn:
         while True:
-            text = await self._receive()
-            re = None
+            value: Any = None
             try:
-                value = read_text(text)
-                re = message_id(value)
+                value = read_text(await self._receive())
                 message = read_message(value)
                 if isinstance(message, Identify):
                     raise InvalidRequest("this connection has identified already", "/t", "identified")
-            except InvalidInput as fault:
-                await self._send_refusal(refusal(re, fault))
+            except (InvalidAction, InvalidRequest, Unparsable) as fault:
+                if _is_act(value) and not isinstance(fault, Unparsable):
+                    # It can be read as far as to know what it is: no strike.
+                    await self._act(value, fault)
+                    continue
+                await self._send_refusal(refusal(message_id(value), fault))
                 if self._strikes.out(time.monotonic()):
                     raise Closing(Code.MALFORMED, "too many messages that cannot be read") from None
                 continue
             if isinstance(message, Ping):
                 await self._send(Ack(re=message.id).model_dump_json())
             else:
-                await self._act(message)
+                await self._act(value, message)
 
-    async def _act(self, act: Act) -> None:
+    async def _act(self, value: Mapping[str, Any], act: Act | _Unread) -> None:
+        """Answers an ``act``, or says why it is not taken, and what is open."""
+        name = message_id(value)
         if self._view is None or not self._sits:
             # A connection that only watches is asked for nothing.
-            detail = "this connection does not hold a seat that is played from outside"
-            await self._send_refusal(Refusal(re=act.id, code="unknown-request", detail=detail))
+            fault = act if isinstance(act, AvalonError) else UnknownRequest(_NO_SEAT)
+            await self._send_refusal(refusal(name, fault))
             return
-        done = await unbroken(
-            self._services.seats.act(
-                self._view, act.request_id, act.action, act.thoughts, via=self._id, message=act.id
-            )
-        )
+        done = await unbroken(self._answered(self._view, value, act))
         if isinstance(done, Refused):
-            told = refusal(act.id, done.error)
             still = {"attempts_left": done.attempts_left, "request": done.request}
-            await self._send_refusal(told.model_copy(update=still))
+            await self._send_refusal(refusal(name, done.error).model_copy(update=still))
         else:
-            ack = ActAck(re=act.id, request_id=done.request_id, duplicate=done.duplicate)
+            ack = ActAck(
+                re=name,
+                request_id=done.request_id,
+                duplicate=done.duplicate,
+                thoughts_refused=list(done.thoughts_refused),
+            )
             await self._send(ack.model_dump_json())
+
+    async def _answered(
+        self,
+        view: SeatView,
+        value: Mapping[str, Any],
+        act: Act | _Unread,
+    ) -> Accepted | Refused:
+        seats = self._services.seats
+        if not isinstance(act, InvalidRequest | RateLimited):
+            request_id = value.get("request_id")
+            if isinstance(request_id, str) and text_fault(request_id) is None:
+                return await seats.act(view, request_id, act, via=self._id, message=message_id(value))
+        assert isinstance(act, AvalonError)
+        return await seats.refuse(view, act)
 
     # --- frames ------------------------------------------------------------------------------
 
@@ -448,12 +477,20 @@ class Connection:
         if text is None:
             raise Closing(Code.BINARY, "text frames only")
         if not self._allowance.spend(time.monotonic()):
-            wait_ms = math.ceil(self._allowance.refill_s * 1000)
-            await self._send_refusal(
-                Refusal(re=None, code="rate-limited", detail="too many messages", retry_after_ms=wait_ms)
-            )
-            raise Closing(Code.RATE, f"retry_after_ms={wait_ms}")
+            await self._refuse_rate(text)
         return text
+
+    async def _refuse_rate(self, text: str) -> NoReturn:
+        fault = RateLimited("too many messages", self._allowance.refill_s)
+        value: Any = None
+        # What came too fast is named, where it has a name.
+        with suppress(InvalidInput):
+            value = read_text(text)
+        if _is_act(value):
+            await self._act(value, fault)
+        else:
+            await self._send_refusal(refusal(message_id(value), fault))
+        raise Closing(Code.RATE, f"retry_after_ms={math.ceil(fault.retry_after_s * 1000)}")
 
     async def _send_refusal(self, frame: Refusal) -> None:
         await self._send(refusal_text(frame))
@@ -483,6 +520,10 @@ class Connection:
         with suppress(WebSocketDisconnect, TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 await self._websocket.close(code, reason)
+
+
+def _is_act(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("t") == "act"
 
 
 def _check_version(value: Any) -> None:

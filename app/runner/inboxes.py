@@ -8,7 +8,7 @@ import orjson
 from agents.agent import Taken
 from app.errors import NotAnswered
 from app.outside import now_ms
-from app.play.actions import read_action
+from app.play.actions import stored_action
 from app.play.deadlines import allowances, deadline_ms
 from app.play.feed import Feed, request_name
 from app.play.metrics import deadlines_missed, requests_open
@@ -117,7 +117,7 @@ class GameInbox:
 
 
 def _action(request: Request, outcome: Outcome) -> SeatAction:
-    return read_action(
+    return stored_action(
         request, orjson.loads(outcome.action or "null"), orjson.loads(outcome.thoughts or "[]")
     )
 

@@ -49,8 +49,11 @@ class Outcome:
     cause: Cause | None
     """Why the default is played; None: an answer was accepted."""
     action: str | None
-    """Canonical JSON of the accepted action, as it was sent."""
+    """Canonical JSON of the accepted action."""
     thoughts: str | None
+    """JSON of those that are kept."""
+    thoughts_refused: str | None
+    """JSON of what was wrong with the others."""
     via: str
     """The connection it came by, ``http``, or ``service``."""
     receipt: str
@@ -88,15 +91,24 @@ def canonical(action: JsonValue) -> str:
         raise InvalidAction("a number beyond what JSON readers agree on") from None
 
 
-def answer_outcome(seat: Seat, action: str, thoughts: Sequence[JsonValue], via: str) -> Outcome:
-    """An answer to be accepted; ``action`` is canonical."""
-    told = orjson.dumps(thoughts).decode() if thoughts else None
-    return Outcome(seat, None, action, told, via, random_name())
+def answer_outcome(
+    seat: Seat,
+    action: str,
+    thoughts: Sequence[JsonValue],
+    refused: Sequence[Mapping[str, str]],
+    via: str,
+) -> Outcome:
+    """An answer to be accepted; ``action`` is canonical, ``refused`` what was wrong with other thoughts."""
+    return Outcome(seat, None, action, _listed(thoughts), _listed(refused), via, random_name())
+
+
+def _listed(values: Sequence[Any]) -> str | None:
+    return orjson.dumps(list(values)).decode() if values else None
 
 
 def no_answer(seat: Seat, cause: Cause) -> Outcome:
     """The default is to be played."""
-    return Outcome(seat, cause, None, None, "service", random_name())
+    return Outcome(seat, cause, None, None, None, "service", random_name())
 
 
 _COLUMNS: Final = (
@@ -104,6 +116,7 @@ _COLUMNS: Final = (
     inbox.c.cause,
     inbox.c.action,
     inbox.c.thoughts,
+    inbox.c.thoughts_refused,
     inbox.c.via,
     inbox.c.receipt,
     inbox.c.at,
@@ -287,6 +300,7 @@ def _row(game_id: str, request_id: str, outcome: Outcome) -> dict[str, Any]:
         "cause": outcome.cause,
         "action": outcome.action,
         "thoughts": outcome.thoughts,
+        "thoughts_refused": outcome.thoughts_refused,
         "via": outcome.via,
         "receipt": outcome.receipt,
     }

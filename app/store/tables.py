@@ -186,9 +186,11 @@ class InboxRow(SQLModel, table=True):
     cause: str | None = None
     """deadline, attempts or cancelled: no answer came. Null: an answer."""
     action: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
-    """Canonical JSON (RFC 8785) of the action as it was sent."""
+    """Canonical JSON (RFC 8785) of the action as it was sent, lines ending with LF."""
     thoughts: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
-    """JSON list of the thoughts as they were sent."""
+    """JSON list of the thoughts that are kept, as they were sent. Null: none."""
+    thoughts_refused: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """JSON list of what was wrong with the others: pointer and message. Null: nothing."""
     via: str = Field(max_length=40)
     """The socket's connection, ``http``, or ``service``."""
     receipt: str = Field(max_length=32)
