@@ -465,7 +465,8 @@ def refusal(re: str | None, error: AvalonError) -> Refusal:
 
 def refusal_text(frame: Refusal) -> str:
     """The frame without what does not apply; the request in it whole, nulls too, as it is sent alone."""
-    text = frame.model_dump_json(exclude={"request"}, exclude_none=True)
+    left_out = {name for name, value in frame if value is None and name != "re"}
+    text = frame.model_dump_json(exclude={"request", *left_out})
     return text if frame.request is None else f'{text[:-1]},"request":{frame.request.model_dump_json()}}}'
 
 

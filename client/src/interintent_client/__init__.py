@@ -17,6 +17,7 @@ from interintent_client.errors import (
     Refused,
     Replaced,
     TokenRefused,
+    Unacknowledged,
     Unreachable,
 )
 from interintent_client.evaluating import Items
@@ -65,5 +66,6 @@ __all__ = [
     "TaskStage",
     "Tasks",
     "TokenRefused",
+    "Unacknowledged",
     "Unreachable",
 ]

@@ -3,7 +3,8 @@
 InterIntentError
 ├── ApiError            the server answered a call with a problem (RFC 9457)
 ├── Refused             the server did not take an answer of a seat; the request may still be open
-├── GameOver            an answer found the game over, and nobody can say whether it counted
+├── Unacknowledged      nobody can say whether an answer of a seat counted
+│   └── GameOver        it found the game over
 ├── Unreachable         no answer after every retry
 ├── ExportBroken        an export that is not what its last line signs
 └── Closed              the server ended the connection for good
@@ -28,6 +29,7 @@ __all__ = [
     "Refused",
     "Replaced",
     "TokenRefused",
+    "Unacknowledged",
     "Unreachable",
     "closed",
 ]
@@ -80,7 +82,11 @@ class Refused(InterIntentError):
         """What the seat is still asked for, where it is asked."""
 
 
-class GameOver(InterIntentError):
+class Unacknowledged(InterIntentError):
+    """The request closed before its answer was acknowledged, and nobody says what became of it."""
+
+
+class GameOver(Unacknowledged):
     """The game ended before the answer was acknowledged."""
 
 

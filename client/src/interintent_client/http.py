@@ -87,12 +87,16 @@ class Http:
         body: Json,
         *,
         token: str | None = None,
+        query: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
         repeat: bool = True,
     ) -> Any:
         """A JSON answer. ``repeat``: whether doing it twice is harmless. Raises ApiError, Unreachable."""
         headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
-        return (await self._call("POST", path, token=token, body=body, headers=headers, repeat=repeat)).json()
+        answer = await self._call(
+            "POST", path, token=token, query=query, body=body, headers=headers, repeat=repeat
+        )
+        return answer.json()
 
     async def _call(
         self,

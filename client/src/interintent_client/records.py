@@ -47,6 +47,8 @@ class Request:
     menu: Sequence[str] | None
     """Ids of the intentions on offer, for a speech."""
     schema: Json
+    thoughts_schema: Json
+    """What thoughts beside the action are kept."""
     deadline: datetime | None
     ttl_ms: int | None
     """Milliseconds to the deadline when the request was sent."""
@@ -76,6 +78,7 @@ class Request:
             team_size=raw.get("team_size"),
             menu=raw.get("menu"),
             schema=raw.get("schema") or {},
+            thoughts_schema=raw.get("thoughts_schema") or {},
             deadline=None if deadline is None else datetime.fromisoformat(deadline),
             ttl_ms=raw.get("ttl_ms"),
             attempts_left=raw.get("attempts_left"),
@@ -90,3 +93,9 @@ class Ack:
     request_id: str
     duplicate: bool
     """The same answer had been accepted before."""
+    thoughts_refused: Sequence[Json] = ()
+    """Thoughts that were left out, each ``pointer`` and ``message``; the action counts all the same."""
+
+    @classmethod
+    def read(cls, raw: Json) -> "Ack":
+        return cls(raw["request_id"], bool(raw.get("duplicate")), raw.get("thoughts_refused") or ())

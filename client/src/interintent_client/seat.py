@@ -2,13 +2,14 @@
 
 import asyncio
 import itertools
+import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Final, Self
 
-from interintent_client.errors import ApiError, GameOver, InterIntentError, Refused
+from interintent_client.errors import ApiError, GameOver, InterIntentError, Refused, Unacknowledged
 from interintent_client.http import Http
 from interintent_client.records import Ack, Event, Json, Request
 from interintent_client.stream import Stream
@@ -17,6 +18,12 @@ __all__ = ["Choose", "Seat"]
 
 ASKED_AGAIN: Final = frozenset({"illegal-action", "invalid-action"})
 """Refusals after which the same request stays open, while there are attempts left."""
+
+LATE_S: Final = 5.0
+"""How long after its deadline an answer may still be acknowledged by itself."""
+
+SETTLING_S: Final = 20.0
+"""How long the server is asked what became of an answer to a request that has closed."""
 
 Choose = Callable[[Request, Sequence[Event]], Json | Awaitable[Json]]
 """Answers a request, given it and everything the seat has seen."""
@@ -41,7 +48,7 @@ class Seat:
         self._ended = False
         self._fault: Exception | None = None
         self._news = asyncio.Event()
-        self._waiting: dict[str, tuple[Json, asyncio.Future[Ack]]] = {}
+        self._waiting: dict[str, tuple[Json, asyncio.Future[Ack | None]]] = {}
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self._reader: asyncio.Task[None] | None = None
 
@@ -81,11 +88,15 @@ class Seat:
     ) -> Ack:
         """Answers, and returns when the server has committed it. Sent again until then: it counts once.
 
-        Raises Refused when the answer was not taken (after ``illegal-action`` and ``invalid-action``
-        the seat is asked again), and GameOver.
+        When the request has closed without a word about the answer (another opens, its deadline passes,
+        the game ends), the server is asked over HTTP what became of it. Raises Refused when the answer
+        was not taken (after ``illegal-action`` and ``invalid-action`` the seat is asked again),
+        Unacknowledged when the server does not say, and GameOver; ValueError for what is no JSON.
         """
         self._start()
         name = message_id or next(self._ids)
+        if name in self._waiting:
+            raise ValueError(f"an answer called {name} is waiting: a new answer takes a new message_id")
         message: dict[str, Any] = {
             "t": "act",
             "id": name,
@@ -94,17 +105,29 @@ class Seat:
         }
         if thoughts:
             message["thoughts"] = list(thoughts)
+        json.dumps(message, allow_nan=False)
+        closed = Unacknowledged(f"{request.request_id} closed before its answer was acknowledged")
         if self._ended:
-            return await self._over_http(message)
-        waiting: asyncio.Future[Ack] = asyncio.get_running_loop().create_future()
+            return await self._over_http(message, self._over(request.request_id))
+        if self._open is not None and self._open.request_id != request.request_id:
+            return await self._over_http(message, closed)
+        waiting: asyncio.Future[Ack | None] = asyncio.get_running_loop().create_future()
         self._waiting[name] = message, waiting
+        left_s = None if request.ttl_ms is None else request.ttl_ms / 1000 + LATE_S
+        allowed = asyncio.timeout(left_s)
         try:
-            await self._stream.send(message)
-            return await waiting
-        except GameOver:
-            return await self._over_http(message)
+            async with allowed:
+                await self._stream.send(message)
+                ack = await waiting
+        except GameOver as over:
+            return await self._over_http(message, over)
+        except TimeoutError:
+            if not allowed.expired():
+                raise
+            ack = None
         finally:
-            self._waiting.pop(name, None)
+            del self._waiting[name]
+        return await self._over_http(message, closed) if ack is None else ack
 
     async def play(
         self, choose: Choose, on_refusal: Callable[[Refused], object] | None = None
@@ -122,24 +145,43 @@ class Seat:
             except Refused as refused:
                 if on_refusal is not None:
                     on_refusal(refused)
-            except GameOver:
+            except Unacknowledged:
                 pass
         return self.events
 
-    async def _over_http(self, message: Json) -> Ack:
-        """Asks what became of an answer when the socket has nothing more to say."""
+    async def _over_http(self, message: Json, unknown: Unacknowledged) -> Ack:
+        """Asks what became of an answer when the socket has nothing more to say. Raises ``unknown`` where
+        this cannot be learnt either.
+        """
         if self._fault is not None:
             raise self._fault
         body = {name: message[name] for name in ("action", "thoughts") if name in message}
+        request_id, token = message["request_id"], self._token()
+        # Who has no token of the seat names the seat.
+        query = {} if token else {"viewer": f"seat:{request_id.rpartition('.')[2]}"}
         try:
-            answer = await self._http.post(
-                f"{self._path}/requests/{message['request_id']}/action", body, token=self._token()
-            )
+            async with asyncio.timeout(SETTLING_S):
+                answer = await self._http.post(
+                    f"{self._path}/requests/{request_id}/action", body, token=token, query=query
+                )
+            return Ack.read(answer)
         except ApiError as refused:
-            raise Refused(refused.code, refused.detail) from refused
-        except InterIntentError as fault:
-            raise GameOver(f"the game ended before {message['request_id']} was acknowledged") from fault
-        return Ack(answer["request_id"], answer["duplicate"])
+            if refused.code == "unknown":
+                raise unknown from refused
+            still = refused.problem.get("request")
+            raise Refused(
+                refused.code,
+                refused.detail,
+                pointer=refused.pointer,
+                attempts_left=refused.problem.get("attempts_left"),
+                request=Request.read(still) if still else None,
+            ) from refused
+        except (InterIntentError, TimeoutError, ValueError, LookupError, TypeError) as fault:
+            # No answer, or one that is none.
+            raise unknown from fault
+
+    def _over(self, request_id: str) -> GameOver:
+        return GameOver(f"the game ended before {request_id} was acknowledged")
 
     def _start(self) -> None:
         if self._reader is None:
@@ -150,15 +192,18 @@ class Seat:
             async with aclosing(self._stream.frames()) as frames:
                 async for frame in frames:
                     await self._take(frame)
+        except asyncio.CancelledError:
+            self._fault = Unacknowledged("the seat was left")
+            raise
         except Exception as fault:
             self._fault = fault
         finally:
             self._ended = True
             self._open = None
             self._news.set()
-            for _, waiting in self._waiting.values():
+            for message, waiting in self._waiting.values():
                 if not waiting.done():
-                    waiting.set_exception(self._fault or GameOver("the game is over"))
+                    waiting.set_exception(self._fault or self._over(message["request_id"]))
 
     async def _take(self, frame: Json) -> None:
         match frame["t"]:
@@ -169,38 +214,61 @@ class Seat:
                     await self._stream.send(message)
             case "events":
                 self.events += frame["items"]
+                for event in frame["items"]:
+                    self._close_by(event)
             case "request":
                 self._ask(Request.read(frame))
             case "ack" if frame.get("request_id"):
-                self._settle(frame, Ack(frame["request_id"], bool(frame.get("duplicate"))))
+                self._settle(frame.get("re"), Ack.read(frame))
             case "error":
                 still = frame.get("request")
-                if (
-                    frame.get("re") in self._waiting
-                    and frame["code"] in ASKED_AGAIN
-                    and frame.get("attempts_left") != 0
-                ):
+                name = self._meant(frame)
+                if name is not None and frame["code"] in ASKED_AGAIN and frame.get("attempts_left") != 0:
                     self._given = None
                     self._news.set()
-                if still:
-                    self._ask(Request.read(still))
                 refused = Refused(
                     frame["code"],
                     frame.get("detail", ""),
                     pointer=frame.get("pointer"),
                     attempts_left=frame.get("attempts_left"),
-                    request=self._open if still else None,
+                    request=Request.read(still) if still else None,
                 )
-                self._settle(frame, refused)
+                self._settle(name, refused)
+                if refused.request is not None:
+                    self._ask(refused.request)
             case _:
                 pass
 
     def _ask(self, request: Request) -> None:
         self._open = request
         self._news.set()
+        self._close(lambda request_id: request_id != request.request_id)
 
-    def _settle(self, frame: Json, outcome: Ack | Refused) -> None:
-        _, waiting = self._waiting.get(frame.get("re") or "", (None, None))
+    def _close_by(self, event: Event) -> None:
+        """An event that says so ends the wait for answers to what it closes."""
+        if event.type == "action_defaulted":
+            self._close(lambda request_id: request_id == event.raw.get("request_id"))
+        elif event.type in ("game_ended", "game_cancelled"):
+            for message, waiting in self._waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(self._over(message["request_id"]))
+
+    def _close(self, is_closed: Callable[[str], bool]) -> None:
+        for message, waiting in self._waiting.values():
+            if is_closed(message["request_id"]) and not waiting.done():
+                waiting.set_result(None)
+
+    def _meant(self, frame: Json) -> str | None:
+        """The answer that an error is about: the one it names, else the oldest, since messages are read in
+        their order. What came too fast is sent again.
+        """
+        if frame["code"] == "rate-limited":
+            return None
+        name = frame.get("re") or next(iter(self._waiting), None)
+        return name if name in self._waiting else None
+
+    def _settle(self, name: str | None, outcome: Ack | Refused) -> None:
+        _, waiting = self._waiting.get(name or "", (None, None))
         if waiting is None or waiting.done():
             return
         if isinstance(outcome, Ack):

@@ -1,0 +1,260 @@
+"""``Seat.act`` ends, whatever the server does: against the service, and against one that misbehaves."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interintent_client import (
+    GameOver,
+    Refused,
+    Replaced,
+    Request,
+    Seat,
+    Server,
+    Unacknowledged,
+)
+from websockets.asyncio.server import ServerConnection, serve
+
+from tests.app.serving import Served, local_settings, running_server
+
+Frame = dict[str, Any]
+
+SEATS = [{"agent": "remote"}, *[{"agent": "random"}] * 4]
+AT: Frame = {"at": "2026-03-01T12:00:00.000Z", "game": "g"}
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interintent_client.backoff.FIRST_S", 0.02)
+    monkeypatch.setattr("interintent_client.backoff.LONGEST_S", 0.2)
+    monkeypatch.setattr("interintent_client.seat.LATE_S", 0.2)
+    monkeypatch.setattr("interintent_client.seat.SETTLING_S", 1.0)
+
+
+# --- a server that misbehaves -----------------------------------------------------------------------
+
+
+def asked(request_id: str, ttl_ms: int | None = None) -> Frame:
+    return {"t": "request", "request_id": request_id, "kind": "vote", "attempts_left": 3, "ttl_ms": ttl_ms}
+
+
+def happened(seq: int, type_: str, **more: Any) -> Frame:
+    return {"t": "events", "items": [{"seq": seq, "type": type_, **AT, **more}]}
+
+
+Acts = Callable[[ServerConnection, Frame], Awaitable[object]]
+
+
+@contextlib.asynccontextmanager
+async def misbehaving(on_act: Acts, first: Frame) -> AsyncIterator[Seat]:
+    """A seat of a server that says ``first`` after welcome, then does with each act whatever it likes. It
+    knows no HTTP.
+    """
+
+    async def talk(socket: ServerConnection) -> None:
+        with contextlib.suppress(Exception):
+            await socket.recv()
+            await socket.send(
+                json.dumps({"t": "welcome", "game": "g", "viewer": "seat:1", "head": 0, "after": 0})
+            )
+            await socket.send(json.dumps(first))
+            async for text in socket:
+                await on_act(socket, json.loads(text))
+
+    async with (
+        serve(talk, "127.0.0.1", 0) as server,
+        Server(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", tries=2) as client,
+        client.game("g").seat(1, token="t") as seat,
+    ):
+        yield seat
+
+
+async def first_of(seat: Seat) -> Request:
+    async with asyncio.timeout(20):
+        return await anext(aiter(seat))
+
+
+async def says(socket: ServerConnection, *frames: Frame) -> None:
+    for frame in frames:
+        await socket.send(json.dumps(frame))
+
+
+async def nothing(socket: ServerConnection, act: Frame) -> None:
+    """Reads, and never says a word."""
+
+
+def saying(*frames: Frame) -> Acts:
+    return lambda socket, act: says(socket, *frames)
+
+
+ENDS: dict[str, tuple[Acts, Frame, type[Exception]]] = {
+    "says nothing until the deadline": (nothing, asked("1.1.vote.1", 100), Unacknowledged),
+    "asks for something else": (saying(asked("1.1.card.1")), asked("1.1.vote.1"), Unacknowledged),
+    "asks for something else in an error of another": (
+        saying({"t": "error", "re": "other", "code": "too-late", "request": asked("1.1.card.1")}),
+        asked("1.1.vote.1"),
+        Unacknowledged,
+    ),
+    "plays the default": (
+        saying(happened(1, "action_defaulted", seat=1, request_id="1.1.vote.1", cause="deadline")),
+        asked("1.1.vote.1"),
+        Unacknowledged,
+    ),
+    "ends the game and stays": (saying(happened(1, "game_ended")), asked("1.1.vote.1"), GameOver),
+    "cancels the game and stays": (saying(happened(1, "game_cancelled")), asked("1.1.vote.1"), GameOver),
+    "ends the game": (lambda socket, act: socket.close(1000), asked("1.1.vote.1"), GameOver),
+    "gives the seat away": (lambda socket, act: socket.close(4409), asked("1.1.vote.1"), Replaced),
+    "says an error without re": (
+        saying({"t": "error", "code": "unparsable", "detail": "no JSON"}),
+        asked("1.1.vote.1"),
+        Refused,
+    ),
+    "says an error whose re is null": (
+        saying({"t": "error", "re": None, "code": "invalid-request", "detail": "?"}),
+        asked("1.1.vote.1"),
+        Refused,
+    ),
+    "acknowledges something else": (
+        saying(
+            {"t": "ack", "re": "other", "request_id": "1.1.vote.1", "status": "accepted", "duplicate": False}
+        ),
+        asked("1.1.vote.1", 100),
+        Unacknowledged,
+    ),
+    "says it is too fast, and no more": (
+        saying({"t": "error", "re": None, "code": "rate-limited", "detail": "too many"}),
+        asked("1.1.vote.1", 100),
+        Unacknowledged,
+    ),
+    "cuts, and again": (lambda socket, act: socket.close(1012), asked("1.1.vote.1", 400), Unacknowledged),
+    "says what is no JSON": (lambda socket, act: socket.send("?"), asked("1.1.vote.1"), ValueError),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+async def test_an_answer_settles_whatever_the_server_does(case: str) -> None:
+    on_act, first, error = ENDS[case]
+    async with misbehaving(on_act, first) as seat:
+        request = await first_of(seat)
+        with pytest.raises(error):
+            async with asyncio.timeout(30):
+                await seat.act(request, {"approve": True})
+
+
+async def test_a_request_that_closed_without_a_word_is_asked_for_over_http(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ack = {
+        "request_id": "1.1.vote.1",
+        "duplicate": True,
+        "thoughts_refused": [{"pointer": "/thoughts/0", "message": "x"}],
+    }
+
+    async def post(*given: Any, **more: Any) -> Frame:
+        return ack
+
+    monkeypatch.setattr("interintent_client.http.Http.post", post)
+    async with misbehaving(saying(asked("1.1.card.1")), asked("1.1.vote.1")) as seat:
+        request = await first_of(seat)
+        async with asyncio.timeout(30):
+            found = await seat.act(request, {"approve": True})
+            assert (found.duplicate, list(found.thoughts_refused)) == (True, ack["thoughts_refused"])
+            # And so is an answer to what had closed before.
+            assert (await seat.act(request, {"approve": True})).duplicate
+
+
+async def test_an_error_without_re_is_about_the_oldest_answer() -> None:
+    heard: list[str] = []
+
+    async def second_only(socket: ServerConnection, act: Frame) -> None:
+        heard.append(act["id"])
+        if len(heard) == 2:
+            ack = {"t": "ack", "re": heard[1], "request_id": act["request_id"], "status": "accepted"}
+            await says(socket, {"t": "error", "code": "unparsable", "detail": "?"}, ack)
+
+    async with misbehaving(second_only, asked("1.1.vote.1")) as seat:
+        request = await first_of(seat)
+        async with asyncio.timeout(30):
+            one, two = await asyncio.gather(
+                *(seat.act(request, {"approve": True}) for _ in range(2)), return_exceptions=True
+            )
+    assert isinstance(one, Refused)
+    assert not isinstance(two, BaseException)
+
+
+async def test_who_leaves_or_is_cancelled_waits_for_nothing() -> None:
+    async with misbehaving(nothing, asked("1.1.vote.1")) as seat:
+        request = await first_of(seat)
+        waiting = [asyncio.create_task(seat.act(request, {"approve": True})) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        waiting[0].cancel()
+        await seat.aclose()
+        async with asyncio.timeout(30):
+            done = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(done[0], asyncio.CancelledError)
+    assert isinstance(done[1], Unacknowledged)
+
+
+async def test_what_is_no_json_and_a_name_in_use_are_refused_at_once() -> None:
+    async with misbehaving(nothing, asked("1.1.vote.1")) as seat:
+        request = await first_of(seat)
+        with pytest.raises(ValueError, match="JSON"):
+            await seat.act(request, {"approve": float("nan")})
+        first = asyncio.create_task(seat.act(request, {"approve": True}, message_id="a"))
+        await asyncio.sleep(0.1)
+        with pytest.raises(ValueError, match="waiting"):
+            await seat.act(request, {"approve": True}, message_id="a")
+        first.cancel()
+
+
+# --- the service --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
+        yield server
+
+
+async def test_whatever_is_answered_the_service_settles_it(served: Served) -> None:
+    async with Server(served.url) as server:
+        game = (await server.create_games(seats=SEATS)).games[0]
+        async with game.seat(1) as seat, asyncio.timeout(100):
+            requests = aiter(seat)
+            request = await anext(requests)
+            assert request.thoughts_schema["type"] == "array"
+            for action, name, code in (
+                ({"team": [1, 2], "text": "\0"}, None, "invalid-action"),
+                ({"team": [1, 2], "text": "\ud800"}, "a\0", "invalid-action"),
+                ([1, 2], None, "invalid-request"),
+                ({"team": [1, 2]}, "x" * 65, "invalid-request"),
+                ({"team": [1, {"a": [[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]}]}, None, "unparsable"),
+            ):
+                with pytest.raises(Refused) as refused:
+                    await seat.act(request, action, message_id=name)  # type: ignore[arg-type]
+                assert refused.value.code == code
+                if code != "unparsable":
+                    assert refused.value.request is not None
+                    assert refused.value.request.request_id == request.request_id
+            thoughts = [{"type": "choice_explained", "text": "Why."}, {"type": "guess"}]
+            ack = await seat.act(request, {"team": [1, 2], "text": "a\r\nb"}, thoughts)
+            assert [fault["pointer"] for fault in ack.thoughts_refused] == ["/thoughts/1/type"]
+            again = await seat.act(request, {"team": [1, 2], "text": "a\nb"})
+            assert (again.duplicate, list(again.thoughts_refused)) == (True, list(ack.thoughts_refused))
+
+
+async def test_the_researcher_without_a_token_learns_over_http_what_became_of_an_answer(
+    served: Served,
+) -> None:
+    async with Server(served.url) as server:
+        game = (await server.create_games(seats=SEATS)).games[0]
+        async with server.game(game.id).seat(1) as seat, asyncio.timeout(100):
+            requests = aiter(seat)
+            first = await anext(requests)
+            await seat.act(first, first.default)
+            await anext(requests)
+            assert (await seat.act(first, first.default)).duplicate
