@@ -415,11 +415,11 @@ class Connection:
                     raise InvalidRequest("this connection has identified already", "/t", "identified")
             except (InvalidAction, InvalidRequest, Unparsable) as fault:
                 if _is_act(value) and not isinstance(fault, Unparsable):
-                    # It can be read as far as to know what it is: no strike.
                     await self._act(value, fault)
-                    continue
-                await self._send_refusal(refusal(message_id(value), fault))
-                if self._strikes.out(time.monotonic()):
+                else:
+                    await self._send_refusal(refusal(message_id(value), fault))
+                # An action that is wrong was read.
+                if not isinstance(fault, InvalidAction) and self._strikes.out(time.monotonic()):
                     raise Closing(Code.MALFORMED, "too many messages that cannot be read") from None
                 continue
             if isinstance(message, Ping):

@@ -305,6 +305,12 @@ class Hostile:
             spent += len(said[-1][1].encode())
             return said[-1][1]
 
+        def unsound() -> str:
+            # A seat's CRLF is taken for LF.
+            while is_sound((sent := texts.unsound(60, too_long=False)).replace("\r\n", "\n"), 0, 60):
+                pass
+            return sent
+
         kind = ""
         while kind != "summarise":
             found = (await caller.get(f"{path}/requests", params={"wait_s": 20}, headers=bearer)).json()
@@ -312,16 +318,17 @@ class Hostile:
             kind, spent = request["kind"], 0
             act = f"{path}/requests/{request['request_id']}/action"
             action: dict[str, Any] = dict(request["default"])
-            wrong: list[tuple[str, str, Any, Any]] = []
+            wrong: list[tuple[str, str, Any]] = []
+            bad_thoughts: list[tuple[str, Any]] = []
             thoughts: list[dict[str, Any]] = [{"type": "choice_explained", "text": text("explanation")}]
             if kind in ("propose_team", "speak", "reconsider"):
                 action["text"] = text("utterance")
-                wrong.append(("utterance", "/action/text", {**action, "text": "@"}, ()))
+                wrong.append(("utterance", "/text", {**action, "text": "@"}))
             if request["menu"]:
                 thoughts += _speech(request["menu"][0], text)
-                wrong += [
-                    ("thought", "/thoughts/0/text", action, ({**thoughts[0], "text": "@"},)),
-                    ("thought", "/thoughts/0/think", action, ({**thoughts[3], "think": "@"},)),
+                bad_thoughts = [
+                    ("text", {**thoughts[0], "text": unsound()}),
+                    ("think", {**thoughts[3], "think": unsound()}),
                 ]
             if kind == "summarise":
                 notes = {text("summary", 64, 1): text("summary") for _ in range(10)}
@@ -329,21 +336,27 @@ class Hostile:
                 said[:] = [one for one in said if one[0] != "summary"]
                 said += [("summary", one) for pair in notes.items() for one in pair]
                 action = {"answers": notes}
-                wrong.append(("summary", "/action/answers/a", {"answers": {"a": "@"}}, ()))
-            for name, pointer, bad, thinks in wrong:
-                # What is too long costs an attempt.
-                sent = texts.unsound(4000, too_long=False)
-                body = json.loads(
-                    json.dumps({"action": bad, "thoughts": thinks}).replace('"@"', json.dumps(sent))
-                )
+                wrong.append(("summary", "/answers/a", {"answers": {"a": "@"}}))
+            for name, pointer, bad in wrong:
+                sent = unsound()
+                body = json.loads(json.dumps({"action": bad}).replace('"@"', json.dumps(sent)))
                 await self._refused(name, act, body, sent, pointer, headers=bearer)
-            content = json.dumps({"action": action, "thoughts": thoughts}, ensure_ascii=False).encode()
+            body = {"action": action, "thoughts": [*thoughts, "@"] if bad_thoughts else thoughts}
+            # As ASCII where a lone surrogate has no other way to be sent.
+            more = ",".join(json.dumps(bad) for _, bad in bad_thoughts)
+            content = json.dumps(body, ensure_ascii=False).replace('"@"', more).encode()
             answer = await caller.post(act, content=content, headers=bearer)
             if answer.status_code != 200:
                 outcome.wrong.append(
                     f"a seat's {kind} {content!r:.2000} got {answer.status_code} {answer.text[:300]}"
                 )
                 return
+            left_out = [one["pointer"] for one in answer.json().get("thoughts_refused", ())]
+            places = [f"/thoughts/{len(thoughts) + n}/{field}" for n, (field, _) in enumerate(bad_thoughts)]
+            outcome.strings += len(places)
+            outcome.refused["thought"] += len(places)
+            if left_out != places:
+                outcome.wrong.append(f"thoughts left out {left_out}, expected {places}: {more:.300}")
         async with asyncio.timeout(30):
             while True:
                 events = await caller.lines(f"{path}/events", viewer="seat:1")
