@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from app.play.limits import BURST
 from tests.app.calling import calling
 from tests.app.seated import SHORT, http_to, remote_game
 from tests.app.serving import Served, local_settings, running_server
@@ -301,27 +300,27 @@ async def test_what_is_no_act_still_strikes(served: Served) -> None:
         assert await line.until_closed() == 4400
 
 
-async def test_who_answers_too_fast_is_told_which_answer_and_what_is_open(served: Served) -> None:
+async def test_who_answers_too_fast_is_told_which_answer_and_what_is_open(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("socket", "seats"):
+        monkeypatch.setattr(f"app.play.{module}.BURST", 3)
+        monkeypatch.setattr(f"app.play.{module}.RATE", 0.001)
     async with watching(served.ws_url) as line:
         one = await chair(served, line)
-        for number in range(BURST + 5):
-            await line.send(t="act", id=f"n{number}", request_id="9.9.vote.1", action={"approve": True})
+        for _ in range(2):
+            assert (await one.act(request="9.9.vote.1"))["code"] == "unknown-request"
+        # The fourth message, with the identify.
+        last = await one.act()
         assert await line.until_closed() == 4429
-        last = line.frames[-1]
-        assert last["code"] == "rate-limited"
-        assert last["retry_after_ms"] > 0
-        assert last["re"].startswith("n")
-        assert last["request"]["request_id"] == TEAM
     over_http = Chair(served, one.game, one.token, None)
-    async with http_to(served.url) as client:
-        for _ in range(200):
-            said = await client.post(
-                f"{over_http.path}/9.9.vote.1/action", json={"action": {}}, headers=over_http._headers
-            )
-            if said.status_code == 429:
-                break
-    assert (said.status_code, said.json()["code"]) == (429, "rate-limited")
-    assert said.json()["request"]["request_id"] == TEAM
+    for _ in range(3):
+        assert (await over_http.act(request="9.9.vote.1"))["code"] == "unknown-request"
+    for said in (last, await over_http.act()):
+        assert said["code"] == "rate-limited"
+        assert said["request"]["request_id"] == TEAM
+        assert said["request"]["attempts_left"] == 3
+    assert last["retry_after_ms"] > 0
 
 
 async def test_too_late_and_already_answered_say_what_is_open_now(

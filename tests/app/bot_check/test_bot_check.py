@@ -134,6 +134,16 @@ FAULTS = {
         "unknown",
         {ERROR: f'elif frame["t"] == "weather":\n                raise KeyError\n            {ERROR}'},
     ),
+    "gives up when a text is refused": Fault(
+        "text-refused", {'in {"illegal-action", "invalid-action"}': 'in {"illegal-action"}'}
+    ),
+    "sends a wrong thought": Fault(
+        "thoughts", {'act = {"t": "act"': 'act = {"thoughts": [{"type": "guess"}], "t": "act"'}
+    ),
+    "falls over a thought that is left out": Fault(
+        "thought-refused",
+        {ERROR: f'elif frame.get("thoughts_refused"):\n                raise KeyError\n            {ERROR}'},
+    ),
     "gives up when refused": Fault("refused", {'again = frame.get("request")': "again = None"}),
     "thinks it has answered": Fault("answer-lost", {TRIES: f"    {TRIES}", SENDS: f"    {SENDS}"}),
     "answers twice what an error shows": Fault(
