@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics, problems, reference
+from app.deps import known_query
 from app.door import Door
 from app.evaluations.routes import router as evaluations_router
 from app.games.routes import router as games_router
@@ -22,7 +23,8 @@ __all__ = ["create_app"]
 
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
-see. `POST /games` with `{}` is a whole game. Errors are problems (RFC 9457).
+see. `POST /games` with `{}` is a whole game. Errors are problems (RFC 9457). A query parameter is one that
+the route names here, and is given once; where it takes several values, commas separate them.
 """
 
 
@@ -45,7 +47,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=version("interintent-server"),
         description=DESCRIPTION,
         lifespan=lifespan,
-        redoc_url=None,
+        # Served by routes below, whose queries are checked like any other's.
+        openapi_url=None,
+        dependencies=[Depends(known_query)],
         redirect_slashes=False,
     )
     problems.install(app)
@@ -54,6 +58,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
     app.include_router(reference.router, tags=["reference"])
+    app.add_api_route("/openapi.json", reference.openapi, include_in_schema=False)
+    app.add_api_route("/docs", reference.docs, include_in_schema=False)
     app.include_router(socket_router)
     app.add_middleware(Door, keyless=lambda: not app.state.services.keys.configured, origins=settings.origins)
     app.add_middleware(Timed)

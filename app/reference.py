@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, JsonValue
@@ -18,9 +19,19 @@ from app.problems import INTERNAL, PROBLEMS, documented
 from engine.intentions import CATALOGUE
 from engine.profile import PROFILES, make_profile
 
-__all__ = ["router"]
+__all__ = ["docs", "openapi", "router"]
 
 router = APIRouter()
+
+
+async def openapi(request: Request) -> Response:
+    """The OpenAPI document of the routes."""
+    return JSONResponse(request.app.openapi())
+
+
+async def docs(request: Request) -> Response:
+    """The routes to try out."""
+    return get_swagger_ui_html(openapi_url="/openapi.json", title=request.app.title)
 
 
 class Health(BaseModel):

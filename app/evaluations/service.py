@@ -1,7 +1,7 @@
 """What the routes of evaluations do."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -65,18 +65,18 @@ class Evaluations:
 
     # --- which games ------------------------------------------------------------------------
 
-    async def chosen(self, game: str | None, batch: str | None) -> list[str]:
-        """The finished games that ``game`` or ``batch`` names. Raises InvalidRequest unless one of them
-        is given, NotFound, and Unfinished for a single game that is not over.
+    async def chosen(self, games: Sequence[str], batches: Sequence[str]) -> list[str]:
+        """The finished games that are named, or those of the batches that are. Raises InvalidRequest unless
+        either is given, NotFound, and Unfinished for a named game that is not over.
         """
-        if (game is None) is (batch is None):
-            raise InvalidRequest("name a game or a batch", "/batch", "game_or_batch")
-        if game is not None:
-            return [(await self.games.by_id(game)).id]
-        assert batch is not None
-        if await self._rows.batch(batch) is None:
-            raise NotFound("no such batch for this caller")
-        return await self.games.finished(batch)
+        if bool(games) is bool(batches):
+            raise InvalidRequest("name games or batches", "/batch", "game_or_batch")
+        if games:
+            return [(await self.games.by_id(game)).id for game in games]
+        for batch in batches:
+            if await self._rows.batch(batch) is None:
+                raise NotFound("no such batch for this caller")
+        return [game for batch in batches for game in await self.games.finished(batch)]
 
     # --- items ------------------------------------------------------------------------------
 
@@ -195,7 +195,9 @@ class Evaluations:
             caller.needs("annotate")
         else:
             self.may_see(caller, wish.dimension, Variant(), followed=False)
-        games = await self.chosen(wish.game, wish.batch)
+        games = await self.chosen(
+            () if wish.game is None else (wish.game,), () if wish.batch is None else (wish.batch,)
+        )
         if not games:
             raise InvalidRequest("no game of this batch has finished", "/batch", "nothing_finished")
         left_out = [] if wish.batch is None else await self._unfinished(wish.batch)
@@ -391,16 +393,16 @@ class Evaluations:
         self,
         caller: Caller,
         *,
-        dimension: str | None,
-        rater: str | None,
+        dimensions: Sequence[str],
+        raters: Sequence[str],
         limit: int,
         cursor: str | None,
     ) -> tuple[list[EvaluationView], str | None]:
         """The caller's evaluations, newest first; everybody's for who sees all."""
         rows, following = await self.store.page(
             caller=None if caller.sees_all else caller.name,
-            dimension=dimension,
-            rater=rater,
+            dimensions=dimensions,
+            raters=raters,
             limit=limit,
             cursor=cursor,
         )

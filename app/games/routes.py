@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -42,6 +42,7 @@ from app.games.schemas import (
 from app.games.tokens import NO_STORE, is_remote, seats_with_tokens, with_tokens
 from app.games.views import batch_view, game_summary, game_view, open_requests
 from app.problems import documented
+from app.queries import comma_list, listed
 from app.services import Services
 from app.store.games import OPEN
 from app.store.idempotency import Key, kept
@@ -192,10 +193,10 @@ async def list_games(
     caller: CallerDep,
     request: Request,
     response: Response,
-    status: Annotated[GameStatus | None, Query(description="Only games of this status.")] = None,
-    batch: Annotated[
-        str | None, Query(pattern=r"^b_[a-z0-9]{1,32}$", description="Only games of this batch.")
+    status: Annotated[
+        str | None, comma_list(f"({'|'.join(get_args(GameStatus))})", "Only games of this status.")
     ] = None,
+    batch: Annotated[str | None, comma_list("b_[a-z0-9]{1,32}", "Only games of this batch.")] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Games a page.")] = 50,
     cursor: Annotated[
         str | None, Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="From `next` of a page.")
@@ -203,9 +204,12 @@ async def list_games(
 ) -> GamePage:
     """Newest batches first, games in their order within a batch. A batch's watch token lists that batch."""
     needs_or_watches("games:read", caller)
-    if batch is None or not caller.reaches_batch(batch):
+    statuses, batches = listed(status, "status"), listed(batch, "batch")
+    if not batches or not all(map(caller.reaches_batch, batches)):
         caller.needs("games:read")
-    rows, following = await services.store.page(status=status, batch=batch, limit=limit, cursor=cursor)
+    rows, following = await services.store.page(
+        statuses=statuses, of_batches=batches, limit=limit, cursor=cursor
+    )
     if following is not None:
         url = request.url.include_query_params(cursor=following)
         response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'

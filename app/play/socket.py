@@ -46,6 +46,7 @@ from app.play.seats import Refused, SeatView, check_answers_for
 from app.play.shared import unbroken
 from app.play.wire import PUSH, Push
 from app.problems import problem_response
+from app.queries import check_query
 from app.services import Services
 from engine.errors import AvalonError, InvalidInput
 from engine.terms import FULL, PUBLIC, Viewer
@@ -125,6 +126,7 @@ def _check_handshake(websocket: WebSocket, services: Services) -> None:
     )
     door.check_caller(dict(websocket.headers))
     check_url(websocket.scope)
+    check_query(websocket)
     if services.doorstep.is_crowded(_address(websocket)):
         raise NotReady("too many connections of your address have not identified yet")
 
