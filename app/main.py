@@ -4,8 +4,10 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import Depends, FastAPI
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics, problems, reference
@@ -28,6 +30,22 @@ the route names here, and is given once; where it takes several values, commas s
 """
 
 
+class Service(FastAPI):
+    """The application with its OpenAPI document."""
+
+    def openapi(self) -> dict[str, Any]:
+        """What routes and models say, made once."""
+        if self.openapi_schema is None:
+            problems.define(super().openapi())
+        assert self.openapi_schema is not None
+        return self.openapi_schema
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of an operation in the document and in clients made from it: its function's."""
+    return route.name
+
+
 def create_app(settings: Settings | None = None) -> FastAPI:
     """One service. Without settings: those of the environment."""
     settings = settings or Settings()
@@ -42,7 +60,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         finally:
             await services.stop()
 
-    app = FastAPI(
+    app = Service(
         title="InterIntent Server",
         version=version("interintent-server"),
         description=DESCRIPTION,
@@ -51,6 +69,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_url=None,
         dependencies=[Depends(known_query)],
         redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+        responses=problems.documented(),
     )
     problems.install(app)
     app.include_router(games_router, tags=["games"])

@@ -31,7 +31,7 @@ from app.evaluations.schemas import (
 )
 from app.evaluations.sheet import FIELDS, write_sheet
 from app.games.schemas import Cancelled
-from app.problems import documented
+from app.problems import documented, in_text
 from app.queries import comma_list, listed
 from app.services import Services
 from app.store.idempotency import Key, kept
@@ -75,7 +75,9 @@ def _reader(name: str) -> Readers | Seat:
     responses=documented(
         404,
         409,
-        also={200: {"content": {NDJSON: {}}, "description": "A page, or with `format=ndjson` all of them."}},
+        also={
+            200: {"content": in_text(NDJSON), "description": "A page, or with `format=ndjson` all of them."}
+        },
     ),
 )
 async def list_items(
@@ -157,7 +159,7 @@ async def _lines(found: AsyncIterator[Item]) -> AsyncIterator[bytes]:
         also={202: {"model": EvaluationView, "description": "A model judge is asked: status `judging`."}},
     ),
 )
-async def submit(
+async def create_evaluation(
     wish: Submission, services: ServicesDep, caller: CallerDep, key: IdempotencyKey, response: Response
 ) -> Any:
     """Scores a rater's guesses or summaries against what the seats had chosen.
@@ -396,7 +398,9 @@ async def deal_tasks(
     dependencies=[Depends(needs("annotate", writes=True))],
     responses=documented(404, 409, 413, 415),
 )
-async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep, key: IdempotencyKey) -> Any:
+async def create_judgements(
+    wish: NewJudgements, services: ServicesDep, caller: CallerDep, key: IdempotencyKey
+) -> Any:
     """All of them or none. A rater judges each intention of an item once, unless it revises."""
     if (replayed := await _replayed(services, key)) is not None:
         return replayed
@@ -428,8 +432,7 @@ async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep
             200: {
                 "content": {
                     "application/json": {"schema": {"type": "object"}},
-                    "text/html": {},
-                    "text/csv": {},
+                    **in_text("text/html", "text/csv"),
                 },
                 "description": "The report in the form asked for.",
             },
@@ -438,7 +441,7 @@ async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep
         },
     ),
 )
-async def report(
+async def show_report(
     services: ServicesDep,
     caller: CallerDep,
     batch: Annotated[str, comma_list("b_[a-z0-9]{1,32}", "Of the finished games of this batch.")],
@@ -493,7 +496,7 @@ CSV_FIELDS = tuple(JudgementView.model_fields)
     response_model=JudgementsPage,
     dependencies=[Depends(needs("annotate"))],
     responses=documented(
-        404, 409, also={200: {"content": {"text/csv": {}}, "description": "Judgements; as CSV on demand."}}
+        404, 409, also={200: {"content": in_text("text/csv"), "description": "Judgements; as CSV on demand."}}
     ),
 )
 async def list_judgements(

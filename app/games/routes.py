@@ -41,7 +41,7 @@ from app.games.schemas import (
 )
 from app.games.tokens import NO_STORE, is_remote, seats_with_tokens, with_tokens
 from app.games.views import batch_view, game_summary, game_view, open_requests
-from app.problems import documented
+from app.problems import documented, in_text
 from app.queries import comma_list, listed
 from app.services import Services
 from app.store.games import OPEN
@@ -62,7 +62,7 @@ PAGE = 500
 
 
 def _ndjson(description: str) -> dict[int | str, dict[str, Any]]:
-    return {200: {"content": {NDJSON: {}}, "description": description}}
+    return {200: {"content": in_text(NDJSON), "description": description}}
 
 
 ViewerName = Annotated[
@@ -252,7 +252,7 @@ async def show_game(
     response_class=StreamingResponse,
     responses=documented(404, 416, also=_ndjson("One event a line, in the viewer's own numbering.")),
 )
-async def game_events(
+async def list_game_events(
     game_id: GameId,
     services: ServicesDep,
     caller: CallerDep,
@@ -422,7 +422,7 @@ async def _batch_view(services: Services, batch_id: str, caller: Caller) -> Batc
     response_class=StreamingResponse,
     responses=documented(404, also=_ndjson("The batch, a line each time it has changed.")),
 )
-async def batch_events(
+async def list_batch_events(
     batch_id: BatchId,
     services: ServicesDep,
     caller: CallerDep,
