@@ -18,6 +18,7 @@ from app.evaluations.schemas import (
     EvaluationPage,
     EvaluationView,
     ItemsPage,
+    ItemsVariant,
     ItemView,
     JudgementsPage,
     JudgementView,
@@ -130,9 +131,8 @@ async def list_items(
     _link(request, response, page.next)
     if dimension in SHOWING:
         response.headers["Cache-Control"] = "no-store"
-    told = {**variant.as_json(), "followed": followed}
     return ItemsPage(
-        variant=told,
+        variant=ItemsVariant(**{**variant.as_json(), "followed": followed}),
         items=[ItemView(**row(item)) for item in page.items],
         excluded={str(reason): n for reason, n in sorted(page.excluded.items())},
         next=page.next,

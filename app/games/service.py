@@ -30,6 +30,7 @@ from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
     AfterRequest,
     BatchCreated,
+    ForkedFrom,
     ForkGame,
     GameCreatedView,
     GameForked,
@@ -370,7 +371,7 @@ class Games:
             game_id=fork_id,
             batch_id=batch_id,
             # Not `origin`: how often others have thought is in the length of the whole log.
-            forked_from={"game_id": game_id, "events": len(project(events[:taken], viewer))},
+            forked_from=ForkedFrom(game_id=game_id, events=len(project(events[:taken], viewer))),
             seats=_shown_seats(seats),
         )
 

@@ -84,6 +84,47 @@ def test_operations_have_readable_names_of_their_own(document: Any) -> None:
     assert {"create_games", "show_game", "create_evaluation", "answer_request"} <= set(names)
 
 
+def test_what_has_a_known_shape_is_described(document: Any) -> None:
+    """The objects that stay open are those that hold others' JSON: schemas, contexts, options of agents."""
+    schemas = document["components"]["schemas"]
+
+    def is_open(schema: Any) -> bool:
+        if not isinstance(schema, dict):
+            return False
+        if schema.get("$ref", "").endswith("/JsonValue"):
+            return True
+        inner = [schema.get("items"), *schema.get("anyOf", ()), schema.get("additionalProperties")]
+        loose = schema.get("type") == "object" and schema.get("additionalProperties") is True
+        return loose or any(map(is_open, inner))
+
+    found = {
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, one in schema.get("properties", {}).items()
+        if is_open(one)
+    }
+    assert found == {
+        "Answer.action",
+        "Answer.thoughts",
+        "Asked.default",
+        "Asked.legal",
+        "Asked.schema",
+        "ItemView.view",
+        "SeatSpec.options",
+        "Stepped.events",
+        "TaskView.view",
+    }
+    evaluation = schemas["EvaluationView"]["properties"]
+    assert {one["$ref"].rpartition("/")[2] for one in evaluation["totals"]["anyOf"] if "$ref" in one} == {
+        *("AnswerTotals", "SelectionTotals", "FollowingTotals"),
+        *("RuleTotals", "RecordTotals", "StatementTotals"),
+    }
+    answer = schemas["AnswerSpec"]["properties"]
+    assert answer["item_id"]["description"]
+    assert answer["sample"]["description"]
+    assert schemas["RaterSpec"]["properties"]["kind"]["description"]
+
+
 def run(*command: str | Path, at: Path, python_path: Path | None = None) -> str:
     env = {**os.environ, **({} if python_path is None else {"PYTHONPATH": str(python_path)})}
     done = subprocess.run(command, cwd=at, env=env, capture_output=True, text=True, timeout=300, check=False)
