@@ -12,6 +12,7 @@ from app.evaluations.schemas import JudgementView, Stored
 from app.evaluations.sheet import FIELDS, Line, read_sheet, write_sheet
 from app.evaluations.tasks import Prepared
 from app.exporting import needs_database
+from app.queries import listed
 from app.services import Services
 from app.settings import Settings
 
@@ -44,8 +45,8 @@ async def _opened(settings: Settings, *, writes: bool) -> AsyncIterator[Services
 async def exported(settings: Settings, *, game: str | None, batch: str | None, rater: str | None) -> str:
     """The judgements that stand, everybody's, as CSV. Raises NotFound, InvalidRequest, Unfinished."""
     async with _opened(settings, writes=False) as services:
-        games = await services.evaluations.chosen(game, batch)
-        rows = await services.evaluations.store.judgements_of(games, rater=rater)
+        games = await services.evaluations.chosen(listed(game, "game"), listed(batch, "batch"))
+        rows = await services.evaluations.store.judgements_of(games, raters=listed(rater, "rater"))
         return write_sheet(JudgementView(**{name: one[name] for name in FIELDS}) for one in rows)
 
 

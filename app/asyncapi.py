@@ -1,4 +1,4 @@
-"""What passes over the socket as one AsyncAPI 3.1 document, made from the message models.
+"""What passes over the socket as one AsyncAPI 3.0 document, made from the message models.
 
 ``python -m app.asyncapi openapi/asyncapi.json`` writes it. Schemas stay within what AsyncAPI's own
 dialect (a superset of JSON Schema draft 7) and 2020-12 have in common.
@@ -17,7 +17,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.play.actions import ACTION_MODELS, THOUGHT_MODELS
 from app.play.closes import CLOSES
-from app.play.event_schemas import event_schemas
+from app.play.event_schemas import WORDS, event_schemas
 from app.play.messages import CLIENT_FRAMES, SERVER_FRAMES, SUBPROTOCOL
 
 __all__ = ["document", "schemas", "standalone"]
@@ -95,19 +95,43 @@ def schemas() -> Mapping[str, Schema]:
         found[name] = {"title": name, **tidied}
     events = event_schemas()
     found |= events
-    act = found["Act"]["properties"]
-    act["action"] = {
-        "description": act["action"]["description"],
-        "anyOf": _references(model.__name__ for model in ACTION_MODELS.values()),
+    actions = {"anyOf": _references(model.__name__ for model in ACTION_MODELS.values())}
+    act, asked = found["Act"]["properties"], found["Asked"]["properties"]
+    act["action"] = {"description": act["action"]["description"], **actions}
+    asked["default"] = {"description": asked["default"]["description"], **actions}
+    asked["legal"] = {
+        "description": asked["legal"]["description"],
+        "anyOf": [{"type": "array", "items": actions}, {"type": "null"}],
     }
     act["thoughts"]["items"] = {"oneOf": _references(model.__name__ for model in THOUGHT_MODELS)}
-    # Item last: an event of a later version fits nothing else.
+    # Item is not among them: with it `type` would tell a reader nothing.
     found["Events"]["properties"]["items"] |= {
         "minItems": 1,
         "maxItems": 100,
-        "items": {"anyOf": _references([*events, "Item"])},
+        "items": {"oneOf": _references(events)},
     }
-    return dict(sorted(found.items()))
+    moved: dict[str, Schema] = {}
+    for name, schema in found.items():
+        found[name] = {part: _by_name(value, moved) for part, value in schema.items()}
+    return dict(sorted((found | moved).items()))
+
+
+def _by_name(value: Any, moved: dict[str, Schema]) -> Any:
+    """The same with each set of words, and each schema with a title, referred to by its name: generators
+    make up names for what stands inside others.
+    """
+    if isinstance(value, list):
+        return [_by_name(one, moved) for one in value]
+    if not isinstance(value, dict):
+        return value
+    words = next((name for name, schema in WORDS.items() if value.get("enum") == schema["enum"]), None)
+    name = words or (value.get("title") if "properties" in value else None)
+    inner = {part: _by_name(one, moved) for part, one in value.items()}
+    if not isinstance(name, str):
+        return inner
+    # What a field says of it goes along: beside a reference it would not be read.
+    moved[name] = {**moved.get(name, {}), "title": name, **inner}
+    return {"$ref": f"{PREFIX}{name}"}
 
 
 def standalone(name: str) -> Schema | None:
@@ -172,7 +196,7 @@ def asyncapi() -> dict[str, Any]:
     models = (*CLIENT_FRAMES, *SERVER_FRAMES)
     names = [_message_name(model) for model in models]
     return {
-        "asyncapi": "3.1.0",
+        "asyncapi": "3.0.0",
         "info": {
             "title": "InterIntent Server: the socket",
             "version": version("interintent-server"),

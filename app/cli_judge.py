@@ -208,7 +208,7 @@ def _stopped(seen: dict[str, Any], base_url: str | None, model: str | None) -> N
 
 def _tell(view: "EvaluationView") -> None:
     """How it came out, in lines."""
-    lines = [f"{view.evaluation_id}: {view.dimension} by {view.rater['name']}, {view.status}"]
+    lines = [f"{view.evaluation_id}: {view.dimension} by {view.rater.name}, {view.status}"]
     if view.reason is not None:
         lines[0] += f" ({view.reason})"
     if view.progress is not None:

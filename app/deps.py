@@ -3,10 +3,13 @@
 from typing import Annotated
 
 from fastapi import Depends, Header, Path, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.requests import HTTPConnection
 
 from app.auth import Caller
 from app.errors import Draining, Forbidden, InvalidRequest, NotFound, Unauthenticated
+from app.queries import check_query, dependant_of
 from app.services import Services
 from app.store.games import Row
 from app.store.idempotency import Key
@@ -22,6 +25,7 @@ __all__ = [
     "ServicesDep",
     "batch_for",
     "game_for",
+    "known_query",
     "matches",
     "needs",
     "needs_or_watches",
@@ -55,10 +59,27 @@ async def _caller(
     if given and (credential is None or len(given) > 1):
         # Nobody who shows something is taken for somebody who shows nothing.
         raise Unauthenticated("send one header Authorization: Bearer <key or token>")
-    return await services.keys.caller(None if credential is None else credential.credentials)
+    caller = await services.keys.caller(None if credential is None else credential.credentials)
+    check_query(request)
+    return caller
 
 
 CallerDep = Annotated[Caller, Depends(_caller)]
+
+
+async def known_query(connection: HTTPConnection) -> None:
+    """The dependency of every route: refuses a query that the route does not take.
+
+    Where a route asks who calls, nothing is said of the query before that is clear: ``_caller`` checks it
+    then. So does a socket's handshake.
+    """
+    dependant = dependant_of(connection)
+    if connection.scope["type"] == "http" and not (dependant and _asks_who_calls(dependant)):
+        check_query(connection)
+
+
+def _asks_who_calls(dependant: Dependant) -> bool:
+    return dependant.call is _caller or any(map(_asks_who_calls, dependant.dependencies))
 
 
 class needs:  # reads as a word where routes list their dependencies

@@ -4,11 +4,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import metrics, pages, problems, reference
+from app.deps import known_query
 from app.door import Door
 from app.evaluations.routes import router as evaluations_router
 from app.games.routes import router as games_router
@@ -23,7 +26,8 @@ __all__ = ["create_app"]
 
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
-see. `POST /games` with `{}` is a whole game. Errors are problems (RFC 9457).
+see. `POST /games` with `{}` is a whole game. Errors are problems (RFC 9457). A query parameter is one that
+the route names here, and is given once; where it takes several values, commas separate them.
 
 Seats can be played over HTTP or over the socket at `/ws`, whose messages `/asyncapi.json` describes;
 `/docs/bots.md` tells how to write a bot.
@@ -31,10 +35,24 @@ Seats can be played over HTTP or over the socket at `/ws`, whose messages `/asyn
 
 
 class Service(FastAPI):
-    """FastAPI with two more layers around its own outermost one, which answers what broke with 500."""
+    """FastAPI with its document, and two more layers around its own outermost one, which answers what
+    broke with 500.
+    """
 
     def build_middleware_stack(self) -> ASGIApp:
         return SecurityHeaders(Timed(super().build_middleware_stack()))
+
+    def openapi(self) -> dict[str, Any]:
+        """What routes and models say, made once."""
+        if self.openapi_schema is None:
+            problems.define(super().openapi())
+        assert self.openapi_schema is not None
+        return self.openapi_schema
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of an operation in the document and in clients made from it: its function's."""
+    return route.name
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -56,10 +74,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=version("interintent-server"),
         description=DESCRIPTION,
         lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        swagger_ui_oauth2_redirect_url=None,
+        # Served by routes below, whose queries are checked like any other's.
+        openapi_url=None,
+        dependencies=[Depends(known_query)],
         redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+        responses=problems.documented(),
     )
     problems.install(app)
     app.include_router(games_router, tags=["games"])
@@ -68,6 +88,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(seats_router, tags=["seats"])
     app.include_router(reference.router, tags=["reference"])
     app.include_router(pages.router, tags=["pages"])
+    app.add_api_route("/openapi.json", reference.openapi, include_in_schema=False)
     app.include_router(socket_router, tags=["seats"])
     app.add_middleware(Door, keyless=lambda: not app.state.services.keys.configured, origins=settings.origins)
     return app

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from agents.errors import InvalidAgent, ModelUnavailable
 from app import errors as edge
@@ -26,7 +26,9 @@ __all__ = [
     "Problem",
     "ProblemResponse",
     "ProblemView",
+    "define",
     "documented",
+    "in_text",
     "install",
     "problem_of",
     "problem_response",
@@ -93,7 +95,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
 INTERNAL: Final = Problem("internal", "Something broke on our side", 500)
 
 
-class ProblemResponse(Response):
+class ProblemResponse(JSONResponse):
     media_type = MEDIA_TYPE
 
     def render(self, content: Any) -> bytes:
@@ -247,7 +249,7 @@ class ProblemView(BaseModel):
     detail: str
     code: str
     trace_id: str
-    errors: list[ProblemField] = []
+    errors: list[ProblemField] = Field(default_factory=list, description="Of what could not be read.")
 
 
 _ALWAYS: Final = (400, 401, 403, 422)
@@ -271,6 +273,18 @@ def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
         }
         for status in sorted({*_ALWAYS, *statuses})
     }
+
+
+def in_text(*media: str) -> dict[str, Any]:
+    """The ``content`` of an answer that is text in one of these media types, for its OpenAPI entry."""
+    return {one: {"schema": {"type": "string"}} for one in media}
+
+
+def define(document: dict[str, Any]) -> None:
+    """Adds the schema that ``documented`` refers to: FastAPI knows only the models of its own fields."""
+    schema = ProblemView.model_json_schema(ref_template="#/components/schemas/{model}")
+    inner = schema.pop("$defs")
+    document["components"]["schemas"] |= {**inner, ProblemView.__name__: schema}
 
 
 def install(app: FastAPI) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, JsonValue
@@ -14,13 +14,18 @@ from app.auth import Caller
 from app.deps import CallerDep, ServicesDep
 from app.errors import NotFound, NotReady
 from app.games.schemas import IntentionView, ProfileView
-from app.problems import INTERNAL, PROBLEMS, documented
+from app.problems import INTERNAL, PROBLEMS, documented, in_text
 from engine.intentions import CATALOGUE
 from engine.profile import PROFILES, make_profile
 
-__all__ = ["router"]
+__all__ = ["openapi", "router"]
 
 router = APIRouter()
+
+
+async def openapi(request: Request) -> Response:
+    """The OpenAPI document of the routes."""
+    return JSONResponse(request.app.openapi())
 
 
 class Health(BaseModel):
@@ -34,7 +39,7 @@ class ProblemKind(BaseModel):
 
 
 @router.get("/intentions", summary="The catalogue of intentions", response_model=list[IntentionView])
-async def intentions() -> Any:
+async def list_intentions() -> Any:
     """All intentions with their labels, categories, and when which role is offered them."""
     return [
         {
@@ -53,7 +58,7 @@ async def intentions() -> Any:
 
 
 @router.get("/profiles", summary="The rule sets", response_model=list[ProfileView])
-async def profiles() -> Any:
+async def list_profiles() -> Any:
     """Every profile with its settings for 5 to 10 players."""
     return [
         {"name": name, "players": {str(n): make_profile(name, n).settings() for n in range(5, 11)}}
@@ -64,7 +69,7 @@ async def profiles() -> Any:
 @router.get(
     "/problems/{code}", summary="What a problem means", response_model=ProblemKind, responses=documented(404)
 )
-async def problem(code: str) -> Any:
+async def show_problem(code: str) -> Any:
     """The kind that a problem's `type` names."""
     for one in (*PROBLEMS.values(), INTERNAL):
         if one.code == code:
@@ -77,8 +82,8 @@ async def problem(code: str) -> Any:
     summary="What passes over the socket",
     response_model=dict[str, JsonValue],
 )
-async def the_socket() -> Response:
-    """The AsyncAPI 3.1 document of `/ws`: every frame both ways, close codes, examples."""
+async def show_asyncapi() -> Response:
+    """The AsyncAPI 3.0 document of `/ws`: every frame both ways, close codes, examples."""
     return Response(document(), media_type="application/json")
 
 
@@ -92,7 +97,7 @@ class SchemaResponse(JSONResponse):
     response_class=SchemaResponse,
     responses=documented(404),
 )
-async def schema(
+async def show_schema(
     name: Annotated[str, Path(max_length=64, description="A frame, action, thought or event: `VoteCast`.")],
 ) -> Any:
     """A frame, an action, a thought or an event as JSON Schema 2020-12, with all that it refers to."""
@@ -103,7 +108,7 @@ async def schema(
 
 
 @router.get("/livez", summary="Is the process alive?", response_model=Health)
-async def livez() -> Health:
+async def show_liveness() -> Health:
     return Health(status="alive")
 
 
@@ -113,7 +118,7 @@ async def livez() -> Health:
     response_model=Health,
     responses=documented(503),
 )
-async def readyz(services: ServicesDep) -> Health:
+async def show_readiness(services: ServicesDep) -> Health:
     """200 when the schema is migrated, the database answers and the service is not stopping."""
     if not services.ready:
         raise NotReady("it is stopping" if services.draining else "it is starting")
@@ -135,8 +140,8 @@ def _may_scrape(caller: CallerDep) -> Caller:
     summary="Prometheus metrics",
     response_class=Response,
     responses=documented(
-        also={200: {"content": {"text/plain": {}}, "description": "The exposition format."}}
+        also={200: {"content": in_text("text/plain"), "description": "The exposition format."}}
     ),
 )
-async def prometheus(_: Annotated[Caller, Depends(_may_scrape)]) -> Response:
+async def show_metrics(_: Annotated[Caller, Depends(_may_scrape)]) -> Response:
     return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)

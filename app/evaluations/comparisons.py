@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from app.auth import Caller
 from app.errors import InvalidRequest, NotComparable
@@ -259,6 +259,7 @@ class _Match:
         )
         told = enough and not self.lacking
         counted = max(pairing.items for pairing in held.values())
+        totals: Any = {part: pairing.as_json() for part, pairing in held.items()}
         return ComparisonView(
             dimension=self.dimension,
             first=self.first,
@@ -269,7 +270,7 @@ class _Match:
             second_only=second,
             items=counted if enough else None,
             games=max(len(pairing.games) for pairing in held.values()) if enough else None,
-            totals={part: pairing.as_json() for part, pairing in held.items()} if told else None,
+            totals=totals if told else None,
             test=TEST,
             lacking=self.lacking,
         )

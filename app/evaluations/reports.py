@@ -1,4 +1,5 @@
-"""Reports of batches: their finished games, with what was judged and answered about them.
+"""Reports of batches, one or several together: their finished games, with what was judged and answered
+about them.
 
 A report is made once for what stands, whoever asks for it how often and in which form. While it is being
 made, others are told how far it is; a small one does not wait for a large one.
@@ -69,19 +70,23 @@ _RENDERINGS: Final = 12
 class _Asked(NamedTuple):
     """Which report."""
 
-    batch: str
+    batches: tuple[str, ...]
     caller: str | None
     """None: whoever sees all."""
     group_by: GroupBy | None
 
 
 class _State(NamedTuple):
-    """What it is made of: when any of it grows, the report is made anew."""
+    """What it is made of, of one batch: when any of it grows, the report is made anew."""
 
     games: tuple[tuple[str, int], ...]
     """By status."""
     judgements: int
     answers: int
+
+    @property
+    def finished(self) -> int:
+        return dict(self.games).get("finished", 0)
 
 
 class Rendering(NamedTuple):
@@ -96,7 +101,7 @@ class Rendering(NamedTuple):
 class Making:
     """A report that is being made."""
 
-    state: _State
+    state: tuple[_State, ...]
     games: int
     games_done: int = 0
     started: float = field(default_factory=time.monotonic)
@@ -118,7 +123,7 @@ class Making:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    state: _State
+    state: tuple[_State, ...]
     report: Report
     stands_until: float
     """Until then it is told even where more has come since: somebody was told to come back for it."""
@@ -143,31 +148,31 @@ class Reports:
 
     async def rendered(
         self,
-        batch_id: str,
+        batches: tuple[str, ...],
         caller: Caller,
         format_: Format,
         group_by: GroupBy | None = None,
         wait_s: float = 60.0,
     ) -> Rendering | Making:
-        """The report of a batch as this caller may see it; how far it is where it takes longer than
-        ``wait_s``. Raises NotFound; Forbidden for groups, which tell who sat where.
+        """The report of these batches together as this caller may see it; how far it is where it takes
+        longer than ``wait_s``. Raises NotFound; Forbidden for groups, which tell who sat where.
         """
         if group_by is not None:
             caller.needs("export:full")
-        batch = await self._games.batch(batch_id)
-        if batch is None or (not caller.sees_all and await self._games.is_ahead(batch)):
-            raise NotFound("no such batch for this caller")
-        asked = _Asked(batch_id, None if caller.sees_all else caller.name, group_by)
-        tally = await self._games.tally(batch_id)
-        state = _State(tuple(sorted(tally.status.items())), *await self._store.given(batch_id))
+        for batch_id in batches:
+            batch = await self._games.batch(batch_id)
+            if batch is None or (not caller.sees_all and await self._games.is_ahead(batch)):
+                raise NotFound("no such batch for this caller")
+        asked = _Asked(batches, None if caller.sees_all else caller.name, group_by)
+        state = tuple([await self._state(batch_id) for batch_id in batches])
         held = self._made.get(asked)
         if held is not None and (held.state == state or time.monotonic() < held.stands_until):
             self._made.move_to_end(asked)
             return await self._form(held.report, format_)
         making = self._making.get(asked)
         if making is None:
-            making = self._making[asked] = Making(state, tally.status.get("finished", 0))
-            making.task = asyncio.create_task(self._make(asked, making), name=f"report {batch_id}")
+            making = self._making[asked] = Making(state, sum(one.finished for one in state))
+            making.task = asyncio.create_task(self._make(asked, making), name=f"report {_names(asked)}")
             making.task.add_done_callback(partial(self._done, asked))
         assert making.task is not None
         done, _ = await asyncio.wait([making.task], timeout=wait_s)
@@ -176,11 +181,15 @@ class Reports:
             return making
         return await self._form(making.task.result(), format_)
 
+    async def _state(self, batch_id: str) -> _State:
+        tally = await self._games.tally(batch_id)
+        return _State(tuple(sorted(tally.status.items())), *await self._store.given(batch_id))
+
     def _done(self, asked: _Asked, task: asyncio.Task[Report]) -> None:
         del self._making[asked]
         # Whoever waits is told; where nobody does, the log is.
         if not task.cancelled() and task.exception() is not None:
-            log.error("report failed", batch=asked.batch, exc_info=task.exception())
+            log.error("report failed", batch=_names(asked), exc_info=task.exception())
 
     async def stop(self) -> None:
         """Ends what is being made."""
@@ -212,12 +221,15 @@ class Reports:
 
     async def _make(self, asked: _Asked, making: Making) -> Report:
         async with self._places:
-            builder = ReportBuilder(f"Report of batch {asked.batch}")
-            finished = await self._games.ids(asked.batch, status=("finished",))
+            batches = "batch" if len(asked.batches) == 1 else "batches"
+            builder = ReportBuilder(f"Report of {batches} {_names(asked)}")
+            finished = []
+            for batch_id in asked.batches:
+                finished += await self._games.ids(batch_id, status=("finished",))
+                await self._about(builder, batch_id)
             making.games = len(finished)
-            name = f"{asked.batch} {next(self._names)}"
+            name = f"{_names(asked)} {next(self._names)}"
             beside = len(finished) > _HERE
-            await self._about(builder, asked.batch)
             if beside:
                 await self._beside.run(begin, name, builder)
                 add: Callable[..., None] = partial(add_to, name)
@@ -308,6 +320,10 @@ class Reports:
                     )
                 )
             yield found
+
+
+def _names(asked: _Asked) -> str:
+    return ", ".join(asked.batches)
 
 
 def agent_name(seat: Mapping[str, Any]) -> str:

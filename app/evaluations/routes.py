@@ -15,10 +15,10 @@ from app.evaluations.items import SHOWING
 from app.evaluations.reports import Format, GroupBy, Making
 from app.evaluations.schemas import (
     ComparisonView,
-    EvaluationDimension,
     EvaluationPage,
     EvaluationView,
     ItemsPage,
+    ItemsVariant,
     ItemView,
     JudgementsPage,
     JudgementView,
@@ -33,12 +33,13 @@ from app.evaluations.schemas import (
 from app.evaluations.sheet import FIELDS, write_sheet
 from app.games.schemas import Cancelled
 from app.headers import REPORT_POLICY
-from app.problems import documented
+from app.problems import documented, in_text
+from app.queries import comma_list, listed
 from app.services import Services
 from app.store.idempotency import Key, kept
 from engine.terms import Seat
 from evaluators.contexts import History, View
-from evaluators.items import Dimension, Item, Options, Readers, Variant
+from evaluators.items import DIMENSIONS, Dimension, Item, Options, Readers, Variant
 from evaluators.rows import jsonl, row
 
 __all__ = ["router"]
@@ -47,10 +48,10 @@ router = APIRouter()
 
 NDJSON = "application/x-ndjson"
 
-GameOf = Annotated[str | None, Query(pattern=r"^g_[a-z0-9]{1,32}$", description="Of this game.")]
-BatchOf = Annotated[
-    str | None, Query(pattern=r"^b_[a-z0-9]{1,32}$", description="Of the finished games of this batch.")
-]
+GameOf = Annotated[str | None, comma_list("g_[a-z0-9]{1,32}", "Of this finished game.")]
+BatchOf = Annotated[str | None, comma_list("b_[a-z0-9]{1,32}", "Of the finished games of this batch.")]
+RATER = "[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}"
+RatersOf = Annotated[str | None, comma_list(RATER, "Only of this rater.")]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Cursor = Annotated[
     str | None, Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="From `next` of a page.")
@@ -76,7 +77,9 @@ def _reader(name: str) -> Readers | Seat:
     responses=documented(
         404,
         409,
-        also={200: {"content": {NDJSON: {}}, "description": "A page, or with `format=ndjson` all of them."}},
+        also={
+            200: {"content": in_text(NDJSON), "description": "A page, or with `format=ndjson` all of them."}
+        },
     ),
 )
 async def list_items(
@@ -119,7 +122,7 @@ async def list_items(
     evaluations = services.evaluations
     variant = Variant(reader=_reader(reader), seed=seed, history=history, options=options, context=context)
     evaluations.may_see(caller, dimension, variant, followed=followed)
-    games = await evaluations.chosen(game, batch, caller)
+    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     if format_ == "ndjson":
         found = evaluations.all_items(caller, games, dimension, variant, followed=followed)
         return StreamingResponse(_lines(found), media_type=NDJSON, headers={"Cache-Control": "no-store"})
@@ -129,9 +132,8 @@ async def list_items(
     _link(request, response, page.next)
     if dimension in SHOWING:
         response.headers["Cache-Control"] = "no-store"
-    told = {**variant.as_json(), "followed": followed}
     return ItemsPage(
-        variant=told,
+        variant=ItemsVariant(**{**variant.as_json(), "followed": followed}),
         items=[ItemView(**row(item)) for item in page.items],
         excluded={str(reason): n for reason, n in sorted(page.excluded.items())},
         next=page.next,
@@ -158,7 +160,7 @@ async def _lines(found: AsyncIterator[Item]) -> AsyncIterator[bytes]:
         also={202: {"model": EvaluationView, "description": "A model judge is asked: status `judging`."}},
     ),
 )
-async def submit(
+async def create_evaluation(
     wish: Submission, services: ServicesDep, caller: CallerDep, key: IdempotencyKey, response: Response
 ) -> Any:
     """Scores a rater's guesses or summaries against what the seats had chosen.
@@ -213,14 +215,20 @@ async def list_evaluations(
     caller: CallerDep,
     request: Request,
     response: Response,
-    dimension: Annotated[EvaluationDimension | None, Query()] = None,
-    rater: Annotated[str | None, Query(max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]*$")] = None,
+    dimension: Annotated[
+        str | None, comma_list(f"({'|'.join(DIMENSIONS)}|statements)", "Only of this dimension.")
+    ] = None,
+    rater: RatersOf = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> EvaluationPage:
     """The caller's own, newest first; everybody's with `export:full`."""
     found, following = await services.evaluations.evaluations(
-        caller, dimension=dimension, rater=rater, limit=limit, cursor=cursor
+        caller,
+        dimensions=listed(dimension, "dimension"),
+        raters=listed(rater, "rater"),
+        limit=limit,
+        cursor=cursor,
     )
     _link(request, response, following)
     return EvaluationPage(evaluations=found, next=following)
@@ -265,7 +273,7 @@ async def compare_raters(
     those of scores are. A judge is compared with a person once it agrees with people; until then `lacking`
     says what it lacks.
     """
-    games = await services.evaluations.chosen(game, batch, caller)
+    games = await services.evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     return await services.evaluations.compare_raters(
         games, dimension, first, second, caller, followed=followed
     )
@@ -348,9 +356,7 @@ async def cancel_evaluation(
     return Cancelled()
 
 
-RaterOf = Annotated[
-    str, Query(max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]*$", description="The rater's name.")
-]
+RaterOf = Annotated[str, Query(pattern=f"^{RATER}$", description="The rater's name.")]
 
 
 @router.get(
@@ -377,7 +383,7 @@ async def deal_tasks(
     """First what the rater was dealt and has not judged, then new turns. Keep `seed`, `shared` and `overlap`
     the same for all raters of a study.
     """
-    games = await services.evaluations.chosen(game, batch, caller)
+    games = await services.evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     dealt = await services.evaluations.tasks.deal(
         games, caller=caller.name, rater=rater, limit=limit, shared=shared, overlap=overlap, seed=seed
     )
@@ -393,7 +399,9 @@ async def deal_tasks(
     dependencies=[Depends(needs("annotate", writes=True))],
     responses=documented(404, 409, 413, 415),
 )
-async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep, key: IdempotencyKey) -> Any:
+async def create_judgements(
+    wish: NewJudgements, services: ServicesDep, caller: CallerDep, key: IdempotencyKey
+) -> Any:
     """All of them or none. A rater judges each intention of an item once, unless it revises."""
     if (replayed := await _replayed(services, key)) is not None:
         return replayed
@@ -425,8 +433,7 @@ async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep
             200: {
                 "content": {
                     "application/json": {"schema": {"type": "object"}},
-                    "text/html": {},
-                    "text/csv": {},
+                    **in_text("text/html", "text/csv"),
                 },
                 "description": "The report in the form asked for.",
             },
@@ -435,10 +442,10 @@ async def annotate(wish: NewJudgements, services: ServicesDep, caller: CallerDep
         },
     ),
 )
-async def report(
+async def show_report(
     services: ServicesDep,
     caller: CallerDep,
-    batch: Annotated[str, Query(pattern=r"^b_[a-z0-9]{1,32}$", description="Of its finished games.")],
+    batch: Annotated[str, comma_list("b_[a-z0-9]{1,32}", "Of the finished games of this batch.")],
     format_: Annotated[
         Format, Query(alias="format", description="`html`: one page that needs nothing else.")
     ] = "json",
@@ -455,15 +462,17 @@ async def report(
     ] = 60,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """The paper's tables for the batch's finished games beside the published figures, and ours: every number
-    with its count, its 95 % interval, or the reason why there is none.
+    """The paper's tables for the batches' finished games, taken together, beside the published figures, and
+    ours: every number with its count, its 95 % interval, or the reason why there is none.
 
     Without `export:full`: totals over at least 20 items, of the caller's own answers and judgements, no
     table of single intentions and nothing of who sat where. A large batch takes about 20 ms a game, in a
     process of its own; a report is kept until more games finish, or more is judged or answered. One that
     takes longer than `wait_s` answers 202 with its progress, and is there when it is asked for again.
     """
-    found = await services.evaluations.reports.rendered(batch, caller, format_, group_by, wait_s=wait_s)
+    found = await services.evaluations.reports.rendered(
+        listed(batch, "batch"), caller, format_, group_by, wait_s=wait_s
+    )
     headers = {"Cache-Control": "private, no-cache"}
     if isinstance(found, Making):
         eta_s = found.eta_s
@@ -490,7 +499,7 @@ CSV_FIELDS = tuple(JudgementView.model_fields)
     response_model=JudgementsPage,
     dependencies=[Depends(needs("annotate"))],
     responses=documented(
-        404, 409, also={200: {"content": {"text/csv": {}}, "description": "Judgements; as CSV on demand."}}
+        404, 409, also={200: {"content": in_text("text/csv"), "description": "Judgements; as CSV on demand."}}
     ),
 )
 async def list_judgements(
@@ -498,7 +507,7 @@ async def list_judgements(
     caller: CallerDep,
     game: GameOf = None,
     batch: BatchOf = None,
-    rater: RaterOf | None = None,
+    rater: RatersOf = None,
     format_: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> Any:
     """The judgements that stand: the caller's own, or everybody's with `export:full`."""
@@ -511,8 +520,9 @@ async def list_judgements(
 async def _judgements(
     services: Services, caller: Caller, game: str | None, batch: str | None, rater: str | None
 ) -> list[JudgementView]:
-    games = await services.evaluations.chosen(game, batch, caller)
+    raters = listed(rater, "rater")
+    games = await services.evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     rows = await services.evaluations.store.judgements_of(
-        games, caller=None if caller.sees_all else caller.name, rater=rater
+        games, caller=None if caller.sees_all else caller.name, raters=raters
     )
     return [JudgementView(**{name: one[name] for name in FIELDS}) for one in rows]

@@ -4,7 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
+from app.evaluations.figures import AgreementFigures, ComparedPart, RoleFigures, TotalsView
 from app.games.schemas import AS_WHOLE, Cost, ModelName, RoleName, Shown, Strict, Tokens
+from engine.intentions import IMPACTFUL_RELEASE, IntentionId
 from engine.thoughts import SelectionStage
 from evaluators.contexts import History, View
 from evaluators.items import Dimension, Options
@@ -18,6 +20,7 @@ __all__ = [
     "EvaluationView",
     "ItemView",
     "ItemsPage",
+    "ItemsVariant",
     "JudgementView",
     "JudgementsPage",
     "JudgingRaterSpec",
@@ -29,6 +32,7 @@ __all__ = [
     "ProgressView",
     "RaterKind",
     "RaterSpec",
+    "RaterView",
     "ReportProgress",
     "RuleJudge",
     "ScoredItem",
@@ -41,14 +45,17 @@ __all__ = [
     "TasksView",
     "UnusableView",
     "VariantSpec",
+    "VariantView",
     "WaitingView",
 ]
 
 EvaluationDimension = Dimension | Literal["statements"]
 EvaluationId = Annotated[str, StringConstraints(pattern=r"^e_[a-z0-9]{1,32}$")]
 ItemName = Annotated[str, StringConstraints(min_length=1, max_length=160)]
+ITEM_ID = "The item's `id`: `{game}/{dimension}/{request}/{stage}/{reader or -}`."
 RaterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}$")]
 RaterKind = Literal["model", "human", "program"]
+KINDS = "`model`: a language model, `human`: a person, `program`: anything else."
 Score = Annotated[int, Field(ge=1, le=5), AS_WHOLE]
 
 
@@ -56,17 +63,19 @@ class RaterSpec(Strict):
     """Who answers. A name is the rater's own within the credential that hands the answers in."""
 
     name: RaterName
-    kind: RaterKind = "program"
+    kind: RaterKind = Field("program", description=KINDS)
 
 
 class JudgingRaterSpec(RaterSpec):
     """Who judges. Only what people say is pooled; models and programs stand by themselves."""
 
-    kind: RaterKind = "human"
+    kind: RaterKind = Field("human", description=KINDS)
 
 
 class VariantSpec(Strict):
-    """How the items were made that are answered; echoed with the scores, which differ by it."""
+    """How the items were made that are answered; echoed with the scores, which differ by it. The `variant` of
+    a page of items is one.
+    """
 
     options: Options = "impactful"
     history: History = "all"
@@ -78,13 +87,57 @@ class VariantSpec(Strict):
         "count",
         description="Text that names no intention counts as predicted; `discard` is the authors' way.",
     )
+    reader: Annotated[str, StringConstraints(pattern=r"^(drawn|all|[1-9]|10)$")] | None = Field(
+        None, exclude=True, description="Who guesses says the item's id: taken, and not looked at."
+    )
+    seed: Annotated[str, StringConstraints(max_length=64)] | None = Field(
+        None, exclude=True, description="What readers were drawn by: taken, and not looked at."
+    )
+    impactful: Annotated[list[IntentionId], Field(max_length=100)] | None = Field(
+        None, exclude=True, description="The impactful set; no other than the items give is scored."
+    )
+
+    @model_validator(mode="after")
+    def _no_other_set(self) -> Self:
+        if self.impactful is not None and frozenset(self.impactful) != IMPACTFUL_RELEASE:
+            raise ValueError("impactful is the set that items give, or left out")
+        return self
+
+
+class VariantView(Shown):
+    """How the items of an evaluation were made, and how they are scored."""
+
+    options: Options
+    history: History
+    context: View
+    followed: bool = Field(description="Only what was followed was scored.")
+    unmapped: Literal["count", "discard"]
+
+
+class ItemsVariant(Shown):
+    """How items are made. `POST /evaluations` takes it as it stands here."""
+
+    reader: str = Field(description="`drawn` by `seed`, `all`, or a seat.")
+    seed: str
+    history: History
+    options: Options
+    impactful: list[IntentionId] | None = Field(description="What a guesser chooses from, where it is that.")
+    context: View
+    followed: bool
+
+
+class RaterView(Shown):
+    name: str
+    kind: RaterKind = Field(description=KINDS)
 
 
 class AnswerSpec(Strict):
     """What the rater says of one item."""
 
-    item_id: ItemName
-    sample: Annotated[int, Field(ge=1, le=5), AS_WHOLE] = 1
+    item_id: ItemName = Field(description=ITEM_ID)
+    sample: Annotated[int, Field(ge=1, le=5), AS_WHOLE] = Field(
+        1, description="Which of up to five answers to the item this is. They are joined by majority."
+    )
     intentions: Annotated[list[Annotated[str, StringConstraints(max_length=300)]], Field(max_length=20)] = (
         Field(description="Ids, labels or free text. Empty: the rater sees none.")
     )
@@ -138,6 +191,9 @@ class RuleJudge(Strict):
     kind: Literal["rule"]
 
 
+JudgeSpec = Annotated[ModelJudge | RuleJudge, Field(discriminator="kind")]
+
+
 class JudgeBudget(Strict):
     """Where to stop asking. What was judged by then stays."""
 
@@ -154,7 +210,7 @@ class NewJudging(Strict):
     dimension: Literal["selection", "following", "statements"] = Field(
         description="`statements`: what speeches say about the record, and whether it is so."
     )
-    judge: Annotated[ModelJudge | RuleJudge, Field(discriminator="kind")]
+    judge: JudgeSpec
     game: Annotated[str, StringConstraints(pattern=r"^g_[a-z0-9]{1,32}$")] | None = None
     batch: Annotated[str, StringConstraints(pattern=r"^b_[a-z0-9]{1,32}$")] | None = None
     budget: JudgeBudget | None = None
@@ -178,7 +234,7 @@ Submission = Annotated[
 class ScoredItem(Shown):
     """One item of an evaluation, for callers with `export:full`."""
 
-    item_id: str
+    item_id: str = Field(description=ITEM_ID)
     counted: bool = Field(description="False: the item does not count; `excluded` says why.")
     excluded: str | None
     gold: list[str]
@@ -222,7 +278,7 @@ class WaitingView(Shown):
 class UnusableView(Shown):
     """An answer that could not be used, as it came."""
 
-    item_id: str
+    item_id: str = Field(description=ITEM_ID)
     faults: list[str]
     answer: str
 
@@ -231,19 +287,19 @@ class EvaluationView(Shown):
     evaluation_id: str
     status: Literal["scored", "judging", "cancelled", "failed"]
     dimension: EvaluationDimension
-    rater: dict[str, str]
-    variant: dict[str, JsonValue]
+    rater: RaterView
+    variant: VariantView | None = Field(description="Null: of a judge.")
     created_at: str
     grade: int = Field(description="1; of a re-grade one more than of what it grades again.")
     regrade_of: str | None
     answers: int = Field(description="Answers handed in, samples counted each.")
     items: int = Field(description="Items they are about.")
-    totals: dict[str, JsonValue] | None = Field(
+    totals: TotalsView | None = Field(
         description="Precision, recall and F1 with 95 % intervals, whole and by round, role, side, stage and "
         "category. Null, and without the smaller groups, where less than 20 items stand behind it and the "
         "caller has no `export:full`."
     )
-    roles: dict[str, JsonValue] | None = Field(
+    roles: RoleFigures | None = Field(
         None, description="Role guesses: accuracy, Brier score, reliability curve. As `totals`."
     )
     excluded: dict[str, int] | None = Field(
@@ -252,7 +308,7 @@ class EvaluationView(Shown):
     per_item: list[ScoredItem] | None = Field(
         None, description="With `?per_item=true`, for `export:full` only."
     )
-    judge: dict[str, JsonValue] | None = Field(None, description="The judge that was named.")
+    judge: JudgeSpec | None = Field(None, description="The judge that was named.")
     reason: str | None = Field(None, description="Why it failed, or that it was cancelled.")
     progress: ProgressView | None = Field(None, description="Of a model judge.")
     left_out: list[LeftOutView] | None = Field(
@@ -261,7 +317,7 @@ class EvaluationView(Shown):
     waiting: WaitingView | None = Field(
         None, description="Of a judge that this process runs: the database does not answer."
     )
-    agreement: dict[str, JsonValue] | None = Field(
+    agreement: AgreementFigures | None = Field(
         None,
         description="The judge against people who judged in the same games, by part, with the bar; a judge "
         "of statements against the rules, where both read the same. In `GET /evaluations/{e}`. Null where "
@@ -310,8 +366,8 @@ class ComparedRater(Shown):
     kind: RaterKind | None = Field(None, description="Null where answers of several evaluations stand.")
     evaluation_id: str | None = None
     grade: int | None = None
-    variant: dict[str, JsonValue] | None = Field(None, description="How the items were made.")
-    judge: dict[str, JsonValue] | None = None
+    variant: VariantView | None = Field(None, description="How the items were made. Null: of a judge.")
+    judge: JudgeSpec | None = None
 
 
 class ComparisonView(Shown):
@@ -331,7 +387,7 @@ class ComparisonView(Shown):
         "and no `export:full`."
     )
     games: int | None = Field(description="The games these are of.")
-    totals: dict[str, JsonValue] | None = Field(
+    totals: dict[str, ComparedPart] | None = Field(
         description="By part (`guessing`, `summarisation`, `reasonable`, `think`, `speak`) and measure: each "
         "rater's figure and the difference, first less second, with 95 % intervals over games, and the p "
         "value. Null as `items` is, and where a judge may not stand beside people."
@@ -386,7 +442,7 @@ class ItemView(Shown):
 
 
 class ItemsPage(Shown):
-    variant: dict[str, JsonValue]
+    variant: ItemsVariant
     items: list[ItemView]
     excluded: dict[str, int] = Field(
         description="Stages of turns that gave no item, by reason; of this page."
@@ -397,7 +453,7 @@ class ItemsPage(Shown):
 class JudgementSpec(Strict):
     """One rater's word on one intention of a selection or following item."""
 
-    item_id: ItemName
+    item_id: ItemName = Field(description=ITEM_ID)
     intention: Annotated[str, StringConstraints(min_length=1, max_length=300)] = Field(
         description="Id or label of one of the item's intentions."
     )

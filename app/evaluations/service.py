@@ -1,7 +1,7 @@
 """What the routes of evaluations do."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,6 +23,7 @@ from app.evaluations.schemas import (
     NewEvaluation,
     NewJudging,
     ProgressView,
+    RaterView,
     SpeechPage,
     SpeechView,
     StatementView,
@@ -65,20 +66,23 @@ class Evaluations:
 
     # --- which games ------------------------------------------------------------------------
 
-    async def chosen(self, game: str | None, batch: str | None, caller: Caller | None = None) -> list[str]:
-        """The finished games that ``game`` or ``batch`` names. Raises InvalidRequest unless one of them
-        is given, NotFound, and Unfinished for a single game that is not over. Without ``caller`` any game.
+    async def chosen(
+        self, games: Sequence[str], batches: Sequence[str], caller: Caller | None = None
+    ) -> list[str]:
+        """The finished games that are named, or those of the batches that are. Raises InvalidRequest unless
+        either is given, NotFound, and Unfinished for a named game that is not over. Without ``caller`` any
+        game.
         """
-        if (game is None) is (batch is None):
-            raise InvalidRequest("name a game or a batch", "/batch", "game_or_batch")
+        if bool(games) is bool(batches):
+            raise InvalidRequest("name games or batches", "/batch", "game_or_batch")
         sees_all = caller is None or caller.sees_all
-        if game is not None:
-            return [(await self.games.by_id(game, sees_all=sees_all)).id]
-        assert batch is not None
-        row = await self._rows.batch(batch)
-        if row is None or (not sees_all and await self._rows.is_ahead(row)):
-            raise NotFound("no such batch for this caller")
-        return await self.games.finished(batch)
+        if games:
+            return [(await self.games.by_id(game, sees_all=sees_all)).id for game in games]
+        for batch in batches:
+            row = await self._rows.batch(batch)
+            if row is None or (not sees_all and await self._rows.is_ahead(row)):
+                raise NotFound("no such batch for this caller")
+        return [game for batch in batches for game in await self.games.finished(batch)]
 
     # --- items ------------------------------------------------------------------------------
 
@@ -198,7 +202,9 @@ class Evaluations:
             caller.needs("annotate")
         else:
             self.may_see(caller, wish.dimension, Variant(), followed=False)
-        games = await self.chosen(wish.game, wish.batch, caller)
+        games = await self.chosen(
+            () if wish.game is None else (wish.game,), () if wish.batch is None else (wish.batch,), caller
+        )
         if not games:
             raise InvalidRequest("no game of this batch has finished", "/batch", "nothing_finished")
         left_out = [] if wish.batch is None else await self._unfinished(wish.batch)
@@ -394,16 +400,16 @@ class Evaluations:
         self,
         caller: Caller,
         *,
-        dimension: str | None,
-        rater: str | None,
+        dimensions: Sequence[str],
+        raters: Sequence[str],
         limit: int,
         cursor: str | None,
     ) -> tuple[list[EvaluationView], str | None]:
         """The caller's evaluations, newest first; everybody's for who sees all."""
         rows, following = await self.store.page(
             caller=None if caller.sees_all else caller.name,
-            dimension=dimension,
-            rater=rater,
+            dimensions=dimensions,
+            raters=raters,
             limit=limit,
             cursor=cursor,
         )
@@ -418,8 +424,8 @@ def evaluation_view(row: Mapping[str, Any], *, sees_all: bool) -> EvaluationView
         evaluation_id=row["evaluation_id"],
         status=row["status"],
         dimension=row["dimension"],
-        rater={"name": row["rater"], "kind": row["kind"]},
-        variant=row["wish"].get("variant", {}),
+        rater=RaterView(name=row["rater"], kind=row["kind"]),
+        variant=row["wish"].get("variant"),
         created_at=timestamp(row["created_at"]),
         grade=row["grade"],
         regrade_of=row["regrade_of"],

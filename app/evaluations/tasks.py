@@ -63,7 +63,7 @@ class Tasks:
         others to ``overlap`` raters.
         """
         order = sorted(games, key=lambda game: (draw(seed, "tasks", game), game))[:_LOOK]
-        judged = await self._store.judgements_of(order, caller=caller, rater=rater)
+        judged = await self._store.judgements_of(order, caller=caller, raters=(rater,))
         done = {(row["game_id"], row["request_id"]) for row in judged}
         mine = await self._store.tasks_of(caller, rater, order)
         place = {game_id: at for at, game_id in enumerate(order)}

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -41,7 +41,8 @@ from app.games.schemas import (
 )
 from app.games.tokens import NO_STORE, is_remote, seats_with_tokens, with_tokens
 from app.games.views import batch_view, game_summary, game_view, open_requests
-from app.problems import documented
+from app.problems import documented, in_text
+from app.queries import comma_list, listed
 from app.services import Services
 from app.store.games import OPEN
 from app.store.idempotency import Key, kept
@@ -61,7 +62,7 @@ PAGE = 500
 
 
 def _ndjson(description: str) -> dict[int | str, dict[str, Any]]:
-    return {200: {"content": {NDJSON: {}}, "description": description}}
+    return {200: {"content": in_text(NDJSON), "description": description}}
 
 
 ViewerName = Annotated[
@@ -192,10 +193,10 @@ async def list_games(
     caller: CallerDep,
     request: Request,
     response: Response,
-    status: Annotated[GameStatus | None, Query(description="Only games of this status.")] = None,
-    batch: Annotated[
-        str | None, Query(pattern=r"^b_[a-z0-9]{1,32}$", description="Only games of this batch.")
+    status: Annotated[
+        str | None, comma_list(f"({'|'.join(get_args(GameStatus))})", "Only games of this status.")
     ] = None,
+    batch: Annotated[str | None, comma_list("b_[a-z0-9]{1,32}", "Only games of this batch.")] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Games a page.")] = 50,
     cursor: Annotated[
         str | None, Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="From `next` of a page.")
@@ -203,9 +204,12 @@ async def list_games(
 ) -> GamePage:
     """Newest batches first, games in their order within a batch. A batch's watch token lists that batch."""
     needs_or_watches("games:read", caller)
-    if batch is None or not caller.reaches_batch(batch):
+    statuses, batches = listed(status, "status"), listed(batch, "batch")
+    if not batches or not all(map(caller.reaches_batch, batches)):
         caller.needs("games:read")
-    rows, following = await services.store.page(status=status, batch=batch, limit=limit, cursor=cursor)
+    rows, following = await services.store.page(
+        statuses=statuses, of_batches=batches, limit=limit, cursor=cursor
+    )
     if caller.grant is None and not caller.sees_all:
         ahead = await services.store.ahead([row["game_id"] for row in rows if row["forked_from"]])
         rows = [row for row in rows if row["game_id"] not in ahead]
@@ -251,7 +255,7 @@ async def show_game(
     response_class=StreamingResponse,
     responses=documented(404, 416, also=_ndjson("One event a line, in the viewer's own numbering.")),
 )
-async def game_events(
+async def list_game_events(
     game_id: GameId,
     services: ServicesDep,
     caller: CallerDep,
@@ -426,7 +430,7 @@ async def _batch_view(services: Services, batch_id: str, caller: Caller) -> Batc
     response_class=StreamingResponse,
     responses=documented(404, also=_ndjson("The batch, a line each time it has changed.")),
 )
-async def batch_events(
+async def list_batch_events(
     batch_id: BatchId,
     services: ServicesDep,
     caller: CallerDep,

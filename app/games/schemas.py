@@ -37,6 +37,7 @@ __all__ = [
     "BudgetView",
     "Cancelled",
     "ForkGame",
+    "ForkedFrom",
     "GameCreatedView",
     "GameForked",
     "GameImported",
@@ -44,6 +45,7 @@ __all__ = [
     "GameStatus",
     "GameSummary",
     "GameView",
+    "ImportedFrom",
     "IntentionView",
     "ModelSpec",
     "ModelUse",
@@ -52,6 +54,7 @@ __all__ = [
     "NewGameToken",
     "NewGames",
     "OpenRequest",
+    "ProfileSettings",
     "ProfileView",
     "Rules",
     "SeatSpec",
@@ -345,12 +348,24 @@ class BatchCreated(Shown):
     games: list[GameCreatedView] = Field(description="The first 100 at most; all by `GET /games?batch=`.")
 
 
+class ForkedFrom(Shown):
+    """Where a fork comes from."""
+
+    game_id: str
+    events: int = Field(description="How many of the events that the caller sees were taken over.")
+
+
+class ImportedFrom(Shown):
+    """Where a record comes from."""
+
+    format: str
+    id: str
+
+
 class GameForked(Shown):
     game_id: str
     batch_id: str
-    forked_from: dict[str, JsonValue] = Field(
-        description="The game, and how many of the events that the caller sees were taken over."
-    )
+    forked_from: ForkedFrom
     seats: list[SeatView]
 
 
@@ -417,6 +432,27 @@ class GameSummary(Shown):
     ending: Ending | None
 
 
+class ProfileSettings(Shown):
+    """The rules of a game."""
+
+    name: str
+    players: int
+    roles: list[Role]
+    team_sizes: list[int] = Field(description="Seats on the team of quest 1 to 5.")
+    fails_needed: list[int] = Field(description="Fail cards that fail quest 1 to 5.")
+    approval: Approval
+    max_rejections: int = Field(description="Proposals a round has at most.")
+    on_max_rejections: OnMaxRejections
+    discussion: Discussion
+    reconsideration: bool
+    summaries: bool
+    assassination: Assassination
+    missed_shot: MissedShot
+    first_leader: int | None = Field(description="Null: drawn.")
+    leader_step: int = Field(description="+1 or -1: which way the lead goes.")
+    reveal: Reveal
+
+
 class GameView(Shown):
     """The game as one viewer sees it: its table, and its own hand."""
 
@@ -426,7 +462,7 @@ class GameView(Shown):
     viewer: str
     head: int = Field(description="Events this viewer has been shown.")
     created_at: str
-    profile: dict[str, JsonValue]
+    profile: ProfileSettings
     names: dict[str, str]
     phase: Phase
     round: int
@@ -445,8 +481,8 @@ class GameView(Shown):
     seed: str | None = Field(description="Full viewer only.")
     agents: list[SeatSpec] | None = Field(description="Full viewer only; empty: an imported game.")
     requests: list[OpenRequest] | None = Field(description="Full viewer only: who is asked for what.")
-    forked_from: dict[str, JsonValue] | None = Field(description="Full viewer only.")
-    imported_from: dict[str, JsonValue] | None
+    forked_from: ForkedFrom | None = Field(description="Full viewer only.")
+    imported_from: ImportedFrom | None
     fault: str | None = Field(description="Full viewer only: the trace id of what failed the game.")
 
 
@@ -516,7 +552,7 @@ class BatchView(Shown):
 
 class ProfileView(Shown):
     name: str
-    players: dict[str, dict[str, JsonValue]] = Field(description="The settings by number of players.")
+    players: dict[str, ProfileSettings] = Field(description="The settings by number of players.")
 
 
 class IntentionView(Shown):

@@ -31,6 +31,7 @@ from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
     AfterRequest,
     BatchCreated,
+    ForkedFrom,
     ForkGame,
     GameCreatedView,
     GameForked,
@@ -373,7 +374,7 @@ class Games:
             game_id=fork_id,
             batch_id=batch_id,
             # Not `origin`: how often others have thought is in the length of the whole log.
-            forked_from={"game_id": game_id, "events": len(project(events[:taken], caller.viewer))},
+            forked_from=ForkedFrom(game_id=game_id, events=len(project(events[:taken], caller.viewer))),
             seats=_shown_seats(seats),
         )
 

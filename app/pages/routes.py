@@ -25,7 +25,7 @@ _NAME: Final = "InterIntent Server"
     response_model=Home,
     responses={200: {"content": {"text/html": {}}, "description": "Links: as JSON, to a browser as a page."}},
 )
-async def home(accept: Annotated[str, Header(description="`text/html` for the page.")] = "") -> Response:
+async def show_home(accept: Annotated[str, Header(description="`text/html` for the page.")] = "") -> Response:
     """Documentation, contracts and the first things to look at."""
     varying = {"Vary": "Accept"}
     if not _prefers_page(accept):
@@ -41,7 +41,7 @@ async def home(accept: Annotated[str, Header(description="`text/html` for the pa
     summary="The API, to read and to try out",
     response_class=HTMLResponse,
 )
-async def swagger() -> HTMLResponse:
+async def show_swagger() -> HTMLResponse:
     """Swagger UI on `/openapi.json`."""
     return HTMLResponse(text_of("swagger.html"), headers={"Content-Security-Policy": SWAGGER_POLICY})
 
@@ -55,7 +55,7 @@ async def swagger() -> HTMLResponse:
         also={200: {"content": {"text/markdown": {}}, "description": "`bots.md` tells how to write a bot."}},
     ),
 )
-async def file(name: Annotated[str, Path(max_length=64, description="`bots.md`, say.")]) -> Response:
+async def show_guide(name: Annotated[str, Path(max_length=64, description="`bots.md`, say.")]) -> Response:
     """The guides as Markdown: `bots.md`, `websocket.md`, `evaluation.md` and others, which `/` lists."""
     found = served_files().get(name)
     if found is None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
-from engine.events import EVENT_TYPES, Event
+from engine.events import EVENT_TYPES, Cause, Event, TalkPhase
 from engine.profile import (
     Approval,
     Assassination,
@@ -16,8 +16,9 @@ from engine.profile import (
     Reveal,
 )
 from engine.terms import Ending, Kind, Role, Side
+from engine.thoughts import SelectionStage, SpeechStage, Unheard
 
-__all__ = ["event_schemas"]
+__all__ = ["WORDS", "event_schemas"]
 
 Schema = dict[str, Any]
 
@@ -108,23 +109,53 @@ def _enum(words: Any) -> Schema:
 
 _FIVE: Final = {"minItems": 5, "maxItems": 5}
 
-_PROFILE: Final = _closed(
-    name=_TEXT,
-    players=_WHOLE,
-    roles=_list(_enum(Role)),
-    team_sizes={**_list(_WHOLE), **_FIVE},
-    fails_needed={**_list(_WHOLE), **_FIVE},
-    approval=_enum(Approval),
-    max_rejections=_WHOLE,
-    on_max_rejections=_enum(OnMaxRejections),
-    discussion=_enum(Discussion),
-    reconsideration={"type": "boolean"},
-    summaries={"type": "boolean"},
-    assassination=_enum(Assassination),
-    missed_shot=_enum(MissedShot),
-    first_leader=_or_null(_SEAT),
-    leader_step=_WHOLE,
-    reveal=_enum(Reveal),
+_WORDS: Final[Mapping[str, Any]] = {
+    "Approval": Approval,
+    "Assassination": Assassination,
+    "Cause": Cause,
+    "Discussion": Discussion,
+    "Ending": Ending,
+    "Kind": Kind,
+    "MissedShot": MissedShot,
+    "OnMaxRejections": OnMaxRejections,
+    "Reveal": Reveal,
+    "Role": Role,
+    "SelectionStage": SelectionStage,
+    "Side": Side,
+    "SpeechStage": SpeechStage,
+    "TalkPhase": TalkPhase,
+    "Unheard": Unheard,
+}
+
+WORDS: Final[Mapping[str, Schema]] = {name: _enum(words) for name, words in _WORDS.items()}
+"""The sets of words that fields choose from, by name."""
+
+
+def _named(name: str, schema: Schema) -> Schema:
+    # The title is the name of the schema; ``asyncapi`` moves it among the others.
+    return {"title": name, **schema}
+
+
+_PROFILE: Final = _named(
+    "Profile",
+    _closed(
+        name=_TEXT,
+        players=_WHOLE,
+        roles=_list(_enum(Role)),
+        team_sizes={**_list(_WHOLE), **_FIVE},
+        fails_needed={**_list(_WHOLE), **_FIVE},
+        approval=_enum(Approval),
+        max_rejections=_WHOLE,
+        on_max_rejections=_enum(OnMaxRejections),
+        discussion=_enum(Discussion),
+        reconsideration={"type": "boolean"},
+        summaries={"type": "boolean"},
+        assassination=_enum(Assassination),
+        missed_shot=_enum(MissedShot),
+        first_leader=_or_null(_SEAT),
+        leader_step=_WHOLE,
+        reveal=_enum(Reveal),
+    ),
 )
 
 _FORMS: Final[Mapping[str, Callable[[Any], Schema]]] = {
@@ -139,17 +170,20 @@ _FORMS: Final[Mapping[str, Callable[[Any], Schema]]] = {
     "ending": lambda _: _enum(Ending),
     "kind": lambda _: _enum(Kind),
     "beliefs": lambda _: _list(
-        _closed(
-            about=_SEAT,
-            role=_or_null(_enum(Role)),
-            intentions=_list(_TEXT),
-            confidence={"type": "integer", "minimum": 0, "maximum": 5},
-            snippets=_list(_TEXT),
-            reasoning=_TEXT,
+        _named(
+            "Belief",
+            _closed(
+                about=_SEAT,
+                role=_or_null(_enum(Role)),
+                intentions=_list(_TEXT),
+                confidence={"type": "integer", "minimum": 0, "maximum": 5},
+                snippets=_list(_TEXT),
+                reasoning=_TEXT,
+            ),
         )
     ),
-    "choices": lambda _: _list(_closed(id=_TEXT, reason=_TEXT)),
-    "readings": lambda _: _list(_closed(by=_TEXT, text=_TEXT)),
+    "choices": lambda _: _list(_named("Choice", _closed(id=_TEXT, reason=_TEXT))),
+    "readings": lambda _: _list(_named("Reading", _closed(by=_TEXT, text=_TEXT))),
 }
 """The wire forms that the engine's fields name, as schemas."""
 

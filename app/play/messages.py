@@ -310,7 +310,7 @@ class Item(Shown):
 
 
 class Events(Shown):
-    """What happened: 1 to 100 events."""
+    """What happened: 1 to 100 events. Pass over those of a `type` that you do not know."""
 
     t: Literal["events"] = "events"
     items: list[Item]

@@ -50,7 +50,7 @@ async def _seat(
     response_model=OpenRequests,
     responses=documented(404),
 )
-async def open_requests(
+async def list_open_requests(
     game_id: GameId,
     services: ServicesDep,
     caller: CallerDep,

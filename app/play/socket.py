@@ -60,6 +60,7 @@ from app.play.seats import Accepted, Refused, SeatView, check_answers_for
 from app.play.shared import unbroken
 from app.play.wire import PUSH, Push
 from app.problems import ProblemResponse, documented, problem_response
+from app.queries import check_query
 from app.services import Services
 from engine.errors import AvalonError, InvalidAction, InvalidInput
 from engine.terms import FULL, PUBLIC, Viewer
@@ -145,7 +146,7 @@ async def socket(websocket: WebSocket) -> None:
     response_class=ProblemResponse,
     responses=documented(426),
 )
-async def without_handshake() -> NoReturn:
+async def tell_upgrade() -> NoReturn:
     """Only a WebSocket gets further here: `/asyncapi.json` describes its messages."""
     raise UpgradeRequired("connect with a WebSocket client; /docs/bots.md is the guide")
 
@@ -161,6 +162,7 @@ def _check_handshake(websocket: WebSocket, services: Services) -> None:
         raise Draining("this replica is stopping")
     check_caller(websocket.scope, keyless=not services.keys.configured, origins=services.settings.origins)
     check_url(websocket.scope)
+    check_query(websocket)
     if services.doorstep.is_crowded(_address(websocket)):
         raise NotReady("too many connections of your address have not identified yet")
 

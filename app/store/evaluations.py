@@ -137,16 +137,21 @@ class EvaluationStore:
         self,
         *,
         caller: str | None,
-        dimension: str | None,
-        rater: str | None,
+        dimensions: Sequence[str],
+        raters: Sequence[str],
         limit: int,
         cursor: str | None,
     ) -> tuple[list[Row], str | None]:
-        """Evaluations, newest first, and the cursor of the next page. ``caller`` None: everybody's."""
+        """Evaluations, newest first, and the cursor of the next page. ``caller`` None: everybody's; without
+        dimensions or raters: of all of them.
+        """
         query = select(evaluations)
-        for column, value in (("caller", caller), ("dimension", dimension), ("rater", rater)):
-            if value is not None:
-                query = query.where(evaluations.c[column] == value)
+        if caller is not None:
+            query = query.where(evaluations.c.caller == caller)
+        if dimensions:
+            query = query.where(evaluations.c.dimension.in_(dimensions))
+        if raters:
+            query = query.where(evaluations.c.rater.in_(raters))
         if cursor is not None:
             at, evaluation_id = _read_cursor(cursor)
             query = query.where(
@@ -229,21 +234,18 @@ class EvaluationStore:
         games: Collection[str],
         *,
         caller: str | None = None,
-        rater: str | None = None,
+        raters: Sequence[str] = (),
         kind: str | None = None,
         dimension: str | None = None,
     ) -> list[Row]:
-        """The judgements about these games that stand: of each its last grade."""
+        """The judgements about these games that stand: of each its last grade. Without raters: of all."""
         c = judgements.c
         rows = []
         for some in _parts(games):
             query = select(judgements).where(c.game_id.in_(some))
-            for column, value in (
-                ("caller", caller),
-                ("rater", rater),
-                ("kind", kind),
-                ("dimension", dimension),
-            ):
+            if raters:
+                query = query.where(c.rater.in_(raters))
+            for column, value in (("caller", caller), ("kind", kind), ("dimension", dimension)):
                 if value is not None:
                     query = query.where(c[column] == value)
             rows += await self._rows(

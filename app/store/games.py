@@ -264,16 +264,18 @@ class GameStore:
         return Tallied(status, winners, endings, last)
 
     async def page(
-        self, *, status: str | None, batch: str | None, limit: int, cursor: str | None
+        self, *, statuses: Sequence[str], of_batches: Sequence[str], limit: int, cursor: str | None
     ) -> tuple[list[Row], str | None]:
-        """Games, newest batch first and in their order within it, and the cursor of the next page."""
+        """Games, newest batch first and in their order within it, and the cursor of the next page. Without
+        statuses those of every status, without batches those of every batch.
+        """
         query = select(games, batches.c.created_at.label("batch_at")).join(
             batches, batches.c.batch_id == games.c.batch_id
         )
-        if status is not None:
-            query = query.where(games.c.status == status)
-        if batch is not None:
-            query = query.where(games.c.batch_id == batch)
+        if statuses:
+            query = query.where(games.c.status.in_(statuses))
+        if of_batches:
+            query = query.where(games.c.batch_id.in_(of_batches))
         if cursor is not None:
             at, batch_id, position = _read_cursor(cursor)
             query = query.where(

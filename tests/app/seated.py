@@ -12,6 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from app.listening import stop_listening
+from tests.app.frames import Frames
 from tests.app.watcher import SUBPROTOCOL
 
 Frame = dict[str, Any]
@@ -92,11 +93,18 @@ class Bot:
 
     async def _sit(self, socket: ClientConnection) -> None:
         last = self.items[-1]["seq"] if self.items else 0
-        await socket.send(json.dumps({**self._identify, "after": last}))
+        self._frames = Frames()
+        await self._send(socket, {**self._identify, "after": last})
         if self._unacked is not None:
-            await socket.send(json.dumps(self._unacked))
+            await self._send(socket, self._unacked)
         while True:
-            await self._heard(socket, json.loads(await socket.recv()))
+            frame = json.loads(await socket.recv())
+            self._frames.received(frame)
+            await self._heard(socket, frame)
+
+    async def _send(self, socket: ClientConnection, message: Frame) -> None:
+        self._frames.sent(message)
+        await socket.send(json.dumps(message))
 
     async def _heard(self, socket: ClientConnection, frame: Frame) -> None:
         if frame["t"] == "events":
@@ -131,7 +139,7 @@ class Bot:
         }
         # Closed meanwhile: what was sent to us before is still to be read.
         with contextlib.suppress(ConnectionClosed):
-            await socket.send(json.dumps(self._unacked))
+            await self._send(socket, self._unacked)
 
 
 class HttpBot:

@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -464,3 +465,34 @@ async def test_the_filter_on_what_was_followed_drops_what_was_scored_low(tmp_pat
         assert view["excluded"]["not_followed"] == len(gold) - len(counted) - view["excluded"].get(
             "unscored", 0
         )
+
+
+async def test_the_variant_of_items_is_taken_as_it_stands(tmp_path: Path) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        _, games = await games_of(caller, 1)
+        for place, query in enumerate(
+            (
+                {},
+                {"options": "roles", "history": "round", "reader": "all", "seed": "x_1"},
+                {"context": "release", "reader": "3"},
+                {"followed": True},
+            )
+        ):
+            asked = {"dimension": "guessing", "game": games[0], "limit": 200, **query}
+            page = (await caller.get("/evaluations/items", params=asked)).json()
+            unfiltered = {**asked, "followed": False}
+            items = (await caller.get("/evaluations/items", params=unfiltered)).json()["items"]
+            body = {"rater": {"name": f"rater {place}"}, "variant": page["variant"]}
+            given = [{"item_id": one["id"], "intentions": []} for one in items]
+            view = (await submit(caller, "guessing", given, **body)).json()
+            for name in ("options", "history", "context", "followed"):
+                assert view["variant"][name] == page["variant"][name]
+            assert set(view["variant"]) == {"options", "history", "context", "followed", "unmapped"}
+            # And as an evaluation gives it.
+            body = {"rater": {"name": f"again {place}"}, "variant": view["variant"]}
+            again = (await submit(caller, "guessing", given, **body)).json()
+            assert again["variant"] == view["variant"]
+            assert again["totals"] == view["totals"]
+        body = {"rater": {"name": "other"}, "variant": {"impactful": ["support_proposal"]}}
+        refused = await caller.post("/evaluations", json={"dimension": "guessing", "answers": given, **body})
+        problem(refused, 422, "invalid-request", "/variant")

@@ -1,4 +1,6 @@
-"""A client of the socket for tests: connects, identifies, collects what it is sent."""
+"""A client of the socket for tests: connects, identifies, collects what it is sent, and checks each frame
+against its schema.
+"""
 
 import asyncio
 import contextlib
@@ -14,6 +16,7 @@ from app.services import Services
 from app.store.log import timestamp
 from engine.events import payload, type_name, visible
 from engine.terms import FULL, Viewer
+from tests.app.frames import Frames
 
 SUBPROTOCOL = "avalon.v1"
 
@@ -28,15 +31,18 @@ class Watcher:
         self.items: list[dict[str, Any]] = []
         self.frames: list[dict[str, Any]] = []
         """Everything that came after welcome."""
+        self._checked = Frames()
 
     async def receive(self) -> dict[str, Any]:
         """The next frame, read; the raised ConnectionClosed tells the code."""
         async with asyncio.timeout(20):
             frame = json.loads(await self.connection.recv())
         assert isinstance(frame, dict)
+        self._checked.received(frame)
         return frame
 
     async def send(self, **message: Any) -> None:
+        self._checked.sent(message)
         await self.connection.send(json.dumps(message))
 
     async def identify(self, game: str, **more: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Server(EvaluationCalls):
         return Batch(self, batch_id, None, [])
 
     async def games(self, *, status: str | None = None, batch: str | None = None) -> AsyncGenerator[Json]:
-        """A line about each game, newest batches first, page by page."""
+        """A line about each game, newest batches first, page by page. Commas separate several of either."""
         async for page in self._http.pages("/games", status=status, batch=batch, limit=200):
             for one in page["games"]:
                 yield one

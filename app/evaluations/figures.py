@@ -1,0 +1,295 @@
+"""The figures of evaluations as they are told: what evaluators count, by name.
+
+What is not told to a caller is left out. Figures of a later version pass through unread.
+"""
+
+from typing import (
+    Annotated,
+    NotRequired,  # Pydantic reads those of typing from Python 3.12 on.
+)
+
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+__all__ = ["AgreementFigures", "ComparedPart", "RoleFigures", "TotalsView"]
+
+
+class _Figures(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+
+class ShareView(_Figures):
+    """A share with its counts."""
+
+    num: int
+    den: int
+    rate: Annotated[float | None, Field(description="Null: of nothing.")]
+
+
+class EstimateView(_Figures):
+    """A value with its interval."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    confidence: Annotated[float, Field(description="Of the interval.")]
+    method: str
+    games: NotRequired[Annotated[int, Field(description="That the interval was drawn from.")]]
+
+
+class CountedShare(EstimateView):
+    """A share with its counts and its interval."""
+
+    num: int
+    den: int
+
+
+class F1View(_Figures):
+    """Precision, recall and F1 with the counts of intentions they are made of."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    matched: int
+    predicted: int
+    gold: int
+
+
+class IntervalF1(_Figures):
+    """Precision, recall and F1 with intervals over games."""
+
+    precision: EstimateView
+    recall: EstimateView
+    f1: EstimateView
+    matched: int
+    predicted: int
+    gold: int
+
+
+class GroupF1(IntervalF1):
+    """The same of one group of items."""
+
+    items: int
+    games: int
+
+
+class ConfusionView(_Figures):
+    """An intention that was missed where another was named."""
+
+    missed: str
+    named: str
+    items: int
+
+
+class UnmappedTexts(_Figures):
+    """Answers that name no intention."""
+
+    counted: Annotated[bool, Field(description="Whether they count as predicted.")]
+    texts: int
+    different: int
+    most: NotRequired[dict[str, int]]
+
+
+class AnswerTotals(_Figures):
+    """Of guesses and summaries. Single intentions and texts are told with `export:full` alone."""
+
+    items: int
+    games: int
+    silent: Annotated[int, Field(description="Items to which the rater named nothing.")]
+    micro: IntervalF1
+    macro: float | None
+    chance: Annotated[float | None, Field(description="F1 of as many intentions named at random.")]
+    by_round: dict[str, GroupF1]
+    by_role: dict[str, GroupF1]
+    by_side: dict[str, GroupF1]
+    by_stage: dict[str, GroupF1]
+    by_category: dict[str, GroupF1]
+    mean_item: NotRequired[float | None]
+    by_intention: NotRequired[dict[str, F1View]]
+    confusion: NotRequired[list[ConfusionView]]
+    unmapped: NotRequired[UnmappedTexts]
+
+
+class SelectionTotals(_Figures):
+    """Of a model judge of selections: the share it calls reasonable."""
+
+    games: int
+    accuracy: CountedShare
+    by_stage: NotRequired[dict[str, ShareView]]
+    by_role: NotRequired[dict[str, ShareView]]
+    by_side: NotRequired[dict[str, ShareView]]
+    by_round: NotRequired[dict[str, ShareView]]
+    by_category: NotRequired[dict[str, ShareView]]
+    by_intention: NotRequired[dict[str, ShareView]]
+    left_out: NotRequired[dict[str, int]]
+
+
+class RuleTotals(_Figures):
+    """Of the rules, which refuse selections and never approve of one."""
+
+    games: int
+    selected: int
+    refused: int
+    accuracy_at_most: CountedShare
+    by_rule: NotRequired[dict[str, int]]
+
+
+class HistogramView(_Figures):
+    """Scores of 1 to 5."""
+
+    counts: dict[str, int]
+    scored: int
+    good: ShareView
+    flawed: ShareView
+    mean: float | None
+
+
+class ByWho(_Figures):
+    all: HistogramView
+    by_side: dict[str, HistogramView]
+    by_role: dict[str, HistogramView]
+
+
+class FollowingTotals(_Figures):
+    """Of a model judge of following."""
+
+    games: int
+    shares: Annotated[
+        dict[str, dict[str, CountedShare]],
+        Field(description="By part (`think`, `speak`): of the `good` scores, and of each score."),
+    ]
+    total: NotRequired[HistogramView]
+    think: NotRequired[Annotated[dict[str, ByWho], Field(description="`all`, and by stage.")]]
+    speak: NotRequired[Annotated[dict[str, ByWho], Field(description="`all`, and by stage.")]]
+    left_out: NotRequired[dict[str, int]]
+
+
+class SpokenRecord(_Figures):
+    """What speeches state about the record, by the rules alone."""
+
+    speeches: ShareView
+    statements: ShareView
+    unparsed: int
+    refuted_per_speech: float | None
+
+
+class RecordTotals(_Figures):
+    """Of the rules that read statements: of all speeches; by side and by role beside it."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    all: SpokenRecord
+    loyal: NotRequired[SpokenRecord]
+    evil: NotRequired[SpokenRecord]
+
+
+class RefutedSpeeches(_Figures):
+    refuted: int
+    speeches: ShareView
+    refuted_per_speech: EstimateView | float | None
+
+
+class ReadBy(_Figures):
+    """By the rules, by the judge, and by both together."""
+
+    rules: RefutedSpeeches
+    judge: RefutedSpeeches
+    together: RefutedSpeeches
+
+
+class StatementTotals(ReadBy):
+    """Of a model judge of statements."""
+
+    games: int
+    by_side: NotRequired[dict[str, ReadBy]]
+    by_role: NotRequired[dict[str, ReadBy]]
+
+
+TotalsView = AnswerTotals | SelectionTotals | RuleTotals | FollowingTotals | RecordTotals | StatementTotals
+"""By dimension and judge."""
+
+
+class Confidence(ShareView):
+    """The guesses that were stated with one confidence."""
+
+    confidence: int
+    stated: Annotated[float | None, Field(description="As a probability.")]
+
+
+class RoleConfusion(_Figures):
+    true: str
+    guessed: str
+    guesses: int
+
+
+class RoleFigures(_Figures):
+    """Guesses of the speaker's role. Tables are told with `export:full` alone."""
+
+    accuracy: ShareView
+    brier: float | None
+    by_role: NotRequired[dict[str, ShareView]]
+    confusion: NotRequired[list[RoleConfusion]]
+    stated: NotRequired[float | None]
+    calibration_error: NotRequired[float | None]
+    curve: NotRequired[list[Confidence]]
+
+
+class BarView(_Figures):
+    """What a judge's agreement has to reach."""
+
+    items: int
+    kappa: float
+
+
+class MajorityKappa(_Figures):
+    kappa: float | None
+    items: int
+    agreed: int
+
+
+class PartAgreement(_Figures):
+    """A judge against people."""
+
+    items: int
+    people: int
+    kappa: float | None
+    kappa_among_people: float | None
+    with_majority: MajorityKappa
+    lacking: list[str]
+
+
+class RuleAgreement(_Figures):
+    """A judge of statements against the rules."""
+
+    items: int
+    precision: ShareView
+    recall: ShareView
+    kappa: float | None
+    lacking: list[str]
+
+
+class AgreementFigures(_Figures):
+    """By part."""
+
+    bar: BarView
+    reasonable: NotRequired[PartAgreement]
+    think: NotRequired[PartAgreement]
+    speak: NotRequired[PartAgreement]
+    statements: NotRequired[RuleAgreement]
+
+
+class ComparedMeasure(_Figures):
+    """A measure of both raters."""
+
+    first: EstimateView
+    second: EstimateView
+    difference: Annotated[EstimateView, Field(description="First less second.")]
+    p_value: float | None
+    exact: Annotated[bool, Field(description="Every exchange was tried, not a sample of them.")]
+
+
+class ComparedPart(_Figures):
+    items: int
+    units: int
+    games: int
+    measures: dict[str, ComparedMeasure]
