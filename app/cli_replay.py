@@ -249,9 +249,15 @@ def _viewer(name: str, log: list[Event], first_seat: int) -> Viewer:
 
 
 def _line(fault: Fault) -> str:
-    move = "" if fault.move is None else f"move {fault.move}: "
+    parts = [_clean(str(fault.place))]
+    if fault.record is not None:
+        parts.append(_cut(fault.record))
+    if fault.quest is not None:
+        parts.append(f"quest {fault.quest}, attempt {fault.attempt}")
+    if fault.move is not None:
+        parts.append(f"move {fault.move}")
     expected, found = _cut(fault.expected), _cut(fault.found)
-    return f"{_clean(str(fault.place))}: {move}{_cut(fault.rule)}: expected {expected}, found {found}"
+    return f"{': '.join(parts)}: {_cut(fault.rule)}: expected {expected}, found {found}"
 
 
 def _fault_json(fault: Fault) -> dict[str, Any]:
@@ -260,6 +266,9 @@ def _fault_json(fault: Fault) -> dict[str, Any]:
         "file": _clean(place.file),
         "member": None if place.member is None else _clean(place.member),
         "line": place.line,
+        "record": None if fault.record is None else _cut(fault.record),
+        "quest": fault.quest,
+        "attempt": fault.attempt,
         "move": fault.move,
         "rule": _cut(fault.rule),
         "expected": _cut(fault.expected),

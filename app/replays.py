@@ -87,6 +87,11 @@ class Fault:
     found: str
     move: int | None = None
     """From 1; None where no single move is to blame."""
+    record: str | None = None
+    """Its id, where it has one that can be read."""
+    quest: int | None = None
+    """That the game had reached; None where the set-up is at fault, or nothing can be read."""
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,11 +351,43 @@ def replayed(document: Document) -> Replayed | Fault | PassedOver:
         return Replayed(place, record.id, replay(record))
     except InvalidRecord as fault:
         expected, _, found = str(fault).removeprefix("expected ").partition(", found ")
-        return Fault(place, f"form at {fault.pointer or '/'}", expected, found, _move_of(fault.pointer))
+        rule, move = f"form at {fault.pointer or '/'}", _move_of(fault.pointer)
+        quest, attempt = (None, None) if move is None else _reached(value["moves"], move)
+        return Fault(place, rule, expected, found, move, _id_of(value), quest, attempt)
     except IllegalRecord as fault:
-        return Fault(place, fault.rule, fault.expected, fault.found, fault.move)
+        return Fault(
+            place,
+            fault.rule,
+            fault.expected,
+            fault.found,
+            fault.move,
+            fault.record,
+            fault.quest,
+            fault.attempt,
+        )
     except AvalonError as fault:
-        return Fault(place, "rules", "a legal game", str(fault))
+        return Fault(place, "rules", "a legal game", str(fault), record=_id_of(value))
+
+
+def _id_of(value: Any) -> str | None:
+    id_ = value.get("id") if isinstance(value, dict) else None
+    return id_ if isinstance(id_, str) else None
+
+
+def _reached(moves: list[Any], number: int) -> tuple[int, int]:
+    """Quest and attempt of a move that does not read, by what it and the moves before it say."""
+    quest = attempt = 1
+    for move in moves[:number]:
+        if not isinstance(move, dict):
+            continue
+        if move.get("quest") in _PARTS and move["quest"] != quest:
+            quest, attempt = int(move["quest"]), 1
+        if move.get("attempt") in _PARTS:
+            attempt = int(move["attempt"])
+    return quest, attempt
+
+
+_PARTS: Final = (1, 2, 3, 4, 5)
 
 
 def _something_else(value: Any) -> bool:

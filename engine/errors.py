@@ -72,13 +72,29 @@ class IllegalAction(IllegalInput):
 class IllegalRecord(IllegalInput):
     """A foreign record that breaks a rule.
 
-    ``move`` counts the record's moves from 1; None when the fault is not in a move (roles, outcome).
-    ``rule`` is a short name of the rule; ``expected`` and ``found`` are ready to print.
+    ``record`` is its id. ``quest`` and ``attempt`` are those that the game had reached; None where the
+    set-up is at fault. ``move`` counts the record's moves from 1; None when the fault is not in a move
+    (set-up, outcome). ``rule`` is a short name of the rule; ``expected`` and ``found`` are ready to print.
     """
 
-    def __init__(self, rule: str, expected: str, found: str, move: int | None = None) -> None:
-        where = "outcome" if move is None else f"move {move}"
-        super().__init__(f"{where}: {rule}: expected {expected}, found {found}")
+    def __init__(
+        self,
+        record: str,
+        rule: str,
+        expected: str,
+        found: str,
+        *,
+        quest: int | None = None,
+        attempt: int | None = None,
+        move: int | None = None,
+    ) -> None:
+        where = "set-up" if quest is None else f"quest {quest}, attempt {attempt}"
+        if quest is not None:
+            where += ": outcome" if move is None else f", move {move}"
+        super().__init__(f"{record}: {where}: {rule}: expected {expected}, found {found}")
+        self.record = record
+        self.quest = quest
+        self.attempt = attempt
         self.move = move
         self.rule = rule
         self.expected = expected
