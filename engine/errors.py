@@ -14,8 +14,10 @@ Messages name the values and what to do. Every leaf maps to one problem (RFC 945
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 __all__ = [
+    "UNREADABLE",
     "AvalonError",
     "CorruptLog",
     "IllegalAction",
@@ -103,6 +105,10 @@ class IllegalRecord(IllegalInput):
 
 class CorruptLog(AvalonError):
     """A stored log that does not fold. Nothing a client sends can cause it."""
+
+
+UNREADABLE: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a damaged log, or folding it, may raise. The messages of these quote values."""
 
 
 def leaves(root: type[AvalonError]) -> Iterator[type[AvalonError]]:

@@ -124,6 +124,8 @@ def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
     @event.listens_for(engine, "connect")
     def _on_connect(raw: Any, _: Any) -> None:
         raw.isolation_level = None  # SQLAlchemy's own BEGIN below, not the driver's late one
+        # The driver's fault over bytes that are no UTF-8 quotes the row, and ends every other one's reading.
+        (raw.driver_connection if hasattr(raw, "driver_connection") else raw).text_factory = _text
         cursor = raw.cursor()
         cursor.execute("PRAGMA busy_timeout = 30000")
         cursor.execute("PRAGMA journal_mode = WAL")
@@ -136,6 +138,10 @@ def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogateescape")
 
 
 def _watch(engine: Engine) -> None:
