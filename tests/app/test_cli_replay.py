@@ -61,7 +61,11 @@ def test_our_records_pass() -> None:
 def test_the_real_games_pass_and_what_lies_beside_them_is_passed_over() -> None:
     result = run("replay", "check", REAL)
     assert (result.stdout, result.exit_code) == ("12 passed, 0 failed\n", 0)
-    assert result.stderr == "2 files passed over: not avalon-replay records\n"
+    assert result.stderr.splitlines() == [
+        "2 files passed over: not avalon-replay records",
+        f"  {REAL / 'avalon-replay-v1.schema.json'}: no avalon-replay record",
+        f"  {REAL / 'expected.json'}: no avalon-replay record",
+    ]
 
 
 def test_a_failure_is_one_line_with_file_move_rule_expected_and_found(tmp_path: Path) -> None:
@@ -129,7 +133,10 @@ def test_archives_are_read_as_a_stream(tmp_path: Path) -> None:
         f"{path}!../../outside.json: forced-team: quest 1, attempt 1: move 3: leader: expected 2, found 3",
         f"{len(NAMES) + 1} passed, 2 failed",
     ]
-    assert result.stderr == "1 file passed over: not avalon-replay records\n"
+    assert result.stderr.splitlines() == [
+        "1 file passed over: not avalon-replay records",
+        f"  {path}!games/summary.json: no avalon-replay record",
+    ]
     assert sorted(tmp_path.iterdir()) == [path]
 
 
