@@ -93,12 +93,8 @@ def items_command(
                 _of_batch(batch, database_url, writer)
     except (UnreadableFile, AvalonError) as fault:
         fail(str(fault))
-    except BrokenPipeError:
-        raise
     except FileNotFoundError as fault:
         fail(f"no such file or directory: {fault.filename or fault}")
-    except OSError as fault:
-        fail(str(fault))
     writer.tell()
 
 

@@ -72,17 +72,20 @@ class _CannotWrite(Exception):
 
 
 class Output:
-    """A file whose faults cannot be taken for those of what is read meanwhile."""
+    """A file whose faults cannot be taken for those of what is read meanwhile; those of standard output are
+    ``guarded``'s business.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        self._named = file is not sys.stdout.buffer
 
     def write(self, data: bytes) -> None:
         try:
             self._file.write(data)
-        except BrokenPipeError:
-            raise
         except OSError as fault:
+            if not self._named or isinstance(fault, BrokenPipeError):
+                raise
             raise _CannotWrite(reason(fault)) from None
 
 

@@ -263,10 +263,8 @@ def test_an_archives_header_cannot_fill_the_memory(tmp_path: Path) -> None:
 def test_a_file_name_cannot_write_to_the_terminal(tmp_path: Path) -> None:
     path = packed(tmp_path / "games.tar.gz", {"a\n\x1b[31m.json": line(broken())})
     first, _ = run("replay", "check", path).stdout.splitlines()
-    assert (
-        first
-        == f"{path}!a\\u000a\\u001b[31m.json: forced-team: quest 1, attempt 1: move 3: leader: expected 2, found 3"
-    )
+    said = "forced-team: quest 1, attempt 1: move 3: leader: expected 2, found 3"
+    assert first == f"{path}!a\\u000a\\u001b[31m.json: {said}"
 
 
 @pytest.mark.parametrize("command", [("replay", "check"), ("metrics",)])
