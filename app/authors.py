@@ -20,7 +20,6 @@ from app.settings import Settings
 from app.store.evaluation_tables import judgements as judgement_table
 from app.store.games import NewGame, new_id
 from app.store.tables import games as game_table
-from engine.errors import CorruptLog
 from engine.events import Event, payload, type_name
 from evaluators.authors.run import Files, wanted
 from evaluators.authors.taking import Taken
@@ -302,11 +301,17 @@ async def judgements_in_store(settings: Settings, game_id: str) -> list[Judgemen
 
 
 async def logs_in_store(settings: Settings, what: str) -> AsyncIterator[tuple[str, list[Event]]]:
-    """(game, log) of a stored batch or game. Raises NotFound, InvalidInput or Unfinished."""
+    """(game, log) of a stored batch or game; no log of one that does not read. Raises NotFound, InvalidInput,
+    Unfinished, or CorruptLog for a single game.
+    """
     game: str | None = None
     log: list[Event] = []
     async for text in export_lines(settings, what, "full", partial=False):
-        line = log_line(orjson.loads(text))
+        value = orjson.loads(text)
+        if value.get("t") == "export.damaged":
+            yield value["game"], []
+            continue
+        line = log_line(value)
         if line is None:
             continue
         if line[0] != game:
@@ -314,6 +319,5 @@ async def logs_in_store(settings: Settings, what: str) -> AsyncIterator[tuple[st
                 yield game, log
             game, log = line[0], []
         log.append(line[1])
-    if game is None:
-        raise CorruptLog(f"{what} holds no event")
-    yield game, log
+    if game is not None:
+        yield game, log

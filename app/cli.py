@@ -6,17 +6,17 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 import typer
 from pydantic import ValidationError
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from app.terminal import errors, fail, guarded, note, reason, writing
 from engine.errors import AvalonError
 
 if TYPE_CHECKING:
@@ -34,22 +34,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-errors = Console(stderr=True, highlight=False)
-
-
-def _fail(message: str, code: int = 2) -> NoReturn:
-    errors.print(f"[bold]interintent:[/] {message}", markup=True, soft_wrap=True)
-    raise typer.Exit(code)
-
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Any]:
     """A bar on a terminal, silence elsewhere. Yields a function that takes how many are done."""
     with Progress(
-        TextColumn(title),
+        TextColumn(title, markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
+        TextColumn("{task.fields[speed]}", markup=False),
         TimeRemainingColumn(),
         console=errors,
         disable=not errors.is_terminal,
@@ -118,12 +111,12 @@ def serve(
     try:
         settings = Settings(**given)
     except ValidationError as fault:
-        _fail(_words(fault))
+        fail(_words(fault))
     configure()
     try:
         serve_app(create_app(settings), settings, on_bound=_announce)
     except CannotServe as fault:
-        _fail(str(fault))
+        fail(str(fault))
 
 
 def _words(fault: ValidationError) -> str:
@@ -131,7 +124,7 @@ def _words(fault: ValidationError) -> str:
 
 
 def _announce(url: str) -> None:
-    errors.print(f"InterIntent Server on [bold]{url}[/]   docs: {url}/docs   metrics: {url}/metrics")
+    note(f"InterIntent Server on {url}   docs: {url}/docs   metrics: {url}/metrics")
 
 
 def _read_named(option: str, given: list[str]) -> dict[str, Any]:
@@ -139,7 +132,7 @@ def _read_named(option: str, given: list[str]) -> dict[str, Any]:
     for one in given:
         name, found, value = one.partition("=")
         if not found:
-            _fail(f"{option} takes name=value, got {one!r}")
+            fail(f"{option} takes name=value, got {one!r}")
         try:
             read[name] = orjson.loads(value)
         except orjson.JSONDecodeError:
@@ -224,13 +217,13 @@ def simulate(
     from engine.profile import make_profile
 
     if resume and out is None:
-        _fail("--resume goes on with a file: name it with --out")
+        fail("--resume goes on with a file: name it with --out")
     if resume and seed is None:
-        _fail("--resume needs the --seed of the run it goes on with")
+        fail("--resume needs the --seed of the run it goes on with")
     first_seed = secrets.randbits(48) if seed is None else seed
     kinds = [kind.strip() for kind in agents.split(",")]
     if len(kinds) not in (1, players):
-        _fail(f"--agents takes one kind, or one for each of {players} seats; got {len(kinds)}")
+        fail(f"--agents takes one kind, or one for each of {players} seats; got {len(kinds)}")
     specs: list[dict[str, Any]] = [
         {"agent": kind, "options": {}} for kind in (kinds * players if len(kinds) == 1 else kinds)
     ]
@@ -260,23 +253,23 @@ def simulate(
                 parallel=parallel,
             )
         elif model or base_url or answers or mechanism or option or max_tokens or max_cost:
-            _fail("--model, --answers and the like are for llm seats: name some with --agents")
+            fail("--model, --answers and the like are for llm seats: name some with --agents")
         else:
             seat_agents(specs, "check")
     except AvalonError as fault:
-        _fail(str(fault))
+        fail(str(fault))
     except ValueError as fault:  # what was said of models
-        _fail(str(fault))
+        fail(str(fault))
     done = Result()
     if out is not None and out.exists() and not overwrite:
         if not resume:
-            _fail(f"{out} exists: go on with it (--resume) or replace it (--overwrite)")
+            fail(f"{out} exists: go on with it (--resume) or replace it (--overwrite)")
         done = _resumed(out, chosen, lambda index: game_id(first_seed + index), games)
-        errors.print(f"{done.games} games are there already")
+        note(f"{done.games} games are there already")
     try:
         file = None if out is None else out.open("ab" if resume else "wb")
     except OSError as fault:
-        _fail(f"cannot write {out}: {fault.strerror}")
+        fail(f"cannot write {out}: {reason(fault)}")
     before, started = done.games, time.perf_counter()
     try:
         with progress("games", games) as advance:
@@ -295,13 +288,19 @@ def simulate(
         if file is not None and out is not None and done.games == games:
             file.flush()
             file.write(_export_end(out, done.games, done.events))
+        if file is not None:
+            file.flush()
     except AvalonError as fault:
-        _fail(str(fault))
+        fail(str(fault))
+    except OSError as fault:
+        again = f"go on with --resume --seed {first_seed}"
+        fail(f"cannot write {out}: {reason(fault)}; whole games of it are kept, {again}")
     except KeyboardInterrupt:
-        errors.print(f"stopped after {done.games} of {games} games; go on with --resume --seed {first_seed}")
+        note(f"stopped after {done.games} of {games} games; go on with --resume --seed {first_seed}")
     finally:
         if file is not None:
-            file.close()
+            with suppress(OSError):
+                file.close()
     seconds = time.perf_counter() - started
     speed = (done.games - before) / seconds
     if as_json:
@@ -333,7 +332,7 @@ def simulate(
 
             print_uses(models.uses)
     if models is not None and models.stopped:
-        errors.print(f"the budget is spent: {done.games} of {games} games were played")
+        note(f"the budget is spent: {done.games} of {games} games were played")
         raise typer.Exit(3)
     if done.games < games:
         raise typer.Exit(130)
@@ -366,14 +365,14 @@ def _resumed(path: Path, profile: "Profile", expected: Callable[[int], str], gam
                 break
             read += len(line)
             if values.pop("game") != expected(done.games):
-                _fail(f"{path} holds another run: game {done.games + 1} is not of this seed")
+                fail(f"{path} holds another run: game {done.games + 1} is not of this seed")
             del values["seq"]
             try:
                 log.append(read_event(values.pop("type"), values))
             except AvalonError as fault:
-                _fail(f"{path} holds something else: {fault}")
+                fail(f"{path} holds something else: {fault}")
             if isinstance(log[-1], GameCreated) and log[-1].profile != profile:
-                _fail(f"{path} holds another run: game {done.games + 1} has other rules")
+                fail(f"{path} holds another run: game {done.games + 1} has other rules")
             if isinstance(log[-1], GameEnded):
                 done.games += 1
                 done.events += len(log)
@@ -400,7 +399,7 @@ def _event_values(path: Path, line: bytes) -> dict[str, Any] | None:
             return None
         if values.keys() >= {"seq", "type", "game"}:
             return values
-    _fail(f"{path} holds something else: {line[:40]!r} is no event of a simulated game")
+    return fail(f"{path} holds something else: {line[:40]!r} is no event of a simulated game")
 
 
 @app.command()
@@ -416,41 +415,38 @@ def export(
 ) -> None:
     """Write a stored batch or game as NDJSON, straight from the database; no server need run.
 
-    The last line of a batch counts and signs the others, as in `GET /batches/{b}/export`.
+    The last line of a batch counts and signs the others, as in `GET /batches/{b}/export`. Exit status: 0, 1
+    when a damaged game was left out (it is named), 2 when nothing was written.
     """
-    from app.exporting import export_lines
+    from app.exporting import EXPORT_DAMAGED, export_lines
     from app.settings import Settings
 
     try:
         settings = Settings(**({} if database_url is None else {"DATABASE_URL": database_url}))  # type: ignore[arg-type]
     except ValidationError as fault:
-        _fail(_words(fault))
-    file: IO[bytes] | None = None
+        fail(_words(fault))
+    damaged: list[str] = []
 
     async def write() -> int:
-        nonlocal file
         lines = 0
-        async for line in export_lines(settings, what, view, partial=partial):
-            # Not before there is something to write: a refusal must not empty a file.
-            file = file or (sys.stdout.buffer if out is None else out.open("wb"))
-            file.write(line)
-            lines += 1
+        with writing(out) as file:
+            async for line in export_lines(settings, what, view, partial=partial):
+                file.write(line)
+                lines += 1
+                if line.startswith(EXPORT_DAMAGED):
+                    damaged.append(orjson.loads(line)["game"])
         return lines
 
     try:
         lines = asyncio.run(write())
     except AvalonError as fault:
-        _fail(str(fault))
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader has had enough: nothing to say
-        raise typer.Exit(141) from None
-    except OSError as fault:
-        _fail(f"cannot write {out}: {fault.strerror or fault}")
-    if file is not None:
-        file.flush()
-    if out is not None and file is not None:
-        file.close()
-        errors.print(f"{lines} lines in {out}")
+        fail(str(fault))
+    if out is not None:
+        note(f"{lines} lines in {out}")
+    for game in damaged:
+        note(f"{game} is damaged and left out")
+    if damaged:
+        raise typer.Exit(1)
 
 
 def _register_replays() -> None:
@@ -497,7 +493,7 @@ def main() -> None:
         _register_replays()
     elif word not in _HERE:
         _register()
-    app()
+    guarded(app)
 
 
 if __name__ == "__main__":

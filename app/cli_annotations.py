@@ -3,14 +3,13 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from app.terminal import errors, fail
 from engine.errors import AvalonError
 
 if TYPE_CHECKING:
@@ -22,17 +21,11 @@ annotations_app = typer.Typer(
     help="What raters say of selections and following, as CSV in and out.", no_args_is_help=True
 )
 
-errors = Console(stderr=True, highlight=False)
 
 DatabaseUrl = Annotated[
     str | None,
     typer.Option(help="sqlite:///file or postgresql://…  [DATABASE_URL, sqlite:///interintent.db]"),
 ]
-
-
-def _fail(message: str) -> NoReturn:
-    errors.print(f"[bold]interintent:[/] {escape(message)}", soft_wrap=True)
-    raise typer.Exit(2)
 
 
 def _settings(database_url: str | None) -> "Settings":
@@ -41,7 +34,7 @@ def _settings(database_url: str | None) -> "Settings":
     try:
         return Settings(**({} if database_url is None else {"DATABASE_URL": database_url}))  # type: ignore[arg-type]
     except ValidationError as fault:
-        _fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
+        fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
 
 
 @annotations_app.command("export")
@@ -61,7 +54,7 @@ def export(
     try:
         text = asyncio.run(exported(settings, game=game, batch=batch, rater=rater))
     except AvalonError as fault:
-        _fail(str(fault))
+        fail(str(fault))
     # Lines end as CSV has them, on every system.
     sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
@@ -103,14 +96,14 @@ def import_(
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as fault:
-        _fail(f"cannot read {file}: {fault.strerror}")
+        fail(f"cannot read {file}: {fault.strerror}")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         line = content[: fault.start].count(b"\n") + 1
-        _fail(f"line {line}: {file} is not UTF-8; save it as CSV UTF-8")
+        fail(f"line {line}: {file} is not UTF-8; save it as CSV UTF-8")
     with Progress(
-        TextColumn("judgements"),
+        TextColumn("judgements", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         console=errors,
@@ -130,5 +123,5 @@ def import_(
                 )
             )
         except AvalonError as fault:
-            _fail(f"{fault}; nothing was stored")
+            fail(f"{fault}; nothing was stored")
     typer.echo(f"{stored.stored} judgements stored, {stored.revised} of them in place of earlier ones")

@@ -17,8 +17,9 @@ Sources = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SOURCE…",
-        help="Games as NDJSON of simulate --out or of a full export, directories or .tar.gz archives of "
-        "these, - for standard input.",
+        help="Games as NDJSON of simulate --out or of a full export, or avalon-replay records, packed or not "
+        "(.gz, .zip, .tar.gz), directories of these, - for standard input. One path that is not there: "
+        "nothing is read.",
         show_default=False,
     ),
 ]

@@ -7,15 +7,14 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from app.cli_arguments import DatabaseUrl
+from app.terminal import echo, errors, fail, note
 from engine.errors import AvalonError
 from evaluators.authors import (
     Compared,
@@ -45,7 +44,6 @@ authors_app = typer.Typer(
     no_args_is_help=True,
 )
 
-errors = Console(stderr=True, highlight=False)
 
 Folder = Annotated[
     Path,
@@ -58,18 +56,13 @@ Folder = Annotated[
 ]
 
 
-def _fail(message: str, code: int = UNREADABLE) -> NoReturn:
-    errors.print(f"[bold]interintent:[/] {escape(message)}", soft_wrap=True)
-    raise typer.Exit(code)
-
-
 def _read(folder: Path) -> Run:
     from app.authors import read_folder
 
     try:
         return read_run(read_folder(folder))
     except InvalidRun as fault:
-        _fail(str(fault))
+        fail(str(fault))
 
 
 def _taken(run: Run) -> tuple[list[Taken], dict[str, InvalidRun]]:
@@ -90,7 +83,7 @@ def _taken(run: Run) -> tuple[list[Taken], dict[str, InvalidRun]]:
             except InvalidRun as fault:
                 broken[game.name] = fault
     for name, why in broken.items():
-        errors.print(f"{escape(name)} is left out: {escape(str(why))}", soft_wrap=True)
+        note(f"{name} is left out: {why}")
     return taken, broken
 
 
@@ -117,7 +110,7 @@ def import_command(
     run = _read(folder)
     taken, broken = _taken(run)
     if not taken:
-        _fail("no game could be taken")
+        fail("no game could be taken")
     from app.authors import judgement_lines, log_lines
 
     report: dict[str, Any] = {
@@ -156,7 +149,7 @@ def import_command(
     else:
         _print_taken(taken)
         for line in (*(f"odd: {odd}" for odd in report["odd"]), *said):
-            typer.echo(line)
+            echo(line)
     if broken:
         raise typer.Exit(1)
 
@@ -191,10 +184,10 @@ def _write(file: Path, content: bytes, overwrite: bool, what: str) -> str:
             if file.read_bytes() == content:
                 return f"{file} holds these {what} already; nothing changed"
             if not overwrite:
-                _fail(f"{file} exists and holds something else: replace it (--overwrite) or name another")
+                fail(f"{file} exists and holds something else: replace it (--overwrite) or name another")
         file.write_bytes(content)
     except OSError as fault:
-        _fail(f"cannot write {file}: {fault.strerror}")
+        fail(f"cannot write {file}: {fault.strerror}")
     return f"{what} in {file}"
 
 
@@ -204,7 +197,7 @@ def _settings(database_url: str | None) -> "Settings":
     try:
         return Settings(**({} if database_url is None else {"DATABASE_URL": database_url}))  # type: ignore[arg-type]
     except ValidationError as fault:
-        _fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
+        fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
 
 
 def _store(database_url: str | None, taken: list[Taken]) -> Any:
@@ -213,7 +206,7 @@ def _store(database_url: str | None, taken: list[Taken]) -> Any:
     try:
         return asyncio.run(store_games(_settings(database_url), taken))
     except AvalonError as fault:
-        _fail(str(fault))
+        fail(str(fault))
 
 
 # --- authors check ----------------------------------------------------------------------------------
@@ -266,11 +259,11 @@ def _expected(folder: Path) -> Any:
     try:
         expected = json.loads(file.read_bytes())
     except FileNotFoundError:
-        _fail(f"there is no {file}: the figures to compare with stand there")
+        fail(f"there is no {file}: the figures to compare with stand there")
     except (OSError, ValueError) as fault:
-        _fail(f"{file} cannot be read: {fault}")
+        fail(f"{file} cannot be read: {fault}")
     if not isinstance(expected, dict):
-        _fail(f"{file}: expected an object of figures")
+        fail(f"{file}: expected an object of figures")
     return expected
 
 
@@ -288,7 +281,7 @@ def _print_compared(compared: list[Compared]) -> None:
     typer.echo(f"{'figure':<{width}}  {'':6}  expected | found")
     for one in compared:
         says = "agrees" if one.agrees else "DIFFER"
-        typer.echo(f"{one.name:<{width}}  {says}  {_figure(one.expected)} | {_figure(one.found)}")
+        echo(f"{one.name:<{width}}  {says}  {_figure(one.expected)} | {_figure(one.found)}")
 
 
 def _figure(value: Any) -> str:
@@ -334,14 +327,14 @@ def export(
     try:
         done = asyncio.run(_export(what, out, judgements, database_url))
     except FileNotFoundError as fault:
-        _fail(f"no such file: {fault.filename or fault}")
+        fail(f"no such file: {fault.filename or fault}")
     except OSError as fault:
-        _fail(f"cannot write {fault.filename}: {fault.strerror}")
+        fail(f"cannot write {fault.filename}: {fault.strerror}")
     except AvalonError as fault:
-        _fail(str(fault))
+        fail(str(fault))
     if not done.written:
-        _fail("no game could be written")
-    typer.echo(f"{done.written} games in {out}, {done.files} files written")
+        fail("no game could be written")
+    echo(f"{done.written} games in {out}, {done.files} files written")
     if done.left_out:
         raise typer.Exit(1)
 
@@ -363,6 +356,10 @@ async def _export(what: list[str], out: Path, judgements: Path | None, database_
     done = _Exported()
     names: set[str] = set()
     async for game_id, log, stored in _logs(what, database_url):
+        if not log:
+            done.left_out += 1
+            note(f"{game_id} is left out: its log is damaged")
+            continue
         name = _folder_name(game_id, names)
         names.add(name)
         given = by_game.get(game_id, [])
@@ -372,7 +369,7 @@ async def _export(what: list[str], out: Path, judgements: Path | None, database_
             contents = write_game(name, log, given)
         except InvalidRun as fault:
             done.left_out += 1
-            errors.print(escape(f"{game_id} is left out: {fault}"), soft_wrap=True)
+            note(f"{game_id} is left out: {fault}")
             continue
         done.files += write_folder(out, contents)
         done.written += 1

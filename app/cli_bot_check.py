@@ -5,7 +5,8 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.console import Console
+
+from app.terminal import echo, fail, note
 
 if TYPE_CHECKING:
     from app.bot_check.findings import Finding
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["bot_check_command"]
 
-errors = Console(stderr=True, highlight=False)
 
 NO_BOT: Final = 2
 """Exit status where nothing came that could be judged."""
@@ -52,8 +52,7 @@ def bot_check_command(
 
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
-        errors.print(f"--listen takes an address and a port such as 127.0.0.1:8765, got {listen!r}")
-        raise typer.Exit(NO_BOT)
+        fail(f"--listen takes an address and a port such as 127.0.0.1:8765, got {listen!r}")
     waits = Patience(answer=patience, back=back, quiet=quiet)
     try:
         checked = asyncio.run(
@@ -62,12 +61,11 @@ def bot_check_command(
                 host=host.strip("[]"),
                 port=int(port),
                 patience=waits,
-                say=lambda text: errors.print(text, markup=False),
+                say=lambda text: note(text),
             )
         )
     except OSError as fault:
-        errors.print(str(fault), markup=False)
-        raise typer.Exit(NO_BOT) from None
+        fail(str(fault))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     _report(checked, as_json=as_json)
@@ -84,9 +82,9 @@ def _report(checked: "Checked", *, as_json: bool) -> None:
         )
         return
     for one in found:
-        typer.echo(f"{one.outcome:<12}{one.name}: {one.expected}")
+        echo(f"{one.outcome:<12}{one.name}: {one.expected}")
         for why in one.why:
-            typer.echo(f"{'':<12}  {why}")
+            echo(f"{'':<12}  {why}")
     counts = _counts(found)
     typer.echo(f"{counts['ok']} ok, {counts['wrong']} wrong, {counts['not_reached']} not reached")
 

@@ -12,12 +12,11 @@ from rich.table import Table as Printed
 
 from app.cli_arguments import Answers, Batches, DatabaseUrl, Jobs, Judgements, Sources
 from app.cli_report import (
-    errors,
-    give_up,
     of_batches,
     of_files,
     tell_passed_over,
 )
+from app.terminal import fail, note
 from evaluators.figures import Figure
 from evaluators.items import Variant
 from evaluators.report_tables import Row, Table
@@ -47,17 +46,17 @@ def compare_command(
     Exit status 2: there was no game, or no two raters said anything about the same item.
     """
     if bool(sources) == bool(batch):
-        give_up("name files with games, or a batch with --batch")
+        fail("name files with games, or a batch with --batch")
     if sources:
         if answers is None and judgements is None:
-            give_up("raters say what they say in --answers or --judgements; a batch brings its own")
+            fail("raters say what they say in --answers or --judgements; a batch brings its own")
         builder = of_files(
             sources, "compare", judgements, answers, Variant(), None, None, rotate=False, jobs=jobs
         )
     else:
         assert batch
         if judgements or answers:
-            give_up("a batch brings its judgements and answers; --judgements and --answers are for files")
+            fail("a batch brings its judgements and answers; --judgements and --answers are for files")
         builder = of_batches(batch, "compare", None, database_url)
     tell_passed_over(builder)
     if not builder.games:
@@ -66,7 +65,7 @@ def compare_command(
     rows = tuple(row for row in table.rows if set(rater or ()) <= set(row.labels[1:]))
     if not rows:
         known = sorted({name for row in table.rows for name in row.labels[1:]})
-        give_up(
+        fail(
             f"no such pair; compared are {', '.join(known)}"
             if known
             else "no two raters answered or judged the same item"
@@ -83,7 +82,7 @@ _SHARES: Final = ("first", "second", "difference")
 
 def _print(table: Table, rows: Iterable[Row]) -> None:
     # As wide as it is where nobody looks: a program that reads it must not find it cut.
-    out = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    out = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
     printed = Printed(box=box.SIMPLE_HEAD, caption=table.caption, caption_justify="left", pad_edge=False)
     for head in (*table.heads, *(f"{name} %" for name in _SHARES), "p", "p, Holm", "items", "games", "alone"):
         printed.add_column(head, justify="left" if head in table.heads else "right")
@@ -99,7 +98,7 @@ def _print(table: Table, rows: Iterable[Row]) -> None:
             alone,
         )
         if one.value is None:
-            errors.print(f"{' | '.join(row.labels)}: {one.note}", markup=False, soft_wrap=True)
+            note(f"{' | '.join(row.labels)}: {one.note}")
     out.print(printed)
 
 

@@ -1,17 +1,17 @@
 """The command ``items``. The main command line registers it."""
 
-import sys
 from collections import Counter
 from pathlib import Path
-from typing import IO, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
 from app.cli_arguments import DatabaseUrl, Sources
-from app.cli_report import errors, give_up, reading
+from app.cli_report import NAMED, named, reading
 from app.game_files import NO_GOLD, Unusable, bundles, games_in
 from app.judgement_files import UnreadableFile, read_judgements
-from engine.errors import AvalonError
+from app.terminal import Output, fail, note, writing
+from engine.errors import AvalonError, CorruptLog
 from evaluators.contexts import History, View
 from evaluators.items import DIMENSIONS, Followed, Options, Variant, items
 from evaluators.judgements import follow_scores
@@ -58,7 +58,7 @@ def items_command(
     Example: interintent items games.ndjson --dimension guessing --reader all > items.jsonl
     """
     if bool(sources) == bool(batch):
-        give_up("name files with games, or a batch with --batch")
+        fail("name files with games, or a batch with --batch")
     for name, value, known in (
         ("--dimension", dimension, DIMENSIONS),
         ("--options", options, get_args(Options)),
@@ -67,7 +67,7 @@ def items_command(
         ("--reader", reader, ("drawn", "all", *map(str, range(1, 11)))),
     ):
         if value not in known:
-            give_up(f"{name} takes {', '.join(known)}, got {value}")
+            fail(f"{name} takes {', '.join(known)}, got {value}")
     try:
         followed = None
         if judgements is not None:
@@ -81,44 +81,40 @@ def items_command(
             context=context,  # type: ignore[arg-type]
             followed=followed,
         )
-        file: IO[bytes] = sys.stdout.buffer if out is None else out.open("wb")
-        writer = _Writer(file, dimension, variant, with_gold)
-        if sources:
-            with reading("items", sources) as on_read:
-                for bundle in bundles(sources, on_read):
-                    for game in games_in(bundle):
-                        writer.take(game)
-        else:
-            assert batch is not None
-            _of_batch(batch, database_url, writer)
-        file.flush()
-        if out is not None:
-            file.close()
+        with writing(out) as file:
+            writer = _Writer(file, dimension, variant, with_gold)
+            if sources:
+                with reading("items", sources) as on_read:
+                    for bundle in bundles(sources, on_read):
+                        for game in games_in(bundle):
+                            writer.take(game)
+            else:
+                assert batch is not None
+                _of_batch(batch, database_url, writer)
     except (UnreadableFile, AvalonError) as fault:
-        give_up(str(fault))
-    except BrokenPipeError:
-        sys.stderr.close()
-        raise typer.Exit(141) from None
+        fail(str(fault))
     except FileNotFoundError as fault:
-        give_up(f"no such file or directory: {fault.filename or fault}")
-    except OSError as fault:
-        give_up(str(fault))
+        fail(f"no such file or directory: {fault.filename or fault}")
     writer.tell()
 
 
 class _Writer:
-    def __init__(self, file: IO[bytes], dimension: Any, variant: Variant, with_gold: bool) -> None:
+    def __init__(self, file: Output, dimension: Any, variant: Variant, with_gold: bool) -> None:
         self._file = file
         self._dimension = dimension
         self._variant = variant
         self._with_gold = with_gold
         self._excluded: Counter[Any] = Counter()
         self._unusable: Counter[str] = Counter()
+        self._named: dict[str, list[str]] = {}
         self._games = self._items = 0
 
     def take(self, game: Game | Unusable) -> None:
         if isinstance(game, Unusable):
             self._unusable[game.reason] += 1
+            self._named.setdefault(game.reason, [])
+            if len(self._named[game.reason]) < NAMED:
+                self._named[game.reason].append(game.what)
             return
         self._games += 1
         found = items(
@@ -132,14 +128,14 @@ class _Writer:
         """What was written and what was not; raises Exit where there was no game."""
         left = ", ".join(f"{reason} {n}" for reason, n in self._excluded.most_common())
         told = f"{self._items} items of {self._games} games" + (f"; left out: {left}" if left else "")
-        errors.print(told, markup=False, soft_wrap=True)
+        note(told)
         for reason, n in self._unusable.most_common(5):
-            errors.print(f"passed over: {n} × {reason}", markup=False, soft_wrap=True)
+            note(f"passed over: {n} × {reason}{named(self._named[reason], n)}")
         if not self._games:
             hint = ""
             if self._unusable.get(NO_GOLD):
                 hint = ": what seats were and thought is only in a full export"
-            give_up(f"no finished game to make items of{hint}")
+            fail(f"no finished game to make items of{hint}")
 
 
 def _of_batch(batch: str, database_url: str | None, writer: _Writer) -> None:
@@ -158,7 +154,10 @@ def _of_batch(batch: str, database_url: str | None, writer: _Writer) -> None:
             if await services.store.batch(batch) is None:
                 raise NotFound(f"there is no batch {batch}")
             for game_id in await services.store.ids(batch, status=("finished",)):
-                writer.take(await services.evaluations.games.by_id(game_id))
+                try:
+                    writer.take(await services.evaluations.games.by_id(game_id))
+                except CorruptLog as fault:
+                    writer.take(Unusable(game_id, str(fault)))
         finally:
             await services.database.stop()
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import orjson
 import typer
 from pydantic import ValidationError
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from app.terminal import echo, errors, fail, note
 from engine.errors import AvalonError
 
 if TYPE_CHECKING:
@@ -18,15 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["judge_command"]
 
-errors = Console(stderr=True, highlight=False)
 
 SPENT: Final = 3
 """Exit status of a judging whose budget was spent."""
-
-
-def _fail(message: str) -> NoReturn:
-    errors.print(f"[bold]interintent:[/] {escape(message)}", soft_wrap=True)
-    raise typer.Exit(2)
 
 
 def judge_command(
@@ -91,11 +84,11 @@ def judge_command(
     from app.logs import configure
 
     if (what is None) is (resume is None):
-        _fail("name a batch or a game, or an evaluation to --resume")
+        fail("name a batch or a game, or an evaluation to --resume")
     if rules and model is not None:
-        _fail("--rules and --model exclude each other")
+        fail("--rules and --model exclude each other")
     if not rules and resume is None and model is None:
-        _fail("name the judge with --model, or let the rules judge with --rules")
+        fail("name the judge with --model, or let the rules judge with --rules")
     settings = _settings(database_url, model, base_url, api_key_env)
     wish: NewJudging | str
     if resume is not None:
@@ -112,7 +105,7 @@ def judge_command(
     configure()
     seen: dict[str, Any] = {"evaluation": resume, "done": 0, "games": 0}
     with Progress(
-        TextColumn("games"),
+        TextColumn("games", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -129,7 +122,7 @@ def judge_command(
         try:
             view = asyncio.run(judged(settings, wish, told))
         except AvalonError as fault:
-            _fail(str(fault))
+            fail(str(fault))
         except KeyboardInterrupt:
             _stopped(seen, base_url, model)
     if as_json:
@@ -155,16 +148,16 @@ def _settings(
     given: dict[str, Any] = {} if database_url is None else {"DATABASE_URL": database_url}
     if base_url is not None:
         if model is None:
-            _fail("--base-url goes with --model")
+            fail("--base-url goes with --model")
         given["models"] = {_ENDPOINT: {"base_url": base_url, "model": model, "api_key_env": api_key_env}}
     elif api_key_env is not None:
-        _fail("--api-key-env goes with --base-url")
+        fail("--api-key-env goes with --base-url")
     try:
         return Settings(**given)
     except ValidationError as fault:
-        _fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
+        fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
     except InvalidEndpoints as fault:
-        _fail(str(fault))
+        fail(str(fault))
 
 
 def _wish(
@@ -190,18 +183,17 @@ def _wish(
         return NewJudging.model_validate(body)
     except ValidationError as fault:
         first = fault.errors(include_input=False)[0]
-        _fail(f"{' '.join(map(str, first['loc']))}: {first['msg']}")
+        fail(f"{' '.join(map(str, first['loc']))}: {first['msg']}")
 
 
 def _stopped(seen: dict[str, Any], base_url: str | None, model: str | None) -> NoReturn:
     if seen["evaluation"] is None:
-        errors.print("stopped before anything was asked")
+        note("stopped before anything was asked")
     else:
         again = f" --base-url {base_url} --model {model}" if base_url else ""
-        errors.print(
+        note(
             f"stopped with {seen['done']} of {seen['games']} games judged; what was answered is kept. Go on "
             f"with: interintent judge --resume {seen['evaluation']}{again}",
-            soft_wrap=True,
         )
     raise typer.Exit(130)
 
@@ -231,7 +223,8 @@ def _tell(view: "EvaluationView") -> None:
                 f"refuted, {reader}: {told['refuted']}, in {told['speeches']['num']} of "
                 f"{told['speeches']['den']} speeches"
             )
-    typer.echo("\n".join(lines))
+    for line in lines:
+        echo(line)
 
 
 def _lacking(part: dict[str, Any]) -> list[str]:

@@ -8,13 +8,12 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, NoReturn, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import orjson
 import typer
 from pydantic import ValidationError
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -28,6 +27,7 @@ from app.store.db import Database
 from app.store.games import new_id
 from app.store.keys import ApiKey, KeyStore, TokenSecret
 from app.store.log import timestamp
+from app.terminal import fail, note
 from app.tokens import MAX_SEAT_S
 
 __all__ = ["keys_app"]
@@ -39,7 +39,6 @@ keys_app = typer.Typer(
     no_args_is_help=True,
 )
 
-_errors: Final = Console(stderr=True, highlight=False)
 
 _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -47,11 +46,6 @@ _RETIRED_MS: Final = MAX_SEAT_S * 1000 + _UNITS["d"]
 """When a newer secret has signed for so long, nothing that an older one signed is still good."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def _fail(message: str) -> NoReturn:
-    _errors.print(f"[bold]interintent:[/] {escape(message)}", soft_wrap=True)
-    raise typer.Exit(2)
 
 
 def _with_store(
@@ -62,7 +56,7 @@ def _with_store(
     try:
         settings = Settings(**given)
     except ValidationError as fault:
-        _fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
+        fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
 
     async def run() -> T:
         if not make:
@@ -77,9 +71,9 @@ def _with_store(
     try:
         return asyncio.run(run())
     except NotFound as fault:
-        _fail(str(fault))
+        fail(str(fault))
     except (SQLAlchemyError, OSError) as fault:
-        _fail(f"the database cannot be used: {getattr(fault, 'orig', None) or fault}")
+        fail(f"the database cannot be used: {getattr(fault, 'orig', None) or fault}")
 
 
 def _expiry(given: str | None, now: int) -> int | None:
@@ -90,10 +84,10 @@ def _expiry(given: str | None, now: int) -> int | None:
     try:
         moment = datetime.fromisoformat(given)
     except ValueError:
-        _fail(f"--expires takes 30d, 12h, 90m, 4w, or a time like 2030-01-31T12:00Z; got {given!r}")
+        fail(f"--expires takes 30d, 12h, 90m, 4w, or a time like 2030-01-31T12:00Z; got {given!r}")
     at = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     if at <= now:
-        _fail(f"--expires {given} is over already")
+        fail(f"--expires {given} is over already")
     return at
 
 
@@ -104,9 +98,9 @@ def _scopes(given: list[str]) -> tuple[str, ...]:
     unknown = sorted(named - SCOPES)
     choice = f"all, or some of {', '.join(sorted(SCOPES))}"
     if unknown:
-        _fail(f"there is no scope {', '.join(map(repr, unknown))}: take {choice}")
+        fail(f"there is no scope {', '.join(map(repr, unknown))}: take {choice}")
     if not named:
-        _fail(f"name what it may do: --scope {choice}")
+        fail(f"name what it may do: --scope {choice}")
     return tuple(sorted(named))
 
 
@@ -143,7 +137,7 @@ def create(
     Example: interintent keys create --name anna --scope games:create,games:read --expires 90d
     """
     if not 1 <= len(name) <= 100 or not name.isprintable():
-        _fail("--name takes 1 to 100 printable characters")
+        fail("--name takes 1 to 100 printable characters")
     now, text = now_ms(), new_key()
     key = ApiKey(
         key_id=new_id("k"),
@@ -158,10 +152,9 @@ def create(
         _print_json({**_shown(key, now), "key": text})
         return
     typer.echo(text)
-    _errors.print(
-        f"{key.key_id}, {escape(name)}, may {' '.join(key.scopes)}. It will not be shown again. Send it as "
-        "[bold]Authorization: Bearer …[/]",
-        soft_wrap=True,
+    note(
+        f"{key.key_id}, {name}, may {' '.join(key.scopes)}. It will not be shown again. Send it as "
+        "Authorization: Bearer …"
     )
 
 
@@ -182,10 +175,9 @@ def list_keys(
     for one in shown:
         times = [one[name] or "never" for name in ("created_at", "expires_at", "used_at")]
         scopes = "all" if len(one["scopes"]) == len(SCOPES) else " ".join(one["scopes"])
-        # A name is the operator's own text, not our markup.
         row = [one["id"], one["name"], one["state"], scopes, *(at[:16].replace("T", " ") for at in times)]
-        table.add_row(*map(escape, row))
-    Console(highlight=False).print(table)
+        table.add_row(*row)
+    Console(highlight=False, markup=False, emoji=False).print(table)
 
 
 @keys_app.command("revoke")
@@ -200,11 +192,11 @@ def revoke(
     """
     now = now_ms()
     if not _with_store(database_url, lambda store: store.revoke(key_id, now)):
-        _fail(f"there is no key {key_id!r} that could be revoked; see `interintent keys list`")
+        fail(f"there is no key {key_id!r} that could be revoked; see `interintent keys list`")
     if as_json:
         _print_json({"id": key_id, "revoked_at": timestamp(now)})
     else:
-        _errors.print(f"{key_id} is revoked")
+        note(f"{key_id} is revoked")
 
 
 @keys_app.command("rotate")
@@ -242,4 +234,4 @@ def rotate(
     if as_json:
         _print_json({"number": number, "still_verifying": kept})
     else:
-        _errors.print(f"secret {number} signs from now on; {kept} older still verify")
+        note(f"secret {number} signs from now on; {kept} older still verify")

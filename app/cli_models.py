@@ -9,6 +9,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from sqlalchemy.exc import DBAPIError
 
 from agents.llm.desk import CallKey, Desk
@@ -21,6 +22,7 @@ from app.models.simulating import ModelRun
 from app.seating import ModelSeats, seat_agents
 from app.settings import Settings
 from app.simulate import Plan
+from app.terminal import fail, note, reason, writing
 from engine.terms import Seat
 
 __all__ = ["WrongModel", "answers_app", "model_run", "print_uses", "uses_as_json"]
@@ -28,8 +30,6 @@ __all__ = ["WrongModel", "answers_app", "model_run", "print_uses", "uses_as_json
 answers_app = typer.Typer(
     help="What models answered: the record from which a run is repeated.", no_args_is_help=True
 )
-
-errors = Console(stderr=True, highlight=False)
 
 
 class WrongModel(ValueError):
@@ -130,9 +130,9 @@ def print_uses(uses: Mapping[UseKey, Use], console: Console | None = None) -> No
         if (key.endpoint, key.model) != last:
             last = (key.endpoint, key.model)
             of_model = total(use for other, use in uses.items() if (other.endpoint, other.model) == last)
-            table.add_row(f"[bold]{key.model}[/]", *_figures(of_model))
-        table.add_row(f"  {key.step}", *_figures(uses[key]))
-    (console or Console(highlight=False)).print(table, width=_WIDTH, crop=False)
+            table.add_row(Text(key.model, style="bold"), *_figures(of_model))
+        table.add_row(Text(f"  {key.step}"), *_figures(uses[key]))
+    (console or Console(highlight=False, markup=False, emoji=False)).print(table, width=_WIDTH, crop=False)
 
 
 def _figures(use: Use) -> list[str]:
@@ -166,14 +166,14 @@ def export_answers(
         settings = Settings(**({} if database_url is None else {"DATABASE_URL": database_url}))  # type: ignore[arg-type]
         count = asyncio.run(_write(settings, batch, out))
     except ValidationError as fault:
-        _fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
+        fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
     except NotFound as fault:
-        _fail(str(fault))
+        fail(str(fault))
     except DBAPIError as fault:
-        _fail(f"the database cannot be read: {fault.orig}")
+        fail(f"the database cannot be read: {fault.orig}")
     except OSError as fault:
-        _fail(f"cannot write {out}: {fault.strerror or fault}")
-    errors.print(f"{count} answers in {out}")
+        fail(f"the database cannot be reached: {reason(fault)}")
+    note(f"{count} answers in {out}")
 
 
 async def _write(settings: Settings, batch: str, out: Path) -> int:
@@ -185,7 +185,7 @@ async def _write(settings: Settings, batch: str, out: Path) -> int:
     try:
         await services.games.batch_row(batch)
         lines = _lines(services.models.calls.of_batch(batch))
-        with out.open("wb") as file:
+        with writing(out) as file:
             async for line in lines:
                 file.write(signature.add(line))
             file.write(signature.line())
@@ -197,8 +197,3 @@ async def _write(settings: Settings, batch: str, out: Path) -> int:
 async def _lines(calls: AsyncIterator[tuple[Mapping[str, Any], Any]]) -> AsyncIterator[bytes]:
     async for game, call in calls:
         yield line_of(game["seed"], call, {"game": game["game_id"], "position": game["position"]})
-
-
-def _fail(message: str) -> NoReturn:
-    errors.print(f"[bold]interintent:[/] {message}", soft_wrap=True)
-    raise typer.Exit(2)

@@ -4,10 +4,9 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from app.replays import (
@@ -24,6 +23,7 @@ from app.replays import (
     sizes,
 )
 from app.tables import print_metrics
+from app.terminal import clean, echo, errors, fail
 from engine.errors import AvalonError, InvalidInput
 from engine.events import Event, GameCreated
 from engine.playthrough import playthrough
@@ -33,8 +33,8 @@ from evaluators.play import PlayMetrics
 
 __all__ = ["metrics_command", "replay_app"]
 
-NOTHING_FOUND: Final = 2
-"""Exit status where there was nothing to judge: no such path, no record."""
+_NAMED: Final = 20
+"""Files named that were passed over; the others are counted."""
 
 _SHOWN: Final = 200
 """Characters of a value in a line of the report."""
@@ -47,8 +47,8 @@ Paths = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH…",
-        help="avalon-replay files (.json), NDJSON (.ndjson, .jsonl), archives (.tar.gz, .tgz), "
-        "directories of these, or - for NDJSON on standard input.",
+        help="avalon-replay records as JSON, a JSON list or NDJSON, packed or not (.gz, .zip, .tar.gz), "
+        "directories of these, or - for standard input. One path that is not there: nothing is read.",
         show_default=False,
     ),
 ]
@@ -61,30 +61,36 @@ def check(
 ) -> None:
     """Replay recorded games through the rules and compare everything they recorded.
 
-    Prints one line per failure (file, move number, rule, expected, found) and closes with
-    "N passed, M failed". What a directory or an archive holds beside records is passed over and
-    counted. Exit status: 0 when nothing failed, 1 when something did, 2 when there was no record.
+    Prints one line per failure (file, record, quest, attempt, move, rule, expected, found) and closes with
+    "N passed, M failed". What a directory or an archive holds beside records is passed over and named. A
+    processor replays 800 to 1,000 records a second, reading their JSON included. Exit status: 0 when
+    nothing failed, 1 when something did, 2 when there was no record or a path is not there.
     """
-    passed = passed_over = 0
+    passed = 0
+    passed_over: list[PassedOver] = []
     failures: list[Fault] = []
     failed = 0
     for outcome in _outcomes(paths):
         if isinstance(outcome, Replayed):
             passed += 1
         elif isinstance(outcome, PassedOver):
-            passed_over += 1
+            passed_over.append(outcome)
         else:
             failed += 1
             if as_json:
                 failures.append(outcome)
             else:
-                _say(_line(outcome))
+                echo(_line(outcome))
     if as_json:
-        report = {"passed": passed, "failed": failed, "passed_over": passed_over}
-        _say(json.dumps({**report, "failures": [_fault_json(fault) for fault in failures]}))
+        report: dict[str, Any] = {"passed": passed, "failed": failed, "passed_over": len(passed_over)}
+        if passed_over:
+            report["passed_over_files"] = [
+                {"file": clean(str(one.place)), "reason": one.reason} for one in passed_over
+            ]
+        echo(json.dumps({**report, "failures": [_fault_json(fault) for fault in failures]}))
     else:
         _note_passed_over(passed_over)
-        _say(f"{passed} passed, {failed} failed")
+        echo(f"{passed} passed, {failed} failed")
     _end(passed, failed, paths)
 
 
@@ -104,20 +110,21 @@ def metrics_command(
     --skip-failed), 2 when there was no record.
     """
     metrics = PlayMetrics()
-    failed = passed_over = 0
+    failed = 0
+    passed_over: list[PassedOver] = []
     for outcome in _outcomes(paths):
         if isinstance(outcome, Replayed):
             metrics.add(outcome.state)
         elif isinstance(outcome, PassedOver):
-            passed_over += 1
+            passed_over.append(outcome)
         else:
             failed += 1
-            _say(_line(outcome), err=True)
+            echo(_line(outcome), err=True)
     _note_passed_over(passed_over)
     if failed:
-        _say(f"{failed} failed and are not counted", err=True)
+        echo(f"{failed} failed and are not counted", err=True)
     if as_json:
-        _say(json.dumps(metrics.as_json(), indent=1))
+        echo(json.dumps(metrics.as_json(), indent=1))
     else:
         games = "1 game" if metrics.games == 1 else f"{metrics.games} games"
         print_metrics(metrics, games)
@@ -130,7 +137,8 @@ def show(
         str,
         typer.Argument(
             metavar="FILE",
-            help="An avalon-replay file, or NDJSON of records or of our own logs; - for standard input.",
+            help="Records or our own logs, as JSON, a JSON list or NDJSON, packed or not (.gz, .zip, "
+            ".tar.gz); - for standard input.",
             show_default=False,
         ),
     ],
@@ -152,8 +160,8 @@ def show(
         log, first_seat = _game(file, game)
         text = playthrough(log, _viewer(viewer, log, first_seat), thoughts=thoughts, first_seat=first_seat)
     except (OSError, AvalonError) as fault:
-        _give_up(str(fault))
-    typer.echo(_printable(text.rstrip("\n"), sys.stdout.encoding))
+        fail(str(fault))
+    echo(text.rstrip("\n"))
 
 
 # --- reading ----------------------------------------------------------------------------------------
@@ -166,16 +174,21 @@ def _outcomes(paths: list[str]) -> Iterator[Replayed | Fault | PassedOver]:
             for document in documents(paths, on_read):
                 yield document if isinstance(document, Fault) else replayed(document)
     except FileNotFoundError as fault:
-        _give_up(f"no such file or directory: {fault.filename or fault}")
+        fail(f"no such file or directory: {fault.filename or fault}", named=False)
     except OSError as fault:
-        _give_up(str(fault))
+        fail(str(fault))
 
 
 @contextmanager
 def _progress(total: int | None) -> Iterator[OnRead]:
     """A bar on a terminal, over the bytes of the paths; nothing elsewhere."""
-    console = Console(stderr=True)
-    columns = (TextColumn("replaying"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    console = errors
+    columns = (
+        TextColumn("replaying", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     progress = Progress(
         *columns,
         console=console,
@@ -196,14 +209,14 @@ def _game(file: str, wanted: str | None) -> tuple[list[Event], int]:
     chosen = wanted
     for document in documents([file]):
         if isinstance(document, Fault):
-            _give_up(_line(document))
+            fail(_line(document))
         value = _value(document)
         if isinstance(value, dict) and "schema" in value:
             outcome = replayed(document)
             if isinstance(outcome, Fault):
                 # A record that is not asked for may be as broken as it likes.
                 if wanted is None or value.get("id") == wanted:
-                    _give_up(_line(outcome))
+                    fail(_line(outcome))
             elif isinstance(outcome, Replayed) and wanted in (None, outcome.id):
                 return outcome.state.log, 0
             continue
@@ -217,9 +230,9 @@ def _game(file: str, wanted: str | None) -> tuple[list[Event], int]:
             others += 1
             break
     if not log:
-        _give_up(f"no game {wanted} in {file}" if wanted is not None else f"no game in {file}")
+        fail(f"no game {wanted} in {file}" if wanted is not None else f"no game in {file}")
     if others and wanted is None:
-        _say(f"showing game {chosen}, the first of several; --game names another", err=True)
+        echo(f"showing game {chosen}, the first of several; --game names another", err=True)
     return log, 1
 
 
@@ -227,7 +240,7 @@ def _value(document: Document) -> Any:
     try:
         return parse(document.text)
     except NotJson as fault:
-        _give_up(f"{document.place}: expected JSON, found {fault}")
+        fail(f"{document.place}: expected JSON, found {fault}")
 
 
 def _viewer(name: str, log: list[Event], first_seat: int) -> Viewer:
@@ -249,17 +262,26 @@ def _viewer(name: str, log: list[Event], first_seat: int) -> Viewer:
 
 
 def _line(fault: Fault) -> str:
-    move = "" if fault.move is None else f"move {fault.move}: "
+    parts = [clean(str(fault.place))]
+    if fault.record is not None:
+        parts.append(_cut(fault.record))
+    if fault.quest is not None:
+        parts.append(f"quest {fault.quest}, attempt {fault.attempt}")
+    if fault.move is not None:
+        parts.append(f"move {fault.move}")
     expected, found = _cut(fault.expected), _cut(fault.found)
-    return f"{_clean(str(fault.place))}: {move}{_cut(fault.rule)}: expected {expected}, found {found}"
+    return f"{': '.join(parts)}: {_cut(fault.rule)}: expected {expected}, found {found}"
 
 
 def _fault_json(fault: Fault) -> dict[str, Any]:
     place = fault.place
     return {
-        "file": _clean(place.file),
-        "member": None if place.member is None else _clean(place.member),
+        "file": clean(place.file),
+        "member": None if place.member is None else clean(place.member),
         "line": place.line,
+        "record": None if fault.record is None else _cut(fault.record),
+        "quest": fault.quest,
+        "attempt": fault.attempt,
         "move": fault.move,
         "rule": _cut(fault.rule),
         "expected": _cut(fault.expected),
@@ -267,39 +289,22 @@ def _fault_json(fault: Fault) -> dict[str, Any]:
     }
 
 
-def _note_passed_over(count: int) -> None:
-    if count:
-        what = "file" if count == 1 else "files"
-        _say(f"{count} {what} passed over: not avalon-replay records", err=True)
+def _note_passed_over(found: list[PassedOver]) -> None:
+    if found:
+        what = "file" if len(found) == 1 else "files"
+        echo(f"{len(found)} {what} passed over: not avalon-replay records", err=True)
+        for one in found[:_NAMED]:
+            echo(f"  {clean(str(one.place))}: {one.reason}", err=True)
+        if len(found) > _NAMED:
+            echo(f"  and {len(found) - _NAMED} more", err=True)
 
 
 def _end(passed: int, failed: int, paths: list[str], found: int | None = None) -> None:
     if not (passed + failed if found is None else found):
-        _give_up(f"no records found in {', '.join(paths)}")
+        fail(f"no records found in {', '.join(paths)}", named=False)
     if failed:
         raise typer.Exit(1)
 
 
-def _give_up(reason: str) -> NoReturn:
-    _say(reason, err=True)
-    raise typer.Exit(NOTHING_FOUND)
-
-
-def _say(line: str, *, err: bool = False) -> None:
-    stream = sys.stderr if err else sys.stdout
-    typer.echo(_printable(line, stream.encoding), err=err)
-
-
 def _cut(text: str) -> str:
-    return _clean(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
-
-
-def _clean(text: str) -> str:
-    """On one line, and with nothing in it that a terminal obeys."""
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
-
-
-def _printable(text: str, encoding: str | None = None) -> str:
-    """What the stream can carry, where the terminal is no UTF-8."""
-    into = encoding or "utf-8"
-    return text.encode(into, "backslashreplace").decode(into)
+    return clean(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")

@@ -4,27 +4,27 @@ import asyncio
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Final
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from app.cli_arguments import Answers, Batches, DatabaseUrl, Jobs, Judgements
 from app.game_files import NO_GOLD, bundles
 from app.judgement_files import UnreadableFile, read_answers, read_judgements
 from app.replays import OnRead, sizes
+from app.terminal import echo, errors, fail, note, writing
 from engine.errors import AvalonError
 from evaluators.items import Variant
 from evaluators.report import ReportBuilder
 
 __all__ = [
-    "errors",
-    "give_up",
+    "NAMED",
+    "named",
     "of_batches",
     "of_files",
     "reading",
@@ -32,7 +32,6 @@ __all__ = [
     "tell_passed_over",
 ]
 
-errors = Console(stderr=True, highlight=False)
 
 _OF_SEATS: Final = ("agent", "model", "mechanism", "timing", "profile", "players")
 """As ``app.evaluations.reports.GROUPS``, whose import takes a second."""
@@ -40,17 +39,11 @@ _OF_SEATS: Final = ("agent", "model", "mechanism", "timing", "profile", "players
 _FORMATS: Final = (".html", ".json", ".csv")
 
 
-def give_up(message: str) -> NoReturn:
-    """Says why, and ends with status 2."""
-    errors.print(f"[bold]interintent:[/] {message}", soft_wrap=True)
-    raise typer.Exit(2)
-
-
 @contextmanager
 def reading(title: str, paths: list[str]) -> Iterator[OnRead]:
     """A bar on a terminal, over the bytes of the paths; nothing elsewhere."""
     with Progress(
-        TextColumn(title),
+        TextColumn(title, markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
@@ -112,12 +105,12 @@ def report_command(
     """
     form = ".json" if out is None else out.suffix
     if form not in _FORMATS:
-        give_up(f"--out ends in {', '.join(_FORMATS)}, got {out}")
+        fail(f"--out ends in {', '.join(_FORMATS)}, got {out}")
     if bool(sources) == bool(batch):
-        give_up("name files with games, or a batch with --batch")
+        fail("name files with games, or a batch with --batch")
     known = ("batch", *_OF_SEATS) if batch else ("file", "profile", "players", "agents", "agent")
     if group_by is not None and group_by not in known:
-        give_up(f"--group-by takes {', '.join(known)} here, got {group_by}")
+        fail(f"--group-by takes {', '.join(known)} here, got {group_by}")
     variant = _variant(options)
     if sources:
         builder = of_files(
@@ -134,9 +127,7 @@ def report_command(
     else:
         assert batch
         if judgements or answers or agents:
-            give_up(
-                "a batch brings its judgements, answers and agents; --judgements and the like are for files"
-            )
+            fail("a batch brings its judgements, answers and agents; --judgements and the like are for files")
         builder = of_batches(batch, _title(title, batch), group_by, database_url)
     tell_passed_over(builder)
     if not builder.games:
@@ -147,7 +138,7 @@ def report_command(
 def _variant(options: str) -> Variant:
     """How items are made with these options. Ends the command for other words."""
     if options not in ("impactful", "roles"):
-        give_up(f"--options takes impactful or roles, got {options}")
+        fail(f"--options takes impactful or roles, got {options}")
     return Variant(options="roles" if options == "roles" else "impactful")
 
 
@@ -192,11 +183,11 @@ def of_files(
             for one in counted(bundles(sources, on_read), work, jobs=jobs or os.cpu_count() or 1):
                 builder.merge(one)
     except UnreadableFile as fault:
-        give_up(str(fault))
+        fail(str(fault))
     except FileNotFoundError as fault:
-        give_up(f"no such file or directory: {fault.filename or fault}")
+        fail(f"no such file or directory: {fault.filename or fault}")
     except (OSError, UnicodeDecodeError) as fault:
-        give_up(str(fault))
+        fail(str(fault))
     return builder
 
 
@@ -232,23 +223,34 @@ def of_batches(
     try:
         return asyncio.run(count())
     except AvalonError as fault:
-        give_up(str(fault))
+        fail(str(fault))
     except ValidationError as fault:
-        give_up("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
+        fail("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()))
     except OSError as fault:
-        give_up(f"the database cannot be read: {fault}")
+        fail(f"the database cannot be read: {fault}")
 
 
 def tell_passed_over(builder: ReportBuilder) -> None:
     """Says on standard error which games do not count, and where none does."""
     reasons: Counter[str] = Counter(builder.excluded.get("games", {}))
     for reason, n in reasons.most_common(5):
-        errors.print(f"passed over: {n} × {reason}", markup=False, soft_wrap=True)
+        names = [name for name, why in builder.left_out if why == reason]
+        note(f"passed over: {n} × {reason}{named(names, n)}")
     if not builder.games:
         hint = ""
         if reasons.get(NO_GOLD):
             hint = ": what seats were and thought is only in a full export"
-        errors.print(f"[bold]interintent:[/] no finished game to report on{hint}", soft_wrap=True)
+        note(f"interintent: no finished game to report on{hint}")
+
+
+def named(names: Sequence[str], count: int) -> str:
+    """The first of so many names, in brackets."""
+    shown = ", ".join(names[:NAMED])
+    return f" ({shown}{', …' if count > NAMED else ''})" if shown else ""
+
+
+NAMED: Final = 5
+"""Games and files that are named for a reason."""
 
 
 def _write(builder: ReportBuilder, out: Path | None, form: str) -> None:
@@ -265,12 +267,9 @@ def _write(builder: ReportBuilder, out: Path | None, form: str) -> None:
         text = as_csv(report).encode()
     else:
         text = orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2) + b"\n"
+    with writing(out) as file:
+        file.write(text)
     if out is None:
-        sys.stdout.buffer.write(text)
         return
-    try:
-        out.write_bytes(text)
-    except OSError as fault:
-        give_up(f"cannot write {out}: {fault.strerror}")
     games = "1 game" if builder.games == 1 else f"{builder.games} games"
-    typer.echo(f"{games} in {out}")
+    echo(f"{games} in {out}")

@@ -1,6 +1,7 @@
 """Exports straight from a database, without a running service."""
 
 from collections.abc import AsyncIterator
+from typing import Final
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -9,11 +10,14 @@ from app.errors import InvalidRequest, NotFound
 from app.services import Services
 from app.settings import Settings
 from app.store.db import sqlite_exists
-from app.store.log import line_text, read_lines
+from app.store.log import game_texts
 from engine.terms import FULL, PUBLIC
 from engine.view import read_viewer
 
-__all__ = ["export_lines", "needs_database"]
+EXPORT_DAMAGED: Final = b'{"t":"export.damaged"'
+"""How the line of an export begins that names a game which does not read."""
+
+__all__ = ["EXPORT_DAMAGED", "export_lines", "needs_database"]
 
 
 async def export_lines(settings: Settings, what: str, view: str, *, partial: bool) -> AsyncIterator[bytes]:
@@ -30,10 +34,8 @@ async def export_lines(settings: Settings, what: str, view: str, *, partial: boo
         elif what.startswith("g_"):
             row = await services.games.row(what)
             viewer = read_viewer(view, row["players"])
-            seq = 0
-            async for found in read_lines(services.reader, what, viewer):
-                seq += 1
-                yield line_text(what, seq, found).encode() + b"\n"
+            for text in await game_texts(services.reader, what, viewer):
+                yield text
         else:
             raise InvalidRequest(f"a batch's id starts with b_, a game's with g_; got {what!r}")
     except DBAPIError as fault:

@@ -12,8 +12,17 @@ from typing import Final
 
 import orjson
 
-from app.replays import Document, Fault, OnRead, PassedOver, Replayed, documents, log_line, replayed
-from engine.errors import AvalonError
+from app.replays import (
+    Document,
+    Fault,
+    OnRead,
+    PassedOver,
+    Replayed,
+    documents,
+    log_line,
+    replayed,
+)
+from engine.errors import UNREADABLE, AvalonError
 from engine.events import Event, GameEnded, RolesDealt
 from evaluators.errors import Unmeasurable
 from evaluators.turns import Game, read_game
@@ -25,6 +34,7 @@ GAMES: Final = 25
 
 NO_GOLD: Final = "no deal in it: not a full export (export --view full, ?view=full)"
 NOT_OVER: Final = "not finished"
+DAMAGED: Final = "damaged where it was stored"
 
 
 @dataclass(slots=True)
@@ -79,10 +89,13 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
     game_id = ""
     for document in bundle.lines:
         if isinstance(document, Fault):
-            yield Unusable(str(document.place), document.rule)
+            yield Unusable(str(document.place), f"{document.rule}: found {document.found}")
             continue
         try:
             value = orjson.loads(document.text)
+            if isinstance(value, dict) and value.get("t") == "export.damaged":
+                yield Unusable(str(value.get("game")), DAMAGED)
+                continue
             line = None if isinstance(value, dict) and "schema" in value else log_line(value)
         except (orjson.JSONDecodeError, AvalonError) as fault:
             yield Unusable(str(document.place), f"unreadable: {_first(str(fault))}")
@@ -119,5 +132,7 @@ def _game(game_id: str, log: list[Event]) -> Game | Unusable:
         return Unusable(game_id, NO_GOLD)
     try:
         return read_game(game_id, log)
-    except (Unmeasurable, KeyError) as reason:
+    except Unmeasurable as reason:
         return Unusable(game_id, _first(str(reason)))
+    except (AvalonError, *UNREADABLE):
+        return Unusable(game_id, "its log does not read")

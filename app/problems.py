@@ -135,7 +135,15 @@ def _fields(error: AvalonError) -> list[dict[str, str]]:
 
 def _more(error: AvalonError) -> dict[str, Any]:
     if isinstance(error, rules.IllegalRecord):
-        return {"move": error.move, "rule": error.rule, "expected": error.expected, "found": error.found}
+        return {
+            "record": error.record,
+            "quest": error.quest,
+            "attempt": error.attempt,
+            "move": error.move,
+            "rule": error.rule,
+            "expected": error.expected,
+            "found": error.found,
+        }
     return {}
 
 

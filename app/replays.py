@@ -5,18 +5,22 @@ records takes the memory of its largest one. Whatever cannot be read becomes a `
 place; only a path that is not there is raised.
 """
 
+import codecs
+import errno
 import gzip
 import json
 import os
+import re
 import stat
 import sys
 import tarfile
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn, cast
 
 from engine.errors import AvalonError, IllegalRecord, InvalidRecord
 from engine.events import Event, read_event
@@ -47,7 +51,8 @@ MAX_HEADER: Final = 1 << 20
 
 _LINES: Final = (".ndjson", ".jsonl")
 _ARCHIVES: Final = (".tar.gz", ".tgz")
-_SCANNED: Final = (".json", *_LINES, *_ARCHIVES)
+_DOCUMENTS: Final = (".json", *_LINES)
+_SCANNED: Final = (*_DOCUMENTS, *(f"{ending}.gz" for ending in _DOCUMENTS), *_ARCHIVES, ".tar", ".zip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +65,14 @@ class Place:
     """Its name within an archive."""
     line: int | None = None
     """From 1, in NDJSON."""
+    item: int | None = None
+    """From 1, in a JSON list."""
 
     def __str__(self) -> str:
         member = "" if self.member is None else f"!{self.member}"
         line = "" if self.line is None else f":{self.line}"
-        return f"{self.file}{member}{line}"
+        item = "" if self.item is None else f"[{self.item}]"
+        return f"{self.file}{member}{line}{item}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,11 @@ class Fault:
     found: str
     move: int | None = None
     """From 1; None where no single move is to blame."""
+    record: str | None = None
+    """Its id, where it has one that can be read."""
+    quest: int | None = None
+    """That the game had reached; None where the set-up is at fault, or nothing can be read."""
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +107,7 @@ class PassedOver:
     """Something found in a directory or an archive that is plainly not a record."""
 
     place: Place
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +132,12 @@ def _ignored(_: int) -> None:
 def sizes(paths: Iterable[str]) -> int | None:
     """Bytes that ``documents`` will report as read; None with standard input among the paths.
 
-    Raises OSError for a path that is not there and for a directory that cannot be listed.
+    Raises OSError for paths that are not there, all of them named, and for a directory that cannot be
+    listed.
     """
+    paths = list(paths)
+    if missing := [path for path in paths if path != "-" and not os.path.lexists(path)]:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), ", ".join(missing))
     total: int | None = 0
     for path in paths:
         if path == "-":
@@ -133,14 +151,15 @@ def sizes(paths: Iterable[str]) -> int | None:
 def documents(paths: Iterable[str], on_read: OnRead = _ignored) -> Iterator[Document | Fault]:
     """Everything that the paths hold, in the order given; directories in the order of their names.
 
-    A directory gives its ``.json``, ``.ndjson``, ``.jsonl``, ``.tar.gz`` and ``.tgz`` files, whatever
-    their depth; hidden files and links to directories are left out. An archive gives its members by
-    the same endings. A file that is named is read as JSON unless its ending says otherwise; ``-`` is
-    NDJSON from standard input. Raises FileNotFoundError for a path that is not there.
+    What a file is, its bytes tell: gzip, zip and tar are opened, whatever they are called; text is JSON,
+    a JSON list of documents, or (not in a ``.json``) one document a line, in UTF-8 or, with its byte order
+    mark, UTF-16. A directory gives its files with the endings of ``_SCANNED``, whatever their depth; hidden
+    files and links to directories are left out. An archive gives its members by the same endings; one within
+    an archive is not opened. ``-`` is standard input. Raises FileNotFoundError for paths that are not there.
     """
     for path in paths:
         if path == "-":
-            yield from _lines(sys.stdin.buffer, Place("-"), False, on_read)
+            yield from _opened(cast(IO[bytes], sys.stdin.buffer), Place("-"), False, on_read)
             continue
         found = Path(path).is_dir()
         for file in _files(path):
@@ -178,37 +197,265 @@ def _file(file: Path, found: bool, on_read: OnRead) -> Iterator[Document | Fault
     place = Place(str(file))
     try:
         with file.open("rb") as source:
-            if file.name.endswith(_ARCHIVES):
-                yield from _archive(source, place, on_read)
-            elif file.name.endswith(_LINES):
-                yield from _lines(source, place, found, on_read)
-            else:
-                yield _whole(source, place, found, on_read)
+            yield from _opened(source, place, found, on_read)
     except OSError as fault:
         yield Fault(place, "reading", "a readable file", fault.strerror or type(fault).__name__)
 
 
-def _whole(source: IO[bytes], place: Place, found: bool, on_read: OnRead) -> Document | Fault:
-    text = source.read(MAX_DOCUMENT + 1)
-    on_read(len(text))
+class _Started:
+    """A source of bytes of which some were read to see what it is, and which reports how far it was read."""
+
+    def __init__(self, source: IO[bytes], on_read: OnRead = _ignored) -> None:
+        self._source = source
+        self._on_read = on_read
+        self._ahead = b""
+
+    def peek(self, size: int) -> bytes:
+        while len(self._ahead) < size and (part := self._source.read(size - len(self._ahead))):
+            self._ahead += part
+        return self._ahead[:size]
+
+    def read(self, size: int = -1) -> bytes:
+        part, self._ahead = (self._ahead, b"") if size < 0 else (self._ahead[:size], self._ahead[size:])
+        if size < 0 or len(part) < size:
+            part += self._source.read(size if size < 0 else size - len(part))
+        self._on_read(len(part))
+        return part
+
+
+_GZIP: Final = b"\x1f\x8b"
+_ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_TAR_AT: Final = 257
+_TAR: Final = b"ustar"
+
+
+def _opened(source: IO[bytes], place: Place, found: bool, on_read: OnRead) -> Iterator[Document | Fault]:
+    """What a file holds, packed or not."""
+    started = _Started(source, on_read)
+    head = started.peek(_TAR_AT + len(_TAR))
+    if head.startswith(_ZIP):
+        yield from _zip(source, place, on_read)
+    elif head.startswith(_GZIP):
+        yield from _gzip(started, place, found)
+    elif head[_TAR_AT:] == _TAR:
+        yield from _tar(started, place)
+    elif place.file.endswith(_ARCHIVES):
+        yield Fault(place, "reading", "a whole .tar.gz archive", "no gzip")
+    else:
+        yield from _text(started, place, found)
+
+
+def _gzip(packed: _Started, place: Place, found: bool) -> Iterator[Document | Fault]:
+    try:
+        with gzip.GzipFile(fileobj=cast(IO[bytes], packed)) as plain:
+            inner = _Started(cast(IO[bytes], plain))
+            head = inner.peek(_TAR_AT + len(_TAR))
+            named = place.file.lower().endswith(_ARCHIVES)
+            if head[_TAR_AT:] == _TAR or (named and head.lstrip()[:1] not in (b"{", b"[")):
+                yield from _tar(inner, place)
+                # The archive ends before the checksum of its compressed whole does.
+                while plain.read(1 << 16):
+                    pass
+            else:
+                yield from _text(inner, place, found)
+    except _PACKING as fault:
+        wanted = "a whole .tar.gz archive" if place.file.endswith(_ARCHIVES) else "a whole gzip file"
+        yield Fault(place, "reading", wanted, _why(fault))
+
+
+_PACKING: Final = (tarfile.TarError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError)
+
+
+def _why(fault: Exception) -> str:
+    return str(fault) or type(fault).__name__
+
+
+def _zip(source: IO[bytes], place: Place, on_read: OnRead) -> Iterator[Document | Fault]:
+    try:
+        if not source.seekable():
+            yield Fault(place, "reading", "a zip archive that is named, not sent through a pipe", "a pipe")
+            return
+        with zipfile.ZipFile(source) as archive:
+            for member in archive.infolist():
+                on_read(member.compress_size)
+                if member.is_dir() or not _wanted(member.filename):
+                    continue
+                here = Place(place.file, member.filename)
+                try:
+                    with archive.open(member) as plain:
+                        yield from _text(_Started(plain), here, True)
+                except (*_PACKING, RuntimeError, NotImplementedError) as fault:
+                    yield Fault(here, "reading", "a member that can be unpacked", _why(fault))
+    except (*_PACKING, ValueError, NotImplementedError) as fault:
+        yield Fault(place, "reading", "a whole zip archive", _why(fault))
+
+
+def _wanted(name: str) -> bool:
+    return name.endswith(_DOCUMENTS) and not name.rpartition("/")[2].startswith(".")
+
+
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+class _Utf8:
+    """A text of another encoding, or with a mark, as UTF-8."""
+
+    def __init__(self, source: _Started, encoding: str) -> None:
+        self._source = source
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+
+    def read(self, size: int = -1) -> bytes:
+        # A call may give more than was asked for; the lines behind it count what they take.
+        while part := self._source.read(max(size, 4)):
+            if text := self._decoder.decode(part):
+                return text.encode()
+        return self._decoder.decode(b"", final=True).encode()
+
+
+class _Lines:
+    """Lines, and the beginning of a text, of what can only be read on."""
+
+    def __init__(self, source: "_Started | _Utf8") -> None:
+        self._source = source
+        self._rest = b""
+        self._over = False
+
+    def fill(self, size: int) -> bytes:
+        """At least so many bytes ahead, unless it ends before."""
+        parts = [self._rest]
+        ahead = len(self._rest)
+        while ahead < size and not self._over:
+            part = self._source.read(_BLOCK)
+            self._over = not part
+            parts.append(part)
+            ahead += len(part)
+        self._rest = b"".join(parts)
+        return self._rest
+
+    def drop(self, size: int) -> None:
+        self._rest = self._rest[size:]
+
+    def line(self) -> bytes:
+        """The next line with its end, cut behind ``MAX_DOCUMENT`` bytes; empty at the end."""
+        size = _BLOCK
+        seen = 0
+        while True:
+            ahead = self.fill(size)
+            end = ahead.find(b"\n", seen) + 1
+            if end or len(ahead) > MAX_DOCUMENT or self._over:
+                break
+            seen, size = len(ahead), 2 * size
+        end = min(end or len(ahead), MAX_DOCUMENT + 1)
+        text, self._rest = ahead[:end], ahead[end:]
+        return text
+
+
+_BLOCK: Final = 1 << 16
+
+
+def _text(source: _Started, place: Place, found: bool) -> Iterator[Document | Fault]:
+    """The documents of a text: a list of them, one a line, or one in all."""
+    head = source.peek(4)
+    encoding = next((name for mark, name in _MARKS if head.startswith(mark)), None)
+    lines = _Lines(source if encoding is None else _Utf8(source, encoding))
+    try:
+        start = lines.fill(_BLOCK)
+        name = place.file if place.member is None else place.member
+        by_line = place.file == "-" or name.removesuffix(".gz").endswith(_LINES)
+        one = name.removesuffix(".gz").endswith(".json")
+        first, _, rest = start.lstrip().partition(b"\n")
+        if first[:1] == b"[" and first[1:].lstrip()[:1] in (b"{", b"") and _is_list(start):
+            yield from _list(lines, place, found)
+        elif (by_line and first.strip() != b"{") or (not one and rest.strip() and _is_json(first)):
+            yield from _by_line(lines, place, found)
+        else:
+            yield _whole(lines, place, found)
+    except UnicodeDecodeError as fault:
+        yield Fault(place, "JSON", "JSON", f"no {fault.encoding}: {fault.reason}")
+
+
+def _is_json(text: bytes) -> bool:
+    if text[:1] != b"{":
+        return False
+    try:
+        parse(text)
+    except NotJson:
+        return False
+    return True
+
+
+def _is_list(start: bytes) -> bool:
+    """Whether it is a list of objects that begins here."""
+    return start.lstrip()[1:].lstrip()[:1] == b"{"
+
+
+def _whole(lines: _Lines, place: Place, found: bool) -> Document | Fault:
+    text = lines.fill(MAX_DOCUMENT + 1)
     if len(text) > MAX_DOCUMENT:
         return _too_large(place)
+    lines.drop(len(text))
     return Document(place, text, found)
 
 
-def _lines(source: IO[bytes], place: Place, found: bool, on_read: OnRead) -> Iterator[Document | Fault]:
+def _by_line(lines: _Lines, place: Place, found: bool) -> Iterator[Document | Fault]:
     number = 0
-    while line := source.readline(MAX_DOCUMENT + 1):
+    while line := lines.line():
         number += 1
-        on_read(len(line))
         here = Place(place.file, place.member, number)
         if len(line) > MAX_DOCUMENT:
             yield _too_large(here)
             while line and not line.endswith(b"\n"):
-                line = source.readline(MAX_DOCUMENT)
-                on_read(len(line))
+                line = lines.line()
         elif line.strip():
             yield Document(here, line, found)
+
+
+_SPLITTER: Final = json.JSONDecoder()
+_BETWEEN: Final = re.compile(rb"\s*,?\s*")
+
+
+def _list(lines: _Lines, place: Place, found: bool) -> Iterator[Document | Fault]:
+    """The elements of a JSON list, each as soon as it has been read."""
+    number = 0
+    ahead = lines.fill(_BLOCK)
+    lines.drop(ahead.index(b"[") + 1)
+    while True:
+        ahead = lines.fill(_BLOCK)
+        lines.drop(len(_BETWEEN.match(ahead)[0]))  # type: ignore[index]
+        ahead = lines.fill(1)
+        if ahead[:1] == b"]":
+            lines.drop(1)
+            if lines.fill(_BLOCK).strip():
+                yield Fault(place, "JSON", "the end of the file after its list", "more")
+            return
+        number += 1
+        here = Place(place.file, place.member, item=number)
+        size = _BLOCK
+        while (end := _element(ahead)) is None and len(ahead) >= size and size <= MAX_DOCUMENT:
+            size *= 2
+            ahead = lines.fill(size)
+        if end is None:
+            yield _too_large(here) if size > MAX_DOCUMENT else Fault(here, "JSON", "JSON", "a list cut short")
+            return
+        yield Document(here, ahead[:end], found)
+        lines.drop(end)
+
+
+def _element(text: bytes) -> int | None:
+    """Where the value ends that begins here; None: not in these bytes."""
+    try:
+        # A sign of several bytes may be cut at the end.
+        plain = text.decode("utf-8", "surrogateescape")
+        _, end = _SPLITTER.raw_decode(plain)
+    except (ValueError, RecursionError):
+        return None
+    return len(plain[:end].encode("utf-8", "surrogateescape"))
 
 
 def _too_large(place: Place) -> Fault:
@@ -244,50 +491,17 @@ _EXTENDED: Final = frozenset(
 )
 
 
-class _Counted:
-    """A file that reports how far it has been read."""
-
-    def __init__(self, source: IO[bytes], on_read: OnRead) -> None:
-        self._source = source
-        self._on_read = on_read
-
-    def read(self, size: int = -1) -> bytes:
-        part = self._source.read(size)
-        self._on_read(len(part))
-        return part
-
-
-def _archive(source: IO[bytes], place: Place, on_read: OnRead) -> Iterator[Document | Fault]:
-    counted: Any = _Counted(source, on_read)
+def _tar(plain: _Started, place: Place) -> Iterator[Document | Fault]:
     try:
-        with (
-            gzip.GzipFile(fileobj=counted) as plain,
-            tarfile.open(fileobj=plain, mode="r|", tarinfo=_Header) as archive,
-        ):
+        with tarfile.open(fileobj=cast(IO[bytes], plain), mode="r|", tarinfo=_Header) as archive:
             for member in archive:
                 archive.members = []  # type: ignore[attr-defined]  # else it keeps every header
-                base = member.name.rpartition("/")[2]
-                if member.isfile() and not base.startswith("."):
-                    yield from _member(archive, member, Place(place.file, member.name))
-            # The archive ends before the checksum of its compressed whole does.
-            while plain.read(1 << 16):
-                pass
-    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, _Unreadable, ValueError) as fault:
-        yield Fault(place, "reading", "a whole .tar.gz archive", str(fault) or type(fault).__name__)
-
-
-def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Place) -> Iterator[Document | Fault]:
-    if not member.name.endswith((".json", *_LINES)):
-        return
-    source = archive.extractfile(member)
-    if source is None:
-        return
-    if member.name.endswith(_LINES):
-        yield from _lines(source, place, True, _ignored)
-    elif member.size > MAX_DOCUMENT:
-        yield _too_large(place)
-    else:
-        yield _whole(source, place, True, _ignored)
+                if member.isfile() and _wanted(member.name) and (source := archive.extractfile(member)):
+                    here = Place(place.file, member.name)
+                    large = member.size > MAX_DOCUMENT and not member.name.endswith(_LINES)
+                    yield from [_too_large(here)] if large else _text(_Started(source), here, True)
+    except (*_PACKING, _Unreadable, ValueError) as fault:
+        yield Fault(place, "reading", "a whole .tar.gz archive", _why(fault))
 
 
 # --- from documents to games ------------------------------------------------------------------------
@@ -340,17 +554,49 @@ def replayed(document: Document) -> Replayed | Fault | PassedOver:
     except NotJson as fault:
         return Fault(place, "JSON", "JSON", str(fault))
     if document.found and _something_else(value):
-        return PassedOver(place)
+        return PassedOver(place, "no avalon-replay record")
     try:
         record = read_record(value)
         return Replayed(place, record.id, replay(record))
     except InvalidRecord as fault:
         expected, _, found = str(fault).removeprefix("expected ").partition(", found ")
-        return Fault(place, f"form at {fault.pointer or '/'}", expected, found, _move_of(fault.pointer))
+        rule, move = f"form at {fault.pointer or '/'}", _move_of(fault.pointer)
+        quest, attempt = (None, None) if move is None else _reached(value["moves"], move)
+        return Fault(place, rule, expected, found, move, _id_of(value), quest, attempt)
     except IllegalRecord as fault:
-        return Fault(place, fault.rule, fault.expected, fault.found, fault.move)
+        return Fault(
+            place,
+            fault.rule,
+            fault.expected,
+            fault.found,
+            fault.move,
+            fault.record,
+            fault.quest,
+            fault.attempt,
+        )
     except AvalonError as fault:
-        return Fault(place, "rules", "a legal game", str(fault))
+        return Fault(place, "rules", "a legal game", str(fault), record=_id_of(value))
+
+
+def _id_of(value: Any) -> str | None:
+    id_ = value.get("id") if isinstance(value, dict) else None
+    return id_ if isinstance(id_, str) else None
+
+
+def _reached(moves: list[Any], number: int) -> tuple[int, int]:
+    """Quest and attempt of a move that does not read, by what it and the moves before it say."""
+    quest = attempt = 1
+    for move in moves[:number]:
+        if not isinstance(move, dict):
+            continue
+        if move.get("quest") in _PARTS and move["quest"] != quest:
+            quest, attempt = int(move["quest"]), 1
+        if move.get("attempt") in _PARTS:
+            attempt = int(move["attempt"])
+    return quest, attempt
+
+
+_PARTS: Final = (1, 2, 3, 4, 5)
 
 
 def _something_else(value: Any) -> bool:

@@ -105,7 +105,7 @@ def _count(bundle: Bundle, work: Work, place: int) -> ReportBuilder:
     builder = ReportBuilder(work.title, variant=work.variant)
     for index, game in enumerate(games_in(bundle), place):
         if isinstance(game, Unusable):
-            builder.pass_over(game.reason)
+            builder.leave_out(game.what, game.reason)
             continue
         agents = work.agents_of(index)
         if agents is not None and len(agents) != len(game.roles):

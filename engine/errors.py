@@ -14,8 +14,10 @@ Messages name the values and what to do. Every leaf maps to one problem (RFC 945
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 __all__ = [
+    "UNREADABLE",
     "AvalonError",
     "CorruptLog",
     "IllegalAction",
@@ -72,13 +74,29 @@ class IllegalAction(IllegalInput):
 class IllegalRecord(IllegalInput):
     """A foreign record that breaks a rule.
 
-    ``move`` counts the record's moves from 1; None when the fault is not in a move (roles, outcome).
-    ``rule`` is a short name of the rule; ``expected`` and ``found`` are ready to print.
+    ``record`` is its id. ``quest`` and ``attempt`` are those that the game had reached; None where the
+    set-up is at fault. ``move`` counts the record's moves from 1; None when the fault is not in a move
+    (set-up, outcome). ``rule`` is a short name of the rule; ``expected`` and ``found`` are ready to print.
     """
 
-    def __init__(self, rule: str, expected: str, found: str, move: int | None = None) -> None:
-        where = "outcome" if move is None else f"move {move}"
-        super().__init__(f"{where}: {rule}: expected {expected}, found {found}")
+    def __init__(
+        self,
+        record: str,
+        rule: str,
+        expected: str,
+        found: str,
+        *,
+        quest: int | None = None,
+        attempt: int | None = None,
+        move: int | None = None,
+    ) -> None:
+        where = "set-up" if quest is None else f"quest {quest}, attempt {attempt}"
+        if quest is not None:
+            where += ": outcome" if move is None else f", move {move}"
+        super().__init__(f"{record}: {where}: {rule}: expected {expected}, found {found}")
+        self.record = record
+        self.quest = quest
+        self.attempt = attempt
         self.move = move
         self.rule = rule
         self.expected = expected
@@ -87,6 +105,10 @@ class IllegalRecord(IllegalInput):
 
 class CorruptLog(AvalonError):
     """A stored log that does not fold. Nothing a client sends can cause it."""
+
+
+UNREADABLE: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a damaged log, or folding it, may raise. The messages of these quote values."""
 
 
 def leaves(root: type[AvalonError]) -> Iterator[type[AvalonError]]:

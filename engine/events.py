@@ -7,7 +7,8 @@ form. Seats are mapping keys there; inside, a tuple holds seat 1 first.
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin
 
 from engine.errors import CorruptLog, InvalidProfile
 from engine.profile import Profile, profile_from_settings
@@ -360,12 +361,42 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _only(allowed: Any) -> _Step:
+    """Returns a value of this annotation as it is. Raises ValueError for another, and never quotes it."""
+    options = get_args(allowed) if get_origin(allowed) in (Union, UnionType) else (allowed,)
+    words = frozenset(word for one in options if get_origin(one) is Literal for word in get_args(one))
+    kinds = frozenset(str if get_origin(one) is Literal else one for one in options)
+
+    def check(value: Any) -> Any:
+        if type(value) not in kinds or (words and value not in words):
+            raise ValueError("of another kind")
+        return value
+
+    return check
+
+
+_text: Final = _only(str)
+_seat: Final = _only(Seat)
+_answer: Final = _only(str | bool | None)
+_number: Final = _only(int | float | None)
+
+
+def _from_list(values: Any) -> tuple[Seat, ...]:
+    return tuple(map(_seat, _listed(values)))
+
+
+def _listed(values: Any) -> list[Any] | tuple[Any, ...]:
+    if type(values) not in (list, tuple):
+        raise ValueError("of another kind")
+    return values  # type: ignore[no-any-return]
+
+
 def _to_seats(values: tuple[Any, ...] | None) -> dict[str, Any] | None:
     return None if values is None else {str(seat): value for seat, value in enumerate(values, 1)}
 
 
 def _from_seats(values: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values[str(seat)] for seat in range(1, len(values) + 1))
+    return None if values is None else tuple(_answer(values[str(seat)]) for seat in range(1, len(values) + 1))
 
 
 def _to_roles(roles: tuple[Role, ...] | None) -> dict[str, str] | None:
@@ -390,19 +421,18 @@ def _to_belief(b: Belief) -> dict[str, Any]:
 
 def _from_belief(v: Mapping[str, Any]) -> Belief:
     return Belief(
-        about=v["about"],
+        about=_seat(v["about"]),
         role=None if v["role"] is None else Role(v["role"]),
-        intentions=tuple(v["intentions"]),
-        confidence=v["confidence"],
-        snippets=tuple(v["snippets"]),
-        reasoning=v["reasoning"],
+        intentions=tuple(map(_text, _listed(v["intentions"]))),
+        confidence=_number(v["confidence"]),
+        snippets=tuple(map(_text, _listed(v["snippets"]))),
+        reasoning=_text(v["reasoning"]),
     )
 
 
 _FORMS: Final[Mapping[str, tuple[_Step, _Step]]] = {
-    "same": (_same, _same),
-    "list": (list, tuple),
-    "pairs": (dict, lambda v: tuple(v.items())),
+    "list": (list, _from_list),
+    "pairs": (dict, lambda v: tuple((_text(name), _text(text)) for name, text in v.items())),
     "by_seat": (_to_seats, _from_seats),
     "roles_by_seat": (_to_roles, _from_roles),
     "seed": (lambda v: None if v is None else str(v), lambda v: None if v is None else int(v)),
@@ -414,11 +444,11 @@ _FORMS: Final[Mapping[str, tuple[_Step, _Step]]] = {
     "beliefs": (lambda v: [_to_belief(b) for b in v], lambda v: tuple(_from_belief(b) for b in v)),
     "choices": (
         lambda v: [{"id": c.id, "reason": c.reason} for c in v],
-        lambda v: tuple(Choice(c["id"], c["reason"]) for c in v),
+        lambda v: tuple(Choice(_text(c["id"]), _text(c["reason"])) for c in v),
     ),
     "readings": (
         lambda v: [{"by": r.by, "text": r.text} for r in v],
-        lambda v: tuple(Reading(r["by"], r["text"]) for r in v),
+        lambda v: tuple(Reading(_text(r["by"]), _text(r["text"])) for r in v),
     ),
 }
 
@@ -426,7 +456,7 @@ _FORMS: Final[Mapping[str, tuple[_Step, _Step]]] = {
 def _form(annotation: Any) -> tuple[_Step, _Step]:
     # A field whose wire form is not its own value says so: Annotated[type, name of the form].
     named = getattr(annotation, "__metadata__", None)
-    return _FORMS["same" if named is None else named[0]]
+    return (_same, _only(annotation)) if named is None else _FORMS[named[0]]
 
 
 def _plan(kind: type[Any]) -> tuple[tuple[str, _Step, _Step], ...]:
@@ -445,14 +475,20 @@ def payload(event: Event) -> dict[str, Any]:
 
 
 def read_event(type_: str, values: Mapping[str, Any]) -> Event:
-    """The event that ``type_name`` and ``payload`` gave. Raises CorruptLog when it is not one."""
+    """The event that ``type_name`` and ``payload`` gave. Raises CorruptLog when it is not one, with
+    nothing of its values in the message or behind it: they may be what a player thought.
+    """
     kind = EVENT_TYPES.get(type_)
     if kind is None:
-        raise CorruptLog(f"no event is called {type_!r}")
+        raise CorruptLog("an event of a type that there is not")
     plan = _PLANS[kind]
+    name = ""
     try:
-        if len(values) != len(plan):
-            raise KeyError(sorted(values))
-        return kind(*(back(values[name]) for name, _, back in plan))
-    except (KeyError, TypeError, ValueError, AttributeError, InvalidProfile) as fault:
-        raise CorruptLog(f"{type_} does not read: {fault}") from fault
+        if len(values) == len(plan):
+            read = []
+            for name, _, back in plan:
+                read.append(back(values[name]))
+            return kind(*read)
+    except (LookupError, TypeError, ValueError, AttributeError, InvalidProfile):
+        raise CorruptLog(f"{type_} does not read: {name} is missing or of another kind") from None
+    raise CorruptLog(f"{type_} does not read: it takes {len(plan)} fields, not {len(values)}")

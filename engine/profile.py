@@ -11,9 +11,11 @@ from engine.terms import EVIL_ROLES, Role, Seat
 
 __all__ = [
     "INTERINTENT",
+    "MOST_REJECTIONS",
     "OFFICIAL",
     "PROFILES",
     "RULES",
+    "UNIQUE_ROLES",
     "Approval",
     "Assassination",
     "Discussion",
@@ -58,7 +60,10 @@ _MORE: Final = (Role.SERVANT, Role.MINION, Role.SERVANT, Role.SERVANT, Role.MINI
 _ROLE_ORDER: Final = tuple(Role)
 
 # What a seat list may hold at most once.
-_UNIQUE: Final = frozenset(Role) - {Role.SERVANT, Role.MINION}
+MOST_REJECTIONS: Final = 10
+"""Attempts that a quest may have at most."""
+
+UNIQUE_ROLES: Final = frozenset(Role) - {Role.SERVANT, Role.MINION}
 
 
 def default_roles(players: int) -> tuple[Role, ...]:
@@ -206,7 +211,7 @@ def _check(p: Profile) -> None:
             raise refuse(f"/rules/{name}", f"{name} must be true or false, got {getattr(p, name)!r}")
     if len(p.roles) != p.players:
         raise refuse("/roles", f"{p.players} players take {p.players} roles, got {len(p.roles)}")
-    if twice := [role.value for role, n in Counter(p.roles).items() if n > 1 and role in _UNIQUE]:
+    if twice := [role.value for role, n in Counter(p.roles).items() if n > 1 and role in UNIQUE_ROLES]:
         raise refuse("/roles", f"a deal holds at most one {twice[0]}, got {Counter(p.roles)[Role(twice[0])]}")
     if not 1 <= p.evil_seats < p.players - p.evil_seats:
         raise refuse(
@@ -223,8 +228,11 @@ def _check(p: Profile) -> None:
             raise refuse(f"/rules/{name}", f"{name} takes five numbers from {low} to {high}, got {found!r}")
     if any(fails > size for fails, size in zip(p.fails_needed, p.team_sizes, strict=True)):
         raise refuse("/rules/fails_needed", "a quest cannot need more fails than its team has seats")
-    if not _whole(p.max_rejections) or not 1 <= p.max_rejections <= 10:
-        raise refuse("/rules/max_rejections", f"max_rejections must be 1 to 10, got {p.max_rejections!r}")
+    if not _whole(p.max_rejections) or not 1 <= p.max_rejections <= MOST_REJECTIONS:
+        raise refuse(
+            "/rules/max_rejections",
+            f"max_rejections must be 1 to {MOST_REJECTIONS}, got {p.max_rejections!r}",
+        )
     if p.first_leader is not None and not (_whole(p.first_leader) and 1 <= p.first_leader <= p.players):
         raise refuse(
             "/rules/first_leader",

@@ -154,6 +154,8 @@ class Record:
     roles: tuple[Role, ...]
     """Seat 1 first."""
     assassin_seat: Seat | None
+    knowledge: tuple[tuple[str, tuple[Seat, ...]], ...]
+    """By the record's own key, a seat's number from 0: the seats that were shown to it."""
     config: Config
     moves: tuple[Move | None, ...]
     """None where the record has a note: it keeps the numbering of the moves."""
@@ -172,6 +174,8 @@ def _shown(value: object) -> str:
         # A whole number of thousands of digits must not be turned into text.
         if isinstance(value, int) and abs(value) > 10**12:
             return "a number of many digits"
+        if value is None or isinstance(value, bool):
+            return {None: "null", True: "true", False: "false"}[value]
         plain = ascii(value[:61] if isinstance(value, str) else value)
         return plain if len(plain) <= 64 else f"{plain[:60]}…"
     return f"a list of {len(value)}" if isinstance(value, list) else "an object"
@@ -204,7 +208,7 @@ def _items(read: Reader[T], values: Any, low: int = 0, high: int | None = None) 
     _list(values)
     if len(values) < low or (high is not None and len(values) > high):
         size = f"{low}" if low == high else f"{low} to {'any number' if high is None else high}"
-        raise InvalidRecord(f"expected a list of {size}, found {len(values)}")
+        raise InvalidRecord(f"expected a list of {size} values, found {len(values)}")
     read_ = []
     for index, value in enumerate(values):
         try:
@@ -494,9 +498,12 @@ def _source(value: Any) -> None:
     _field(_flag, value, "anonymised")
 
 
-def _knowledge(value: Any) -> None:
-    for key in _object(value):
-        _field(lambda seats: _items(_seat, seats), value, key)
+def _knowledge(value: Any) -> tuple[tuple[str, tuple[Seat, ...]], ...]:
+    return tuple((key, _field(_seats, value, key)) for key in _object(value))
+
+
+def _seats(value: Any) -> tuple[Seat, ...]:
+    return _items(_seat, value)
 
 
 def _player(value: Any) -> tuple[Seat, str]:
@@ -566,13 +573,13 @@ def read_record(data: object) -> Record:
     """The record in a parsed JSON value, every field of the schema checked.
 
     Unknown keys are passed over where the schema leaves an object open (moves, players, source).
-    ``knowledge`` is checked for its form and not compared: what a source showed its players is not
-    among the things a record can contradict. Raises InvalidRecord with a pointer to the first fault.
+    ``knowledge`` is not compared with the roles: what a source showed its players is not among the
+    things a record can contradict. Raises InvalidRecord with a pointer to the first fault.
     """
     _field(_exactly(SCHEMA), _object(data), "schema")
     value = _closed(data, _KEYS)
     _field(_source, value, "source")
-    _if_there(_knowledge, value, "knowledge")
+    knowledge = _field(_knowledge, value, "knowledge") if "knowledge" in value else ()
     _if_there(_texts, value, "notes")
     _if_there(_object, value, "annotations")
     players = _field(_players, value, "players")
@@ -582,6 +589,7 @@ def read_record(data: object) -> Record:
         names=tuple(name for _, name in players),
         roles=_field(_roles, value, "roles"),
         assassin_seat=_field(_MAYBE_SEAT, value, "assassin_seat"),
+        knowledge=knowledge,
         config=_field(_config, value, "config"),
         moves=_field(_moves, value, "moves"),
         outcome=_field(_outcome, value, "outcome"),

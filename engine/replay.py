@@ -6,7 +6,8 @@ compared with what follows by the rules. The first difference is raised as Illeg
 
 Where the specification leaves something open:
 
-- ``knowledge``, ``phase`` of a remark, ``comments`` and all texts have no effect on the rules.
+- What ``knowledge`` shows a seat, ``phase`` of a remark, ``comments`` and all texts have no effect on
+  the rules.
 - ``approved`` is what the ballots say, also where a rejected team goes all the same.
 - ``quest_fails``: nobody goes, one rejection moves the lead on by one seat, and the record may or may
   not hold a ``quest`` move for it.
@@ -14,7 +15,7 @@ Where the specification leaves something open:
   before the third success means is not in the form: the game was over if the record says so.
 - ``assassin_seat`` null, or a game without Merlin: no shot. With both, a game of three successes that
   holds no shot ends where its outcome says ``three_quests_succeeded``.
-- The shooter may hold any role.
+- The shooter is evil and may hold any evil role.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,12 +38,12 @@ from engine.actions import (
 )
 from engine.errors import IllegalAction, IllegalRecord, InvalidProfile
 from engine.events import AssassinationMade, Event, QuestResolved, SpeechDrafted, VotesRevealed
-from engine.profile import MissedShot, Profile
+from engine.profile import MOST_REJECTIONS, UNIQUE_ROLES, MissedShot, Profile
 from engine.record import Config, Discuss, Move, Propose, Quest, Record, Shoot, Shot, Vote, read_record
 from engine.record import Repropose as ReproposeMove
 from engine.rules import Answers, create, decide
 from engine.state import State, Table, apply, fold
-from engine.terms import Ending, Phase, Role, Seat, Side
+from engine.terms import EVIL_ROLES, Ending, Phase, Role, Seat, Side
 
 __all__ = ["Record", "read_record", "replay"]
 
@@ -54,11 +55,9 @@ def replay(record: Record) -> State:
     that does not follow; its texts keep the record's numbering of seats, from 0.
     """
     names = _names(record)
+    _check_set_up(record)
     profile = _profile(record)
-    shooter = record.assassin_seat
-    if shooter is not None and shooter > profile.players:
-        raise IllegalRecord("assassin seat", f"a seat 0 to {profile.players - 1}", str(shooter - 1))
-    state = fold(create(profile, None, names=names, deal=record.roles, shooter=shooter))
+    state = fold(create(profile, None, names=names, deal=record.roles, shooter=record.assassin_seat))
     told = _Telling(record, state)
     for number, move in enumerate(record.moves, 1):
         if move is not None:
@@ -74,12 +73,64 @@ def replay(record: Record) -> State:
 def _names(record: Record) -> list[str]:
     players = record.config.players
     if len(record.roles) != players:
-        raise IllegalRecord("roles", f"{players} roles", str(len(record.roles)))
+        raise IllegalRecord(record.id, "roles", f"{players} roles", str(len(record.roles)))
     named = dict(zip(record.seats, record.names, strict=True))
     if len(record.seats) != players or named.keys() != set(range(1, players + 1)):
         found = ", ".join(str(seat - 1) for seat in record.seats)
-        raise IllegalRecord("seats", f"each of 0 to {players - 1} once", found)
+        raise IllegalRecord(record.id, "seats", f"each of 0 to {players - 1} once", found)
     return [named[seat] for seat in range(1, players + 1)]
+
+
+def _check_set_up(record: Record) -> None:
+    """Raises IllegalRecord for what no table can be, in the words and the numbering of the record."""
+    config, roles, shooter = record.config, record.roles, record.assassin_seat
+    players = config.players
+    seats = f"a seat from 0 to {players - 1}"
+
+    def refuse(rule: str, expected: str, found: str) -> NoReturn:
+        raise IllegalRecord(record.id, rule, expected, found)
+
+    for role in _ONCE:
+        if (holders := roles.count(role)) > 1:
+            refuse("roles", f"at most one {role}", str(holders))
+    evil = [seat for seat, role in enumerate(roles, 1) if role in EVIL_ROLES]
+    most = (players - 1) // 2
+    if not 1 <= len(evil) <= most:
+        refuse("roles", f"{'1' if most == 1 else f'1 to {most}'} evil among {players} seats", str(len(evil)))
+    for number, (size, fails) in enumerate(zip(config.team_sizes, config.fails_required, strict=True), 1):
+        if size > players:
+            refuse("team sizes", f"at most {players} seats for quest {number}", str(size))
+        if fails > size:
+            refuse("fails required", f"at most {size} for quest {number}, its team's size", str(fails))
+    if not 1 <= config.max_rejections <= MOST_REJECTIONS:
+        refuse("max rejections", f"a number from 1 to {MOST_REJECTIONS}", _number(config.max_rejections))
+    if config.first_leader > players:
+        refuse("first leader", seats, str(config.first_leader - 1))
+    if shooter is not None and shooter > players:
+        refuse("assassin seat", seats, str(shooter - 1))
+    if shooter is not None and shooter not in evil:
+        one_of = _one_of(evil)
+        refuse("assassin seat", f"an evil seat ({one_of})", f"{shooter - 1}, which is {roles[shooter - 1]}")
+    for key, shown in record.knowledge:
+        if key not in map(str, range(players)):
+            refuse("knowledge", f"{seats} as a key", ascii(key)[:60])
+        for seat in shown:
+            if seat > players:
+                refuse("knowledge", f"{seats} shown to seat {key}", str(seat - 1))
+
+
+_ONCE: Final = tuple(role for role in Role if role in UNIQUE_ROLES)
+"""Always in the same order, for the same message."""
+
+
+def _one_of(seats: Sequence[Seat]) -> str:
+    *rest, last = (str(seat - 1) for seat in seats)
+    return f"{', '.join(rest)} or {last}" if rest else last
+
+
+def _number(value: int) -> str:
+    # One of thousands of digits must not be turned into text.
+    return str(value) if abs(value) < 10**12 else "a number of many digits"
 
 
 def _profile(record: Record) -> Profile:
@@ -87,9 +138,7 @@ def _profile(record: Record) -> Profile:
     try:
         return _made(record.config, tuple(sorted(record.roles, key=_ROLE_ORDER.index)), shot, _missed(record))
     except InvalidProfile as fault:
-        expected, _, found = str(fault).partition(", got ")
-        rule = fault.pointer.rpartition("/")[2]
-        raise IllegalRecord(rule, expected, found or "other settings") from None
+        raise IllegalRecord(record.id, "settings", "those of a game", str(fault)) from None
 
 
 _ROLE_ORDER: Final = tuple(Role)
@@ -163,7 +212,16 @@ class _Telling:
         self.unplayed = None
 
     def refuse(self, rule: str, expected: str, found: str) -> NoReturn:
-        raise IllegalRecord(rule, expected, found, self.number)
+        table = self.table
+        raise IllegalRecord(
+            self.record.id,
+            rule,
+            expected,
+            found,
+            quest=table.round,
+            attempt=table.attempt,
+            move=self.number or None,
+        )
 
     def take(self, answers: Answers, says: Refusals = _NOTHING) -> tuple[Event, ...]:
         try:
@@ -175,7 +233,7 @@ class _Telling:
 
     def at_the_table(self, seat: Seat, rule: str) -> None:
         if seat > self.table.players:
-            self.refuse(rule, f"a seat 0 to {self.table.players - 1}", str(seat - 1))
+            self.refuse(rule, f"a seat from 0 to {self.table.players - 1}", str(seat - 1))
 
     def expect(self, phase: Phase, move: Move) -> None:
         table = self.table
@@ -280,7 +338,7 @@ class _Telling:
             needed = table.profile.fails_needed[move.quest - 1]
             self.refuse(
                 "result of the quest",
-                f"{_result(resolved.succeeded)} ({resolved.fails} fails, {needed} needed)",
+                f"{_result(resolved.succeeded)} ({_fails(resolved.fails)}, {needed} needed)",
                 _result(move.succeeded),
             )
 
@@ -298,13 +356,17 @@ class _Telling:
         needed = self.table.profile.fails_needed[move.quest - 1]
         evil = sum(self.state.hand(seat).side is Side.EVIL for seat in team)
         if move.fails is None:
-            follows = f"success ({evil} evil on the team, {needed} fails needed)"
+            follows = f"success ({evil} evil on the team, {_fails(needed)} needed)"
         else:
-            follows = f"{_result(move.fails < needed)} ({move.fails} fails, {needed} needed)"
+            follows = f"{_result(move.fails < needed)} ({_fails(move.fails)}, {needed} needed)"
         events = self.take(
             [(self.table.leader, RecordQuest(move.fails, move.succeeded))],
             {
-                "/fails": ("fail cards", f"at most {evil}, the evil seats on the team", str(move.fails)),
+                "/fails": (
+                    "fail cards",
+                    f"at most {evil}, the evil seats on the team",
+                    _number(move.fails or 0),
+                ),
                 "/succeeded": ("result of the quest", follows, _result(move.succeeded)),
             },
         )
@@ -365,7 +427,8 @@ class _Telling:
             ("assassination", shot == told.shot, _aim(shot), _aim(told.shot)),
         ):
             if not same:
-                raise IllegalRecord(rule, expected, found)
+                self.number = 0
+                self.refuse(rule, expected, found)
 
     def shot(self) -> Shot | None:
         for event in reversed(self.state.public):
@@ -405,6 +468,12 @@ def _called(move: Move) -> str:
 
 def _ended(table: Table) -> str:
     return f"{table.winner} has won, {table.ending}"
+
+
+def _fails(count: int | None) -> str:
+    if count is None:
+        return "an unknown number of fails"
+    return "1 fail" if count == 1 else f"{_number(count)} fails"
 
 
 def _yes(hit: bool) -> str:

@@ -72,7 +72,7 @@ from engine.intentions import BY_ID, IntentionId, menu
 from engine.knowledge import sees
 from engine.profile import Profile
 from engine.state import Hand, State, Table, ballots_of
-from engine.terms import Ending, Kind, Phase, Role, Seat, Side
+from engine.terms import EVIL_ROLES, Ending, Kind, Phase, Role, Seat, Side
 
 __all__ = [
     "Answers",
@@ -133,8 +133,8 @@ def create(
 
     ``deal`` fixes who holds which role (seat 1 first) and must be the profile's deck in some order;
     else the seed deals. ``shooter`` names who holds the assassination where that is not the
-    Assassin. A game without Merlin, or with nobody to shoot, has no assassination. ``seed`` may be
-    None only where nothing is drawn. Raises InvalidProfile.
+    Assassin; a shooter is evil. A game without Merlin, or with nobody to shoot, has no assassination.
+    ``seed`` may be None only where nothing is drawn. Raises InvalidProfile.
     """
     if names is not None and len(names) != profile.players:
         raise InvalidProfile(
@@ -154,6 +154,10 @@ def create(
     if shooter is not None and not (type(shooter) is int and 1 <= shooter <= profile.players):
         raise InvalidProfile(
             f"the shooter must be a seat 1 to {profile.players}, got {shooter!r}", "/shooter"
+        )
+    if shooter is not None and roles[shooter - 1] not in EVIL_ROLES:
+        raise InvalidProfile(
+            f"the shooter must be evil, got seat {shooter}, which is {roles[shooter - 1]}", "/shooter"
         )
     profile, shooter, learned = _seated(profile, roles, shooter)
     leader = profile.first_leader

@@ -11,7 +11,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from engine.errors import CorruptLog
+from engine.errors import UNREADABLE, CorruptLog
 from engine.events import (
     EVENT_TYPES,
     AssassinationDeclined,
@@ -531,7 +531,13 @@ def _sit_down(state: State, first: Event) -> None:
 
 
 def fold(events: Iterable[Event]) -> State:
-    """The state that a log, or any viewer's part of one, adds up to."""
+    """The state that a log, or any viewer's part of one, adds up to.
+
+    Raises CorruptLog for one that adds up to nothing, and never quotes it: it may be what a player thought.
+    """
     state = State()
-    apply(state, events)
+    try:
+        apply(state, events)
+    except UNREADABLE as fault:
+        raise CorruptLog(f"the log does not fold: {type(fault).__name__}") from None
     return state

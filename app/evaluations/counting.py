@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import orjson
 
-from engine.errors import AvalonError
+from engine.errors import UNREADABLE, AvalonError
 from engine.events import read_event
 from engine.terms import Seat
 from evaluators.errors import Unmeasurable
@@ -73,7 +73,7 @@ def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
             game = read_game(one.game_id, log)
         except Unmeasurable as reason:
             builder.leave_out(one.game_id, str(reason).replace(one.game_id, "it"))
-        except (AvalonError, ValueError, TypeError, KeyError):
+        except (AvalonError, *UNREADABLE):
             builder.leave_out(one.game_id, "its log does not read")
         else:
             builder.add(

@@ -8,6 +8,7 @@ from typing import Final
 from app.errors import NotFound, Unfinished
 from app.store.games import GameStore, Row
 from app.store.log import LogReader
+from engine.errors import UNREADABLE, CorruptLog
 from evaluators.errors import Unmeasurable
 from evaluators.turns import Game, read_game
 
@@ -43,6 +44,8 @@ class FinishedGames:
                 kept = await asyncio.to_thread(read_game, game_id, log)
             except Unmeasurable as reason:
                 raise Unfinished(str(reason)) from None
+            except UNREADABLE as fault:
+                raise CorruptLog(f"{game_id} cannot be read: {type(fault).__name__}") from None
             self._kept[game_id] = kept
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

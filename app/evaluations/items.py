@@ -5,15 +5,23 @@ from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
+import structlog
+
 from app.evaluations.games import FinishedGames
 from app.evaluations.judged import judgements_from
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.evaluations import EvaluationStore
+from engine.errors import CorruptLog
 from evaluators.items import Dimension, Excluded, Followed, Item, Variant, items
 from evaluators.judgements import follow_scores
 from evaluators.turns import Game
 
-__all__ = ["SHOWING", "Found", "Items"]
+__all__ = ["DAMAGED", "SHOWING", "Found", "Items"]
+
+log = structlog.get_logger()
+
+DAMAGED: Final = "damaged"
+"""Why a game that does not read has no items; counted once a game."""
 
 SHOWING: Final[frozenset[Dimension]] = frozenset({"selection", "following"})
 """Dimensions whose items show what was chosen: for raters only."""
@@ -24,7 +32,7 @@ class Found:
     """A page of items."""
 
     items: list[Item]
-    excluded: Counter[Excluded]
+    excluded: Counter[str]
     next: str | None
 
 
@@ -55,9 +63,13 @@ class Items:
         """The next ``limit`` items of these games, in the order of games and logs."""
         start, skip = (0, 0) if cursor is None else _place(cursor, games)
         found: list[Item] = []
-        excluded: Counter[Excluded] = Counter()
+        excluded: Counter[str] = Counter()
         for place in range(start, len(games)):
-            game = await self._games.by_id(games[place])
+            try:
+                game = await self._games.by_id(games[place])
+            except CorruptLog:
+                excluded[DAMAGED] += 1
+                continue
             filtered = await self.variant(variant, [game.id], followed=followed)
             of_game: Counter[Excluded] = Counter()
             for index, item in enumerate(items(game, dimension, filtered, excluded=of_game)):
@@ -67,7 +79,7 @@ class Items:
                     return Found(found, excluded, write_cursor(game.id, index))
                 found.append(item)
             # With the game's last item: a game that is cut by the page is counted once.
-            excluded.update(of_game)
+            excluded.update({str(reason): n for reason, n in of_game.items()})
         return Found(found, excluded, None)
 
     async def all(
@@ -75,7 +87,11 @@ class Items:
     ) -> AsyncIterator[tuple[Game, list[Item]]]:
         """Every item, game by game."""
         for game_id in games:
-            game = await self._games.by_id(game_id)
+            try:
+                game = await self._games.by_id(game_id)
+            except CorruptLog as fault:
+                log.error("a game is left out of items", game=game_id, cause=str(fault))
+                continue
             filtered = await self.variant(variant, [game_id], followed=followed)
             yield game, list(items(game, dimension, filtered))
 

@@ -36,6 +36,7 @@ from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.faults import PASSING, is_ours
 from app.store.games import Row
+from app.store.json_column import Damaged
 from engine.errors import AvalonError
 from evaluators.asking import Message
 
@@ -220,7 +221,11 @@ class Judges:
     async def _take_up(self) -> None:
         for row in await self._store.judging():
             evaluation_id = row["evaluation_id"]
-            if row["status"] == "cancelled":
+            if isinstance(row["wish"], Damaged):
+                # Nobody can go on with it: not at the next look either.
+                log.error("an evaluation is damaged", evaluation=evaluation_id)
+                await self._store.finish(evaluation_id, "failed", {"reason": "it cannot be read"}, now_ms())
+            elif row["status"] == "cancelled":
                 # Perhaps by another process, while this one waits for slow answers.
                 if evaluation_id not in self._closing:
                     await self.break_off(evaluation_id)
@@ -281,14 +286,15 @@ class Judges:
         row = await self._store.evaluation(evaluation_id)
         if row is None:
             return
-        progress = _progress_of(row)
+        result: dict[str, Any] = {"reason": reason}
         try:
+            progress = _progress_of(row)
+            result |= {**progress.result, "reason": reason}
             await self._end(row, progress, reason)
         except PASSING:
             raise
         except Exception:
             log.exception("what was judged could not be scored", evaluation=evaluation_id)
-            result = {**progress.result, "reason": reason}
             await self._store.finish(evaluation_id, "failed", result, now_ms())
 
     async def _end(self, row: Row, progress: _Progress, reason: str | None, status: str = "failed") -> None:

@@ -37,6 +37,7 @@ from app.models.house import ModelHouse
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore
 from app.store.log import LogReader
+from engine.errors import UNREADABLE, CorruptLog
 from engine.terms import Seat
 from evaluators.report import ModelUse, ReportBuilder
 from evaluators.report_tables import Report
@@ -306,7 +307,12 @@ class Reports:
             found = []
             for game_id in ids:
                 row = rows[game_id]
-                groups = {batch_id: _every(row)} if group_by == "batch" else groups_of(row, group_by)
+                try:
+                    groups = {batch_id: _every(row)} if group_by == "batch" else groups_of(row, group_by)
+                    agents = tuple(map(agent_name, row["seats"])) or None
+                except (CorruptLog, *UNREADABLE):
+                    # Without a log it is left out, and named, as one whose log does not read.
+                    logs[game_id], groups, agents = [("", "")], {}, None
                 found.append(
                     StoredGame(
                         game_id,
@@ -314,7 +320,7 @@ class Reports:
                         said.judgements.get(game_id, ()),
                         said.answers.get(game_id, ()),
                         said.statements.get(game_id, ()),
-                        tuple(map(agent_name, row["seats"])) or None,
+                        agents,
                         groups,
                         said.judges,
                     )

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from app.errors import AlreadySeen, InvalidRequest, NotFound
 from app.evaluations.games import FinishedGames
-from app.evaluations.items import Items
+from app.evaluations.items import DAMAGED, Items
 from app.evaluations.schemas import AnswerSpec, ScoredItem, VariantSpec
 from app.store.evaluations import EvaluationStore
+from engine.errors import CorruptLog
 from engine.terms import Role
 from evaluators.answers import Guess, by_item, majority, read_answer
 from evaluators.calibration import RoleScores
@@ -123,7 +124,11 @@ class Scorer:
         roles = RoleScores()
         excluded: Counter[str] = Counter()
         for game_id, asked in sorted(games.items()):
-            game = await self._games.by_id(game_id)
+            try:
+                game = await self._games.by_id(game_id)
+            except CorruptLog:
+                excluded[DAMAGED] += len(asked)
+                continue
             filtered = await self._items.variant(
                 variant_of(variant), [game_id], followed=bool(variant["followed"])
             )

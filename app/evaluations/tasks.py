@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import AlreadyJudged, InvalidRequest, NotFound
@@ -18,12 +19,15 @@ from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.idempotency import Key, keep
 from engine.chance import draw
+from engine.errors import CorruptLog
 from engine.intentions import BY_ID, normalise
 from evaluators.errors import UnknownItem
 from evaluators.items import Item, items, parse_id
 from evaluators.turns import Game
 
 __all__ = ["Dealt", "Prepared", "Tasks"]
+
+log = structlog.get_logger()
 
 _LOOK: Final = 200
 """Games looked through for one deal: enough to find turns, bounded for batches of thousands."""
@@ -90,7 +94,11 @@ class Tasks:
         # Which turns there are is read before the transaction: it holds up everybody who writes.
         turns: list[Turn] = []
         for game_id in order:
-            game = await self._games.by_id(game_id)
+            try:
+                game = await self._games.by_id(game_id)
+            except CorruptLog as fault:
+                log.error("a game is left out of tasks", game=game_id, cause=str(fault))
+                continue
             turns += [(game_id, request) for request in _turns(game, seed)]
             if len(turns) >= shared + len(mine) + 20 * wanted:
                 break

@@ -4,19 +4,17 @@ import asyncio
 import contextlib
 import signal
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from app.fake_model.brains import BRAINS
 from app.fake_model.faults import FAULTS, read_fault
 from app.fake_model.latency import read_latency
 from app.fake_model.server import FakeModel, Options
+from app.terminal import fail, note
 
 __all__ = ["fake_model_command"]
-
-_errors = Console(stderr=True, highlight=False)
 
 
 def fake_model_command(
@@ -52,7 +50,7 @@ def fake_model_command(
             typer.echo(f"{name:24} {what}")
         return
     if brain not in BRAINS:
-        _fail(f"no such brain: {brain!r}; there are {', '.join(BRAINS)}")
+        fail(f"no such brain: {brain!r}; there are {', '.join(BRAINS)}")
     try:
         options = Options(
             brain=BRAINS[brain](seed),
@@ -64,12 +62,7 @@ def fake_model_command(
         )
         asyncio.run(_serve(FakeModel(options), host, port))
     except (ValueError, OSError) as wrong:
-        _fail(str(wrong))
-
-
-def _fail(message: str) -> NoReturn:
-    _errors.print(f"[bold]interintent:[/] {message}", soft_wrap=True)
-    raise typer.Exit(2)
+        fail(str(wrong))
 
 
 async def _serve(server: FakeModel, host: str, port: int) -> None:
@@ -79,5 +72,5 @@ async def _serve(server: FakeModel, host: str, port: int) -> None:
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, stop.set)
     async with server.serving(host, port):
-        _errors.print(f"fake model, a test instrument, on [bold]{server.url}/v1[/]   {server.url}/stats")
+        note(f"fake model, a test instrument, on {server.url}/v1   {server.url}/stats")
         await stop.wait()

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -40,13 +40,14 @@ from app.games.schemas import (
     Stepped,
 )
 from app.games.tokens import NO_STORE, is_remote, seats_with_tokens, with_tokens
-from app.games.views import batch_view, game_summary, game_view, open_requests
+from app.games.views import batch_view, game_view, open_requests, readable_summary
 from app.problems import documented, in_text
 from app.queries import comma_list, listed
 from app.services import Services
 from app.store.games import OPEN
 from app.store.idempotency import Key, kept
-from app.store.log import line_text, timestamp
+from app.store.log import Line, line_text, timestamp
+from engine.errors import CorruptLog
 from engine.events import payload, type_name
 from engine.rules import pending
 from engine.terms import FULL, PUBLIC, Viewer
@@ -216,7 +217,12 @@ async def list_games(
     if following is not None:
         url = request.url.include_query_params(cursor=following)
         response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
-    return GamePage(games=[game_summary(row) for row in rows], next=following)
+    shown = {row["game_id"]: readable_summary(row) for row in rows}
+    return GamePage(
+        games=[one for one in shown.values() if one is not None],
+        damaged=[game_id for game_id, one in shown.items() if one is None],
+        next=following,
+    )
 
 
 def _etag(viewer: Viewer, head: int, status: str) -> str:
@@ -274,7 +280,11 @@ async def list_game_events(
     head, place = await services.places.place(game_id, viewer, after) if after else (0, 0)
     if place is None:
         raise BeyondHead(f"the stream has {head} events, after is {after}")
-    lines = _lines(services, caller, game_id, viewer, after, place, limit, follow)
+    # A log that does not read is refused before the response begins.
+    if not await services.reader.whole(game_id):
+        raise CorruptLog(f"the log of {game_id} has holes")
+    first = await services.reader.lines(game_id, viewer, place, min(PAGE, limit or PAGE))
+    lines = _lines(services, caller, game_id, viewer, after, place, limit, follow, first)
     return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
 
 
@@ -287,6 +297,7 @@ async def _lines(
     place: int,
     limit: int | None,
     follow: bool,
+    found: Sequence[Line],
 ) -> AsyncIterator[bytes]:
     left = limit
     # Not what a wait says: where others write too, it wakes several times a second for nothing.
@@ -298,7 +309,9 @@ async def _lines(
             if not (services.keys.stands(caller) and caller.is_current(row["epochs"])):
                 return  # who asks for more is told why
             over = row["status"] not in OPEN
-            while found := await services.reader.lines(game_id, viewer, place, min(PAGE, left or PAGE)):
+            while found := found or await services.reader.lines(
+                game_id, viewer, place, min(PAGE, left or PAGE)
+            ):
                 texts = []
                 for line in found:
                     seq += 1
@@ -310,6 +323,7 @@ async def _lines(
                     left -= len(found)
                     if left == 0:
                         return
+                found = ()
             if not follow or over or services.draining:
                 return
             await watch.wait(services.settings.follow_blank_s)
@@ -478,7 +492,8 @@ async def export_batch(
     """All events of all games, one a line, ordered by game and position.
 
     The last line is `{"t":"export.end","games":…,"events":…,"sha256":…}` over all event lines, those
-    left out by `after` included, so that truncation shows.
+    left out by `after` included, so that truncation shows. A game whose log is damaged is one line
+    `{"t":"export.damaged","game":…}` in its place, and the last line counts those games as `damaged`.
     """
     needs_or_watches("games:read", caller)
     viewer = FULL if view == "full" else PUBLIC

@@ -96,13 +96,15 @@ Cost = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Strict(BaseModel):
     """Unknown fields are refused, nothing is coerced."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, populate_by_name=True, hide_input_in_errors=True
+    )
 
 
 class Shown(BaseModel):
     """What we answer."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
 
 RoleName = Annotated[Role, Field(strict=False)]
@@ -488,6 +490,7 @@ class GameView(Shown):
 
 class GamePage(Shown):
     games: list[GameSummary]
+    damaged: list[str] = Field([], description="Ids of the page's games whose row does not read.")
     next: str | None = Field(description="The cursor of the next page; also in `Link`.")
 
 

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 import orjson
 import structlog
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import InvalidAgent
@@ -54,10 +54,10 @@ from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, NewGame, Row, Tallied, new_id
 from app.store.idempotency import Key, keep
 from app.store.inbox import no_answer
-from app.store.log import GameLog, LogReader, line_text, read_lines
+from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, game_texts
 from engine.actions import Action
 from engine.chance import draw
-from engine.errors import InvalidProfile
+from engine.errors import CorruptLog, InvalidProfile
 from engine.events import ActionDefaulted, Event, GameCreated, GameEnded
 from engine.profile import Profile, make_profile
 from engine.record import SCHEMA, read_record
@@ -236,7 +236,10 @@ class Games:
         if laid == row["count"]:
             return
         # Not orjson: a seed may have 128 bits, and orjson stops at 64.
-        wish = NewGames.model_validate_json(json.dumps(row["spec"]))
+        try:
+            wish = NewGames.model_validate_json(json.dumps(row["spec"]))
+        except ValidationError:
+            raise CorruptLog(f"the request of {batch_id} does not read") from None
         while laid < wish.count:
             chunk = [
                 _new_game(wish, int(row["seed"]), position)
@@ -324,6 +327,7 @@ class Games:
         """
         row = await self.row(game_id)
         events = await self._reader.events(game_id)
+        fold(events)  # what adds up to nothing is not gone on with
         if not _is_public(row, events):
             caller.needs("export:full")
         if isinstance(wish.after, AfterRequest):
@@ -412,26 +416,34 @@ class Games:
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[bytes]:
         """The batch's events, one a line, games in their order, without the first ``after`` lines; the
-        last line counts and signs all of them. Raises Unfinished at the first step.
+        last line counts and signs all of them. A game that does not read is one line that names it.
+        Raises Unfinished at the first step.
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
         if not partial and batch_status(row, tallied) not in ("done", "cancelled", "failed"):
             raise Unfinished("the batch is still running; partial=true exports what there is")
         digest = hashlib.sha256()
-        total = 0
+        place = events = 0
+        damaged: list[str] = []
         ids = await self._store.ids(batch_id)
         for game_id in ids:
-            seq = 0
-            async for line in read_lines(self._reader, game_id, viewer):
-                seq += 1
-                total += 1
-                text = line_text(game_id, seq, line).encode() + b"\n"
+            try:
+                texts = await game_texts(self._reader, game_id, viewer)
+                events += len(texts)
+            except CorruptLog as fault:
+                log.error("a game is left out of an export", game=game_id, cause=str(fault))
+                damaged.append(game_id)
+                texts = [orjson.dumps({"t": EXPORT_DAMAGED, "game": game_id}) + b"\n"]
+            for text in texts:
+                place += 1
                 digest.update(text)
-                if total > after:
+                if place > after:
                     yield text
-        end = {"t": "export.end", "games": len(ids), "events": total, "sha256": digest.hexdigest()}
-        yield orjson.dumps(end) + b"\n"
+        end: dict[str, Any] = {"t": "export.end", "games": len(ids) - len(damaged), "events": events}
+        if damaged:
+            end["damaged"] = len(damaged)
+        yield orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"
 
     # --- stepping and cancelling -------------------------------------------------------------
 

@@ -23,13 +23,21 @@ from app.models.spent import Paid
 from app.outside import now_ms
 from app.store.games import Tallied
 from app.store.log import timestamp
+from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, GameEnded
 from engine.rules import Request, pending
 from engine.state import State, fold
 from engine.terms import FULL, PUBLIC, Viewer
 from engine.view import stream, viewer_name
 
-__all__ = ["batch_view", "game_summary", "game_view", "model_uses", "open_requests"]
+__all__ = [
+    "batch_view",
+    "game_summary",
+    "game_view",
+    "model_uses",
+    "open_requests",
+    "readable_summary",
+]
 
 
 def open_requests(requests: Sequence[Request]) -> list[OpenRequest]:
@@ -126,6 +134,14 @@ def game_summary(row: Mapping[str, Any]) -> GameSummary:
         winner=row["winner"],
         ending=row["ending"],
     )
+
+
+def readable_summary(row: Mapping[str, Any]) -> GameSummary | None:
+    """The same; None for a row that does not read."""
+    try:
+        return game_summary(row)
+    except (CorruptLog, *UNREADABLE):
+        return None
 
 
 def _used(use: Use) -> dict[str, Any]:

@@ -46,7 +46,7 @@ from app.store.inbox import (
     no_answer,
 )
 from app.store.log import LogReader, timestamp
-from engine.errors import AvalonError, IllegalAction, InvalidAction, InvalidInput
+from engine.errors import UNREADABLE, AvalonError, CorruptLog, IllegalAction, InvalidAction, InvalidInput
 from engine.events import Thought, read_event
 from engine.rules import Request, asked, check, check_note, default, offered
 from engine.state import State, apply
@@ -93,7 +93,11 @@ class SeatView:
         """Reads on to the end of the seat's stream."""
         async with self._reading:
             while lines := await self._reader.lines(self.game_id, self.seat, self._place, _PAGE):
-                apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
+                try:
+                    apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
+                except UNREADABLE as fault:
+                    cause = type(fault).__name__
+                    raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
                 # What opens a request is public: a seat's own events only ever close one.
                 self._opened_at = next(
                     (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at

@@ -14,6 +14,7 @@ from app import metrics
 from app.runner.claims import Claims
 from app.store.faults import PASSING, is_ours
 from app.store.games import GameStore
+from engine.errors import CorruptLog
 
 __all__ = ["Pickup", "SeeThrough"]
 
@@ -49,6 +50,8 @@ class Pickup:
         self._mine: dict[str, asyncio.Task[None]] = {}
         self._looking: asyncio.Task[None] | None = None
         self._lost: set[str] = set()
+        self._damaged: set[str] = set()
+        """Batches that do not read: this process does not try them again."""
 
     @property
     def busy(self) -> bool:
@@ -108,6 +111,9 @@ class Pickup:
                     game_ids = None
                     continue
                 break
+        except CorruptLog as fault:
+            log.error("a batch is damaged, and left", batch=batch_id, cause=str(fault))
+            self._damaged.add(batch_id)
         except Exception:
             log.exception(
                 "a batch could not be seen through; the next process that looks tries", batch=batch_id
@@ -154,7 +160,7 @@ class Pickup:
         found = await self._store.open_batches()
         if unlaid:
             found += await self._store.unlaid_batches()
-        new = [name for name in dict.fromkeys(found) if name not in self._mine]
+        new = [name for name in dict.fromkeys(found) if name not in self._mine and name not in self._damaged]
         for first in range(0, len(new), TOGETHER):
             taken = await self._claims.take(new[first : first + TOGETHER])
             for name in taken:

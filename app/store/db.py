@@ -130,6 +130,8 @@ def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
     @event.listens_for(engine, "connect")
     def _on_connect(raw: Any, _: Any) -> None:
         raw.isolation_level = None  # SQLAlchemy's own BEGIN below, not the driver's late one
+        # The driver's fault over bytes that are no UTF-8 quotes the row, and ends every other one's reading.
+        (raw.driver_connection if hasattr(raw, "driver_connection") else raw).text_factory = _text
         cursor = raw.cursor()
         cursor.execute("PRAGMA busy_timeout = 30000")
         cursor.execute("PRAGMA journal_mode = WAL")
@@ -155,6 +157,10 @@ def _create_private(database: str) -> None:
     # forbids making one is SQLite's to report.
     with suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogateescape")
 
 
 def _watch(engine: Engine) -> None:

@@ -6,8 +6,10 @@ none of them; it is a query over the games' logs.
 
 from typing import Any, Final
 
-from sqlalchemy import JSON, BigInteger, Column, Index, Integer, SmallInteger, Text
+from sqlalchemy import BigInteger, Column, Index, Integer, SmallInteger, Text
 from sqlmodel import Field, SQLModel
+
+from app.store.json_column import JsonColumn
 
 __all__ = [
     "AnswerRow",
@@ -48,9 +50,11 @@ class EvaluationRow(SQLModel, table=True):
     regrade_of: str | None = Field(default=None, max_length=40)
     status: str
     """scored, judging, cancelled or failed."""
-    wish: Json = Field(sa_column=Column(JSON, nullable=False))
+    wish: Json = Field(sa_column=Column(JsonColumn(dict), nullable=False))
     """The variant, and for a judge what it judges."""
-    result: Json | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
+    result: Json | None = Field(
+        default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
+    )
     """The scores; written once."""
 
 
@@ -71,7 +75,7 @@ class AnswerRow(SQLModel, table=True):
     evaluation_id: str = Field(foreign_key="evaluations.evaluation_id", max_length=40)
     game_id: str = Field(max_length=40)
     dimension: str
-    named: list[str] = Field(sa_column=Column(JSON, nullable=False))
+    named: list[str] = Field(sa_column=Column(JsonColumn(list, str), nullable=False))
     """Ids or free text, as they were given."""
     role: str | None = None
     confidence: int | None = Field(default=None, sa_column=Column(SmallInteger, nullable=True))
@@ -120,9 +124,11 @@ class StatementsRow(SQLModel, table=True):
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
     kind: str
     evaluation_id: str = Field(max_length=40)
-    statements: list[Json] = Field(sa_column=Column(JSON, nullable=False))
+    statements: list[Json] = Field(sa_column=Column(JsonColumn(list, dict), nullable=False))
     """Each with start, end, quote, verdict, record and reason; empty: the speech states nothing."""
-    planted: Json | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
+    planted: Json | None = Field(
+        default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
+    )
     """Of a planted speech: how often rules and judge say what of its statements."""
 
 

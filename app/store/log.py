@@ -1,12 +1,12 @@
 """Logs in the database: appending a step, reading on, counting a viewer's positions."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import and_, bindparam, insert, select, update
+from sqlalchemy import and_, bindparam, func, insert, select, update
 
 from app.store.db import Database
 from app.store.tables import events, games
@@ -15,15 +15,16 @@ from engine.events import Event, GameCancelled, GameEnded, audience, payload, re
 from engine.terms import FULL, PUBLIC, Viewer
 
 __all__ = [
+    "EXPORT_DAMAGED",
     "INSERT_EVENTS",
     "GameLog",
     "Line",
     "LogReader",
     "event_rows",
+    "game_texts",
     "is_last",
     "is_seen",
     "line_text",
-    "read_lines",
     "timestamp",
 ]
 
@@ -136,8 +137,37 @@ def _seen_by(viewer: Viewer) -> list[Any]:
 _COLUMNS: Final = (events.c.seq, events.c.at, events.c.audience, events.c.type, events.c.payload)
 
 
+def _event(game_id: str, seq: Any, seen_by: Any, type_: Any, text: Any) -> Event:
+    """The event of a stored row. Raises CorruptLog, which names the place and quotes nothing."""
+    if type(seq) is not int:
+        raise CorruptLog(f"the log of {game_id} has a row without its place")
+    fault = ""
+    try:
+        # As it is written: it is carried to viewers as it stands, on one line.
+        if type(text) is str and text[:1] == "{" and "\n" not in text and "\r" not in text:
+            event = read_event(type_, orjson.loads(text))
+            if audience(event) == seen_by:
+                return event
+            # Sent to whom it names, it would tell them what they may not see.
+            fault = " (audience)"
+    except orjson.JSONDecodeError:
+        fault = " (no JSON)"
+    except CorruptLog as reason:
+        fault = f" ({reason})"
+    raise CorruptLog(f"the log of {game_id} does not read at event {seq}{fault}") from None
+
+
+def _line(game_id: str, row: Any) -> Line:
+    """A stored row as it is carried, when it reads. Raises CorruptLog."""
+    seq, at, seen_by, type_, text = row
+    _event(game_id, seq, seen_by, type_, text)
+    if type(at) is not int:
+        raise CorruptLog(f"the log of {game_id} does not read at event {seq} (time)")
+    return Line(seq, at, seen_by, type_, text)
+
+
 class LogReader:
-    """Reads one database's logs."""
+    """Reads one database's logs. What does not read is a CorruptLog, which quotes nothing."""
 
     def __init__(self, database: Database) -> None:
         self._engine = database.read_engine
@@ -147,14 +177,28 @@ class LogReader:
         async with self._engine.connect() as connection:
             rows = (
                 await connection.execute(
-                    select(events.c.seq, events.c.type, events.c.payload)
+                    select(events.c.seq, events.c.audience, events.c.type, events.c.payload, games.c.head)
+                    .join(games, games.c.game_id == events.c.game_id)
                     .where(events.c.game_id == game_id)
                     .order_by(events.c.seq)
                 )
             ).all()
-        if rows and rows[-1][0] != len(rows):
-            raise CorruptLog(f"the log of {game_id} ends at {rows[-1][0]} and has {len(rows)} events")
-        return [read_event(type_, orjson.loads(text)) for _, type_, text in rows]
+        head = rows[0].head if rows else 0
+        if not rows or head != len(rows) or any(row[0] != seq for seq, row in enumerate(rows, 1)):
+            raise CorruptLog(f"the log of {game_id} has holes")
+        return [_event(game_id, *row[:4]) for row in rows]
+
+    async def whole(self, game_id: str) -> bool:
+        """Whether all the events are there, each once."""
+        query = (
+            select(games.c.head, func.count(events.c.seq), func.min(events.c.seq), func.max(events.c.seq))
+            .select_from(games.join(events, events.c.game_id == games.c.game_id))
+            .where(games.c.game_id == game_id)
+            .group_by(games.c.head)
+        )
+        async with self._engine.connect() as connection:
+            row = (await connection.execute(query)).one_or_none()
+        return row is not None and row[2] == 1 and row[0] == row[1] == row[3]
 
     async def stored(self, game_ids: Collection[str]) -> dict[str, list[tuple[str, bytes | str]]]:
         """Whole logs of these games as they are stored: type and payload of every event, in order.
@@ -181,7 +225,10 @@ class LogReader:
             .order_by(events.c.seq)
         )
         async with self._engine.connect() as connection:
-            return list((await connection.execute(query)).scalars())
+            places = list((await connection.execute(query)).scalars())
+        if any(type(place) is not int for place in places):
+            raise CorruptLog(f"the log of {game_id} has a row without its place")
+        return places
 
     async def follow(
         self, game_id: str, viewer: Viewer, after_place: int, limit: int
@@ -204,7 +251,7 @@ class LogReader:
         if not rows:
             return None, []
         status, epochs, seq, *_ = rows[0]
-        lines = [] if seq is None else [Line(*row[2:]) for row in rows]
+        lines = [] if seq is None else [_line(game_id, row[2:]) for row in rows]
         return {"status": status, "epochs": epochs}, lines
 
     async def opened_at(self, game_id: str) -> int:
@@ -216,7 +263,10 @@ class LogReader:
             .limit(1)
         )
         async with self._engine.connect() as connection:
-            return int((await connection.execute(query)).scalar_one())
+            at = (await connection.execute(query)).scalar_one_or_none()
+        if type(at) is not int:
+            raise CorruptLog(f"the log of {game_id} does not tell when its last event was")
+        return at
 
     async def lines(self, game_id: str, viewer: Viewer, after_place: int, limit: int) -> list[Line]:
         """The viewer's next events after a place in the full log, at most ``limit``."""
@@ -227,16 +277,26 @@ class LogReader:
                 .order_by(events.c.seq)
                 .limit(limit)
             )
-            return [Line(*row) for row in (await connection.execute(query)).all()]
+            return [_line(game_id, row) for row in (await connection.execute(query)).all()]
 
 
-async def read_lines(reader: LogReader, game_id: str, viewer: Viewer, page: int = 500) -> AsyncIterator[Line]:
-    """All the viewer's events so far, read page by page."""
+EXPORT_DAMAGED: Final = "export.damaged"
+"""``t`` of the line of an export that names a game which does not read."""
+
+
+async def game_texts(reader: LogReader, game_id: str, viewer: Viewer, page: int = 500) -> list[bytes]:
+    """All the viewer's events so far, one a line. Raises CorruptLog for a game that does not read whole."""
+    if not await reader.whole(game_id):
+        raise CorruptLog(f"the log of {game_id} has holes")
+    texts: list[bytes] = []
     place = 0
-    while found := await reader.lines(game_id, viewer, place, page):
-        for line in found:
-            yield line
-        place = found[-1].seq
+    # All of it, whoever looks: a row whose audience is damaged would be missing without a word.
+    while lines := await reader.lines(game_id, FULL, place, page):
+        for line in lines:
+            if is_seen(line, viewer):
+                texts.append(line_text(game_id, len(texts) + 1, line).encode() + b"\n")
+        place = lines[-1].seq
+    return texts
 
 
 # All of a commit, and what hundreds of viewers are told of it, have one time.

@@ -6,8 +6,10 @@ transaction as the events they repeat.
 
 from typing import Any, Final
 
-from sqlalchemy import JSON, BigInteger, Column, Index, Integer, SmallInteger, Text
+from sqlalchemy import BigInteger, Column, Index, Integer, SmallInteger, Text
 from sqlmodel import Field, SQLModel
+
+from app.store.json_column import JsonColumn
 
 __all__ = [
     "ApiKeyRow",
@@ -47,9 +49,9 @@ class BatchRow(SQLModel, table=True):
     """Games it shall have. Fewer rows: it is still being laid out."""
     seed: str
     """Decimal: what the games' own seeds are drawn from where none are given."""
-    spec: Json = Field(sa_column=Column(JSON, nullable=False))
+    spec: Json = Field(sa_column=Column(JsonColumn(dict), nullable=False))
     """The checked request."""
-    labels: Json = Field(sa_column=Column(JSON, nullable=False))
+    labels: Json = Field(sa_column=Column(JsonColumn(dict), nullable=False))
     cancelled: bool = False
 
 
@@ -75,7 +77,7 @@ class GameRow(SQLModel, table=True):
     seed: str | None = None
     """What agents' own seeds are drawn from; decimal. Not the deal's where a game was forked off an
     imported one."""
-    seats: list[Json] = Field(sa_column=Column(JSON, nullable=False))
+    seats: list[Json] = Field(sa_column=Column(JsonColumn(list, dict), nullable=False))
     """The spec of seat 1 first. Empty: an imported game."""
     profile: str
     players: int
@@ -83,12 +85,16 @@ class GameRow(SQLModel, table=True):
     """Events in the log."""
     winner: str | None = None
     ending: str | None = None
-    forked_from: Json | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
-    imported_from: Json | None = Field(default=None, sa_column=Column(JSON(none_as_null=True), nullable=True))
+    forked_from: Json | None = Field(
+        default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
+    )
+    imported_from: Json | None = Field(
+        default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
+    )
     fault: str | None = None
     """Trace id of what failed the game; the error itself is in the service's own log."""
     epochs: dict[str, int] | None = Field(
-        default=None, sa_column=Column(JSON(none_as_null=True), nullable=True)
+        default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
     )
     """By seat, how often its tokens were made anew, from 1; a seat that is not named is at 1."""
 
@@ -122,7 +128,7 @@ class IdempotencyRow(SQLModel, table=True):
     body_hash: str
     created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
     status: int
-    answer: Json = Field(sa_column=Column(JSON, nullable=False))
+    answer: Json = Field(sa_column=Column(JsonColumn(dict), nullable=False))
 
 
 class ModelCallRow(SQLModel, table=True):
@@ -236,7 +242,7 @@ class ApiKeyRow(SQLModel, table=True):
     name: str = Field(max_length=100)
     hash: str = Field(max_length=64, unique=True)
     """SHA-256, hexadecimal. The key has 256 random bits, so there is nothing to guess."""
-    scopes: list[str] = Field(sa_column=Column(JSON, nullable=False))
+    scopes: list[str] = Field(sa_column=Column(JsonColumn(list, str), nullable=False))
     created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
     expires_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
     used_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))

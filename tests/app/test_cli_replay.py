@@ -61,7 +61,11 @@ def test_our_records_pass() -> None:
 def test_the_real_games_pass_and_what_lies_beside_them_is_passed_over() -> None:
     result = run("replay", "check", REAL)
     assert (result.stdout, result.exit_code) == ("12 passed, 0 failed\n", 0)
-    assert result.stderr == "2 files passed over: not avalon-replay records\n"
+    assert result.stderr.splitlines() == [
+        "2 files passed over: not avalon-replay records",
+        f"  {REAL / 'avalon-replay-v1.schema.json'}: no avalon-replay record",
+        f"  {REAL / 'expected.json'}: no avalon-replay record",
+    ]
 
 
 def test_a_failure_is_one_line_with_file_move_rule_expected_and_found(tmp_path: Path) -> None:
@@ -70,7 +74,7 @@ def test_a_failure_is_one_line_with_file_move_rule_expected_and_found(tmp_path: 
     result = run("replay", "check", bad, HERE)
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
-        f"{bad}: move 3: leader: expected 2, found 3",
+        f"{bad}: forced-team: quest 1, attempt 1: move 3: leader: expected 2, found 3",
         f"{len(NAMES)} passed, 1 failed",
     ]
 
@@ -89,6 +93,9 @@ def test_the_report_can_be_read_by_a_machine(tmp_path: Path) -> None:
                 "file": str(bad),
                 "member": None,
                 "line": 3,
+                "record": "forced-team",
+                "quest": 1,
+                "attempt": 1,
                 "move": 3,
                 "rule": "leader",
                 "expected": "2",
@@ -103,7 +110,7 @@ def test_standard_input_is_ndjson() -> None:
     result = run("replay", "check", "-", stdin=text)
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
-        f"-:{len(NAMES) + 1}: move 3: leader: expected 2, found 3",
+        f"-:{len(NAMES) + 1}: forced-team: quest 1, attempt 1: move 3: leader: expected 2, found 3",
         f"{len(NAMES)} passed, 1 failed",
     ]
 
@@ -122,11 +129,14 @@ def test_archives_are_read_as_a_stream(tmp_path: Path) -> None:
     )
     result = run("replay", "check", path)
     assert result.stdout.splitlines() == [
-        f"{path}!games/all.ndjson:2: move 3: leader: expected 2, found 3",
-        f"{path}!../../outside.json: move 3: leader: expected 2, found 3",
+        f"{path}!games/all.ndjson:2: forced-team: quest 1, attempt 1: move 3: leader: expected 2, found 3",
+        f"{path}!../../outside.json: forced-team: quest 1, attempt 1: move 3: leader: expected 2, found 3",
         f"{len(NAMES) + 1} passed, 2 failed",
     ]
-    assert result.stderr == "1 file passed over: not avalon-replay records\n"
+    assert result.stderr.splitlines() == [
+        "1 file passed over: not avalon-replay records",
+        f"  {path}!games/summary.json: no avalon-replay record",
+    ]
     assert sorted(tmp_path.iterdir()) == [path]
 
 
@@ -253,7 +263,8 @@ def test_an_archives_header_cannot_fill_the_memory(tmp_path: Path) -> None:
 def test_a_file_name_cannot_write_to_the_terminal(tmp_path: Path) -> None:
     path = packed(tmp_path / "games.tar.gz", {"a\n\x1b[31m.json": line(broken())})
     first, _ = run("replay", "check", path).stdout.splitlines()
-    assert first == f"{path}!a\\u000a\\u001b[31m.json: move 3: leader: expected 2, found 3"
+    said = "forced-team: quest 1, attempt 1: move 3: leader: expected 2, found 3"
+    assert first == f"{path}!a\\u000a\\u001b[31m.json: {said}"
 
 
 @pytest.mark.parametrize("command", [("replay", "check"), ("metrics",)])
@@ -293,7 +304,7 @@ def test_only_games_that_follow_the_rules_are_counted(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert json.loads(result.stdout)["games"] == len(NAMES)
     assert result.stderr.splitlines() == [
-        f"{bad}: move 3: leader: expected 2, found 3",
+        f"{bad}: forced-team: quest 1, attempt 1: move 3: leader: expected 2, found 3",
         "1 failed and are not counted",
     ]
     assert run("metrics", HERE, bad, "--json", "--skip-failed").exit_code == 0

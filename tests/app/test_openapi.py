@@ -109,6 +109,7 @@ def test_what_has_a_known_shape_is_described(document: Any) -> None:
         "Asked.default",
         "Asked.legal",
         "Asked.schema",
+        "Asked.thoughts_schema",
         "ItemView.view",
         "SeatSpec.options",
         "Stepped.events",

@@ -378,7 +378,9 @@ def wrong_shooter(record: Record) -> Iterator[Broken]:
     for at, move in moves(record, "assassinate"):
         shooter = (move["seat"] + 1) % players(record)
         yield "another shoots", changed(record, at, seat=shooter), {at + 1}
-        yield "another is the assassin", {**deepcopy(record), "assassin_seat": shooter}, {at + 1}
+        # A loyal one is refused before the first move.
+        blamed = at + 1 if record["roles"][shooter] in EVIL else None
+        yield "another is the assassin", {**deepcopy(record), "assassin_seat": shooter}, {blamed}
 
 
 @a_break

@@ -211,6 +211,8 @@ class Batch:
     count: int | None
     games: list[Game]
     """The first hundred, with their tokens; ``all_games`` lists the rest."""
+    damaged: list[str] = field(default_factory=list)
+    """Games of the last export that the server could not read."""
 
     @property
     def _http(self) -> Http:
@@ -266,15 +268,17 @@ class Batch:
         """All events of all games, by game and position; goes on behind the last line when it breaks.
 
         ``on_line`` is handed each line as it came, for keeping; the last line, which signs the
-        others, is handed over as well. Raises ExportBroken when lines are missing or changed.
+        others, is handed over as well. A game that the server cannot read has no events, and stands in
+        ``damaged`` afterwards. Raises ExportBroken when lines are missing or changed.
         """
         digest = hashlib.sha256()
-        events = 0
+        events = lines_read = 0
         games: set[str] = set()
+        self.damaged = []
         path = f"/batches/{self.id}/export"
 
         def ask() -> Json:
-            return {"view": view, "after": events or None, "partial": partial or None}
+            return {"view": view, "after": lines_read or None, "partial": partial or None}
 
         async with aclosing(self._http.unbroken(path, ask)) as lines:
             async for line in lines:
@@ -285,10 +289,14 @@ class Batch:
                         on_line(line)
                     return
                 digest.update(line + b"\n")
-                events += 1
-                games.add(read["game"])
+                lines_read += 1
                 if on_line is not None:
                     on_line(line)
+                if read.get("t") == "export.damaged":
+                    self.damaged.append(read["game"])
+                    continue
+                events += 1
+                games.add(read["game"])
                 yield Event.read(read)
 
 

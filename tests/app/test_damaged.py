@@ -1,0 +1,219 @@
+"""Rows of the database that do not read: they hide no other game, and nothing of them is told or logged."""
+
+import asyncio
+import json
+import secrets
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+from typer.testing import CliRunner
+
+from app import cli
+from tests.app.calling import serving_process
+
+CANARY = f"canary{secrets.token_hex(8)}"
+
+ROWS = {
+    # What becomes of a row that holds the canary, at its place :seq of the game :game.
+    "no json": f"UPDATE events SET payload = '{CANARY}' WHERE game_id = :game AND seq = :seq",
+    "half json": "UPDATE events SET payload = substr(payload, 1, length(payload) - 2) "
+    "WHERE game_id = :game AND seq = :seq",
+    "a list": f"""UPDATE events SET payload = '["{CANARY}"]' WHERE game_id = :game AND seq = :seq""",
+    "two lines": "UPDATE events SET payload = replace(payload, ',', ',\n') "
+    "WHERE game_id = :game AND seq = :seq",
+    "a text": f"""UPDATE events SET payload = '"{CANARY}"' WHERE game_id = :game AND seq = :seq""",
+    "empty": "UPDATE events SET payload = '{}' WHERE game_id = :game AND seq = :seq",
+    "other fields": f"""UPDATE events SET payload = '{{"{CANARY}": 1}}' """
+    "WHERE game_id = :game AND seq = :seq",
+    "wrong kinds": 'UPDATE events SET payload = replace(payload, \'"seat":\', \'"seat":[],"turn":\') '
+    "WHERE game_id = :game AND seq = :seq",
+    "a seat of text": f"""UPDATE events SET payload = '{{"seat": "{CANARY}", """
+    f""""round": 1, "attempt": 1, "turn": 1, """
+    f""""phase": "discuss","text": "{CANARY}"}}' WHERE game_id = :game AND seq = :seq""",
+    "no such phase": f"""UPDATE events SET payload = '{{"seat": 1,"round": 1, "attempt": 1, "turn": 1, """
+    f""""phase": "{CANARY}","text": "{CANARY}"}}' WHERE game_id = :game AND seq = :seq""",
+    "no such seat": f"""UPDATE events SET payload = '{{"seat": 77,"round": 1, "attempt": 1, "turn": 1, """
+    f""""phase": "discuss","text": "{CANARY}"}}', type = 'vote_cast' WHERE game_id = :game AND seq = :seq""",
+    "unknown type": f"UPDATE events SET type = '{CANARY}' WHERE game_id = :game AND seq = :seq",
+    "another type": "UPDATE events SET type = 'game_created' WHERE game_id = :game AND seq = :seq",
+    "another audience": "UPDATE events SET audience = 3 WHERE game_id = :game AND seq = :seq",
+    "a hole": "DELETE FROM events WHERE game_id = :game AND seq = :seq",
+    "the first is gone": "DELETE FROM events WHERE game_id = :game AND seq = 1",
+    "the last is gone": "DELETE FROM events WHERE game_id = :game AND seq = "
+    "(SELECT max(seq) FROM events WHERE game_id = :game)",
+    "none is left": "DELETE FROM events WHERE game_id = :game",
+    "the place moved": "UPDATE events SET seq = seq + 100000 WHERE game_id = :game AND seq = :seq",
+    "a place below": "UPDATE events SET seq = -5 WHERE game_id = :game AND seq = :seq",
+}
+SQLITE_ROWS = {
+    "bytes": "UPDATE events SET payload = CAST(payload AS BLOB) WHERE game_id = :game AND seq = :seq",
+    "no utf-8": f"UPDATE events SET payload = CAST(x'7b22' || '{CANARY}' || x'ff227d' AS TEXT) "
+    "WHERE game_id = :game AND seq = :seq",
+    "a time of text": f"UPDATE events SET at = '{CANARY}' WHERE game_id = :game AND seq = :seq",
+    "a place of text": f"UPDATE events SET seq = '{CANARY}' WHERE game_id = :game AND seq = :seq",
+    "an audience of text": f"UPDATE events SET audience = '{CANARY}' WHERE game_id = :game AND seq = :seq",
+}
+COLUMNS = {
+    "seats that are an object": f"""UPDATE games SET seats = '{{"a": "{CANARY}"}}' WHERE game_id = :game""",
+    "seats that are words": f"""UPDATE games SET seats = '["{CANARY}"]' WHERE game_id = :game""",
+    "another head": "UPDATE games SET head = head + 3 WHERE game_id = :game",
+}
+SQLITE_COLUMNS = {
+    "seats that are no json": f"UPDATE games SET seats = '{CANARY}' WHERE game_id = :game",
+    "seats that are no utf-8": f"UPDATE games SET seats = CAST('[\"{CANARY}' || x'ff' || '\"]' AS TEXT) "
+    "WHERE game_id = :game",
+    "players of text": f"UPDATE games SET players = '{CANARY}' WHERE game_id = :game",
+    "a start of text": f"UPDATE games SET created_at = '{CANARY}' WHERE game_id = :game",
+}
+BESIDE = {*COLUMNS, *SQLITE_COLUMNS} - {"another head"}
+"""Damage beside the log: the log itself reads, and is exported."""
+
+
+def damages(url: str) -> tuple[dict[str, str], dict[str, str]]:
+    """By name: what damages a log, and what damages the row of a game."""
+    if url.startswith("sqlite"):
+        return ROWS | SQLITE_ROWS, COLUMNS | SQLITE_COLUMNS
+    return ROWS, COLUMNS
+
+
+def created(client: httpx.Client, **wish: Any) -> tuple[str, list[str]]:
+    body = client.post("/games", json=wish).json()
+    with client.stream("GET", f"/batches/{body['batch_id']}/events", params={"follow": True}) as lines:
+        *_, view = lines.iter_lines()
+    assert json.loads(view)["status"] == "done"
+    return body["batch_id"], [game["game_id"] for game in body["games"]]
+
+
+def plant(url: str, games: dict[str, str], rows: dict[str, str], columns: dict[str, str]) -> None:
+    """Puts the canary into what somebody said in each of the games, and damages that row."""
+    said = "SELECT min(seq) FROM events WHERE game_id = :game AND type = 'utterance_made' AND seq > 20"
+
+    async def work() -> None:
+        engine = create_async_engine(url)
+        async with engine.begin() as connection:
+            for name, game in games.items():
+                seq = (await connection.execute(text(said), {"game": game})).scalar_one()
+                if name in rows:
+                    await connection.execute(
+                        text(
+                            'UPDATE events SET payload = replace(payload, \'"text":"\', :word) '
+                            "WHERE game_id = :game AND seq = :seq"
+                        ),
+                        {"word": f'"text":"{CANARY} ', "game": game, "seq": seq},
+                    )
+                values = {"game": game, "seq": seq} if ":seq" in (rows | columns)[name] else {"game": game}
+                await connection.execute(text((rows | columns)[name]), values)
+        await engine.dispose()
+
+    asyncio.run(work())
+
+
+ASKS = (
+    ("GET", "/games/{game}", None),
+    ("GET", "/games/{game}?viewer=public", None),
+    ("GET", "/games/{game}?viewer=seat:2", None),
+    ("GET", "/games/{game}/events", None),
+    ("GET", "/games/{game}/events?viewer=seat:2", None),
+    ("GET", "/games/{game}/events?viewer=public&after=3", None),
+    ("GET", "/evaluations/items?game={game}&dimension=guessing", None),
+    ("GET", "/annotations?game={game}", None),
+    ("POST", "/games/{game}/step", {}),
+    ("POST", "/games/{game}/fork", {"after": {"request": "1.1.propose_team.1"}}),
+    ("POST", "/games/{game}/fork", {"after": {"round": 1, "attempt": 1, "phase": "vote"}, "drive": "manual"}),
+    ("POST", "/games/{game}/cancel", None),
+)
+
+
+def test_a_damaged_row_hides_no_other_game_and_is_told_nobody(database_url: str, tmp_path: Path) -> None:
+    rows, columns = damages(database_url)
+    names = [*rows, *columns]
+    with serving_process(database_url, tmp_path) as process:
+        # A server that broke over a request closes the connection behind its answer.
+        alone = httpx.Limits(max_keepalive_connections=0)
+        with httpx.Client(base_url=process.url, timeout=60, trust_env=False, limits=alone) as client:
+            batch, ids = created(
+                client, count=len(names) + 1, seeds={"from": 1}, seats=[{"agent": "scripted"}]
+            )
+            whole = ids[-1]
+            games = dict(zip(names, ids, strict=False))
+            before = client.get(f"/games/{whole}/events").text
+            plant(database_url, games, rows, columns)
+            damaged = {game for name, game in games.items() if name not in BESIDE}
+            for view in ("full", "public"):
+                check_export(client.get(f"/batches/{batch}/export", params={"view": view}), damaged, games)
+            assert client.get(f"/games/{whole}/events").text == before
+            told = []
+            for name, game in games.items():
+                for method, path, body in ASKS:
+                    answer = client.request(method, path.format(game=game), json=body)
+                    # What is said where the log still reads is said to the researcher.
+                    if (name in rows and name != "a time of text") or answer.status_code >= 400:
+                        told.append((name, path, answer.text))
+            listed = client.get("/games", params={"batch": batch, "limit": 100})
+            page = listed.json()
+            assert len(page["games"]) + len(page["damaged"]) == len(ids)
+            told += [("listing", "/games", listed.text)]
+            for path in (
+                f"/batches/{batch}",
+                f"/batches/{batch}/events",
+                f"/evaluations/items?batch={batch}&dimension=guessing&limit=1",
+                f"/evaluations/items.ndjson?batch={batch}&dimension=selection",
+                f"/reports?batch={batch}",
+                f"/annotations?batch={batch}",
+                f"/annotations/tasks?batch={batch}&rater=a&n=3",
+                "/metrics",
+            ):
+                answer = client.get(path)
+                told.append(("batch", path, answer.text))
+                assert answer.status_code < 500, (path, answer.text)
+            assert {(name, path) for name, path, said in told if CANARY in said} == set()
+            # And the service goes on.
+            created(client, count=2)
+        process.terminate()
+    log = "".join(process.said)
+    assert "does not read" in log
+    assert CANARY not in log
+    check_commands(database_url, batch, damaged, tmp_path)
+
+
+def check_commands(url: str, batch: str, damaged: set[str], tmp_path: Path) -> None:
+    """The same from the command line, without a server."""
+    if not any(command.name == "report" for command in cli.app.registered_commands):
+        cli._register()
+    at = ("--database-url", url)
+    out = tmp_path / "games.ndjson"
+    exported = CliRunner().invoke(cli.app, ["export", batch, "--out", str(out), *at])
+    assert exported.exit_code == 1, exported.output
+    for game in damaged:
+        assert game in exported.stderr
+    assert CANARY not in out.read_text()
+    for words in (
+        ["export", min(damaged)],
+        ["items", "--batch", batch],
+        ["report", "--batch", batch],
+        ["annotations", "export", "--batch", batch],
+        ["authors", "export", batch, "--out", str(tmp_path / "run")],
+        ["judge", batch, "--rules", "--dimension", "statements"],
+        ["answers", "export", batch, "--out", str(tmp_path / "answers.ndjson")],
+    ):
+        done = CliRunner().invoke(cli.app, [*words, *at])
+        assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exception)
+        # What it writes is what can be read; beside it, nothing of anybody is said.
+        assert CANARY not in done.stderr, words
+
+
+def check_export(answer: httpx.Response, damaged: set[str], games: dict[str, str]) -> None:
+    assert answer.status_code == 200
+    assert CANARY not in answer.text
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    *body, end = lines
+    named = {line["game"] for line in body if line.get("t") == "export.damaged"}
+    others = {name for name, game in games.items() if game in damaged - named}
+    assert others == set(), others
+    assert named == damaged
+    assert end["damaged"] == len(damaged)
+    assert end["events"] == len(body) - len(named)
+    assert not {line["game"] for line in body if "seq" in line} & damaged
