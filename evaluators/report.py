@@ -83,7 +83,7 @@ class Given:
     whole game; another has what its seats said, thought and won."""
     judges: frozenset[str] = frozenset()
     """Raters that are no people: models and programs. Their scores are never pooled with people's; where
-    no person judged a game, theirs stand for what was followed there."""
+    no person judged a game, theirs stand for what was followed there, and link it to winning by judge."""
     statements: Sequence[SpeechJudgement] = ()
     """What model judges say of its speeches."""
 
@@ -198,7 +198,10 @@ class ReportBuilder:
             self._of_links(game, people, count)
         for judge in sorted(given.judges & {one.rater for one in ours}):
             self.judges.add(judge)
-            self._of_judge(game, judge, [one for one in ours if one.rater == judge], count)
+            its = [one for one in ours if one.rater == judge]
+            self._of_judge(game, judge, its, count)
+            if not people:
+                self._of_links(game, its, count, f", by {judge}")
         said = people or ours
         self._of_corrections(game, said, count)
         self._of_impact(game, said, count)
@@ -268,10 +271,14 @@ class ReportBuilder:
         for role in set(game.roles):
             won = Rate(int(side_of(role) is game.winner), 1)
             count(Key("roles", "", "role", role.value, "games won"), won)
-        for round_ in metrics.by_round():
+        rounds = {round_.round: round_ for round_ in metrics.by_round()}
+        # A game that did not come to a quest is one of all games that might have.
+        for number in range(1, len(game.profile.team_sizes) + 1):
+            came = rounds[number].played if number in rounds else Rate(0, 1)
+            count(Key("rounds", "", "round", str(number), "played"), came)
+        for number, round_ in rounds.items():
             for name in _OF_ROUND:
-                rate = getattr(round_, name)
-                count(Key("rounds", "", "round", str(round_.round), name), rate)
+                count(Key("rounds", "", "round", str(number), name), getattr(round_, name))
 
     def _of_speeches(self, game: Game, count: "Count") -> None:
         found = Hallucinations()
@@ -379,13 +386,14 @@ class ReportBuilder:
                     if times[item] > 1:
                         held.setdefault(rater, {})[item] = value
 
-    def _of_links(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+    def _of_links(self, game: Game, judgements: list[Judgement], count: "Count", by: str = "") -> None:
+        """``by``: the judge that stands for people, as rows tell it."""
         for rule in RULES:
             link = Link(rule)
             link.add(game, judgements)
             measure = rule.measure if rule.measure == "selection" else f"following {rule.threshold}+"
             for unit in ("quest", "game"):
-                of = f"{measure}, per {rule.per}"
+                of = f"{measure}, per {rule.per}{by}"
                 for side in Side:
                     for relation, rate in link.shares(unit, side).items():
                         label = f"{unit}s won by {side.value}"
@@ -582,7 +590,7 @@ def _version() -> str:
 Count = Callable[..., None]
 """Key, counts, and how many items are behind them."""
 
-_OF_ROUND: Final = ("played", "succeeded", "evil_on_team", "forced", "first_approved", "changed")
+_OF_ROUND: Final = ("succeeded", "evil_on_team", "forced", "first_approved", "changed")
 _ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
 
 
