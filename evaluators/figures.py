@@ -74,6 +74,11 @@ class Key(NamedTuple):
     label: str
     column: str
 
+    @property
+    def makes_row(self) -> bool:
+        """Every game counts in the share of games that came to a quest: a row is for quests that one came to."""
+        return self.column != "played"
+
 
 class Clusters(NamedTuple):
     """One figure's counts."""

@@ -79,7 +79,7 @@ class _Of(NamedTuple):
 def _rows(
     tally: Tally, table: str, heads: Mapping[str, str], columns: Sequence[_Of], empty: str
 ) -> tuple[Row, ...]:
-    found = {(key.of, key.group, key.label) for key in tally.keys(table)}
+    found = {(key.of, key.group, key.label) for key in tally.keys(table) if key.makes_row}
     ordered = sorted(found, key=place)
     return tuple(
         Row(

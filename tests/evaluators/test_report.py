@@ -378,6 +378,12 @@ def test_who_came_to_the_quest_is_a_share_of_all_games() -> None:
             assert (figure.num, figure.den, figure.games) == (played, 8, 8)
             grouped = made_.table("groups_rounds").figure(("round", str(round_), "played"), "all of them")
             assert (grouped.num, grouped.den) == (played, 8)
+    # A quest that no game came to has no row.
+    short = next(game for game, n in zip(games, came, strict=True) if n == 3)
+    alone = ReportBuilder()
+    alone.add(Given(short, groups={"one": range(1, 6)}))
+    assert [row.labels for row in alone.report().table("rounds").rows] == [("1",), ("2",), ("3",)]
+    assert {row.labels[1] for row in alone.report().table("groups_rounds").rows} == {"1", "2", "3"}
 
 
 # --- one pass, bounded -------------------------------------------------------------------------------
