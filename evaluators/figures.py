@@ -76,7 +76,7 @@ class Key(NamedTuple):
 
     @property
     def makes_row(self) -> bool:
-        """Every game counts in the share of games that came to a quest: a row is for quests that one came to."""
+        """Whether a row stands for it. That games did not come to a quest makes none."""
         return self.column != "played"
 
 
