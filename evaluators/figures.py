@@ -74,6 +74,11 @@ class Key(NamedTuple):
     label: str
     column: str
 
+    @property
+    def makes_row(self) -> bool:
+        """Whether a row stands for it. That games did not come to a quest makes none."""
+        return self.column != "played"
+
 
 class Clusters(NamedTuple):
     """One figure's counts."""

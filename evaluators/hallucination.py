@@ -2,34 +2,33 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from engine.events import ActionDefaulted, Event, UtteranceMade
 from engine.state import State, apply
-from engine.terms import Kind, Role, Side, side_of
+from engine.terms import Role, Side, side_of
 from evaluators.errors import Unmeasurable
 from evaluators.play import Rate
+from evaluators.speeches import answered_by
 from evaluators.statements import Finding, read_statements
 
 __all__ = ["Hallucinations", "statements_of"]
-
-_SPOKEN: Final = {"discuss": (Kind.PROPOSE_TEAM, Kind.SPEAK), "reconsider": (Kind.RECONSIDER,)}
-"""The requests that a speech answers, by its phase."""
 
 
 def statements_of(log: Iterable[Event]) -> Iterator[tuple[UtteranceMade, tuple[Finding, ...]]]:
     """Every speech of a log with its findings, in order; defaulted and empty ones are passed over."""
     state = State()
     defaulted: set[str] = set()
+    before: Event | None = None
     for event in log:
         if isinstance(event, ActionDefaulted):
             defaulted.add(event.request_id)
         elif isinstance(event, UtteranceMade):
-            turn = f"{event.round}.{event.attempt}"
-            asked = {f"{turn}.{kind}.{event.seat}" for kind in _SPOKEN[event.phase]}
-            if event.text.strip() and not asked & defaulted:
+            spoken = event.text.strip() and answered_by(event, before) not in defaulted
+            if spoken:
                 yield event, read_statements(event.text, event.seat, state.table)
         apply(state, (event,))
+        before = event
 
 
 class _Count:

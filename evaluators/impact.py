@@ -9,7 +9,7 @@ Counts are kept, not games: their size does not grow with the number of games ad
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -19,6 +19,7 @@ from engine.terms import Side
 from engine.thoughts import SelectionStage
 from evaluators.judgements import Judgement, StageKey, follow_scores, sufficient
 from evaluators.play import Rate
+from evaluators.selection import judged_turns
 from evaluators.turns import Game, Turn
 
 __all__ = [
@@ -227,7 +228,8 @@ class Link:
 
     def add(self, game: Game, judgements: Iterable[Judgement]) -> None:
         """Counts one game. Of several raters' judgements of one intention the reasonable ones must be more
-        than half, and scores are averaged.
+        than half, and scores are averaged. A final selection that modification left unchanged carries the
+        verdicts on the first one: nobody is asked about it again.
 
         A quest or game in which a side has no intention judged (both ways) is left out and counted so; and,
         divided by intentions, one in which a side has none that counts.
@@ -235,14 +237,12 @@ class Link:
         results = _results(game)
         whole = {Side.LOYAL: _Sum(), Side.EVIL: _Sum()}
         rounds = {round_: {Side.LOYAL: _Sum(), Side.EVIL: _Sum()} for round_ in results}
-        judged = _judged(game.id, judgements)
-        for turn in _spoken(game):
-            for stage in self.rule.stages:
-                for verdict in judged.get((turn.request_id, stage), {}).values():
-                    side = game.side(turn.seat)
-                    self._score(whole[side], verdict)
-                    if turn.round in rounds:
-                        self._score(rounds[turn.round][side], verdict)
+        for turn, stage, verdict in _verdicts(game, judgements):
+            if stage in self.rule.stages:
+                side = game.side(turn.seat)
+                self._score(whole[side], verdict)
+                if turn.round in rounds:
+                    self._score(rounds[turn.round][side], verdict)
         seats = Counter(map(game.side, range(1, len(game.roles) + 1)))
         for round_, sums in rounds.items():
             self._compare("quest", results[round_], sums, seats)
@@ -298,21 +298,20 @@ class _Verdict:
     speak: float | None
 
 
-def _judged(
-    game_id: str, judgements: Iterable[Judgement]
-) -> dict[tuple[str, SelectionStage], dict[IntentionId, _Verdict]]:
-    ours = [one for one in judgements if one.game_id == game_id]
-    votes: dict[tuple[StageKey, IntentionId], list[bool]] = {}
-    for one in ours:
-        held = votes.setdefault((one.key, one.intention), [])
+def _verdicts(game: Game, judgements: Iterable[Judgement]) -> Iterator[tuple[Turn, SelectionStage, _Verdict]]:
+    """What the raters say together of each intention that was selected, by turn and stage."""
+    judged = list(judged_turns(game, judgements, Counter()))
+    said: dict[tuple[StageKey, IntentionId], dict[str, bool]] = {}
+    for one, _, _ in judged:
         if one.reasonable is not None:
-            held.append(one.reasonable)
-    scores = follow_scores(ours)
-    found: dict[tuple[str, SelectionStage], dict[IntentionId, _Verdict]] = {}
-    for (key, intention), said in votes.items():
-        follow = scores[key][intention]
-        reasonable = 2 * sum(said) > len(said) if said else None
-        found.setdefault((key.request_id, key.stage), {})[intention] = _Verdict(
-            reasonable, follow.think, follow.speak
-        )
-    return found
+            said.setdefault((one.key, one.intention), {})[one.rater] = one.reasonable
+    scores = follow_scores(one for one, _, _ in judged)
+    turns = {turn.request_id: turn for _, turn, _ in judged}
+    for key, of_stage in scores.items():
+        turn = turns[key.request_id]
+        for intention, follow in of_stage.items():
+            votes = said.get((key, intention), {})
+            if key.stage == "final" and turn.first is not None and not turn.changed:
+                votes = {**votes, **said.get((key._replace(stage="first"), intention), {})}
+            reasonable = 2 * sum(votes.values()) > len(votes) if votes else None
+            yield turn, key.stage, _Verdict(reasonable, follow.think, follow.speak)

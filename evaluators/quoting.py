@@ -40,11 +40,30 @@ def places_of(quote: str, text: str) -> Iterator[tuple[int, int]]:
     apart. Nowhere where it holds no word.
     """
     wanted = [word for word, _, _ in _placed(quote)]
+    if not wanted:
+        return
     held = _placed(text)
-    for first in range(len(held) - len(wanted) + 1 if wanted else 0):
-        found = held[first : first + len(wanted)]
-        if [word for word, _, _ in found] == wanted:
-            yield found[0][1], found[-1][2]
+    begins = _borders(wanted)
+    met = 0
+    for at, (word, _, end) in enumerate(held):
+        while met and (met == len(wanted) or word != wanted[met]):
+            met = begins[met - 1]
+        met += word == wanted[met]
+        if met == len(wanted):
+            yield held[at + 1 - met][1], end
+
+
+def _borders(words: list[str]) -> list[int]:
+    """Of each beginning of the words, how many at its end are how it begins: where a search goes on that
+    fails there. Source: Knuth, Morris and Pratt, SIAM Journal on Computing 6 (1977).
+    """
+    borders = [0]
+    for word in words[1:]:
+        met = borders[-1]
+        while met and word != words[met]:
+            met = borders[met - 1]
+        borders.append(met + (word == words[met]))
+    return borders
 
 
 def _placed(text: str) -> list[tuple[str, int, int]]:

@@ -27,7 +27,7 @@ from evaluators.following import PARTS, FollowingScores
 from evaluators.guessing import BeliefScores
 from evaluators.hallucination import Hallucinations
 from evaluators.impact import PAPER, RELEASED, ImpactCounts, Link, link_rules
-from evaluators.items import DIMENSIONS, Dimension, Followed, Item, Variant, items
+from evaluators.items import DIMENSIONS, Dimension, Followed, Variant, items
 from evaluators.judgements import SCORES, Judgement, follow_scores
 from evaluators.play import PlayMetrics, Rate
 from evaluators.ratings import Played
@@ -83,7 +83,7 @@ class Given:
     whole game; another has what its seats said, thought and won."""
     judges: frozenset[str] = frozenset()
     """Raters that are no people: models and programs. Their scores are never pooled with people's; where
-    no person judged a game, theirs stand for what was followed there."""
+    no person judged a game, theirs stand for what was followed there, and link it to winning by judge."""
     statements: Sequence[SpeechJudgement] = ()
     """What model judges say of its speeches."""
 
@@ -198,7 +198,10 @@ class ReportBuilder:
             self._of_links(game, people, count)
         for judge in sorted(given.judges & {one.rater for one in ours}):
             self.judges.add(judge)
-            self._of_judge(game, judge, [one for one in ours if one.rater == judge], count)
+            its = [one for one in ours if one.rater == judge]
+            self._of_judge(game, judge, its, count)
+            if not people:
+                self._of_links(game, its, count, f", by {judge}")
         said = people or ours
         self._of_corrections(game, said, count)
         self._of_impact(game, said, count)
@@ -268,10 +271,14 @@ class ReportBuilder:
         for role in set(game.roles):
             won = Rate(int(side_of(role) is game.winner), 1)
             count(Key("roles", "", "role", role.value, "games won"), won)
-        for round_ in metrics.by_round():
+        rounds = {round_.round: round_ for round_ in metrics.by_round()}
+        # A game that did not come to a quest is one of all games that might have.
+        for number in range(1, len(game.profile.team_sizes) + 1):
+            came = rounds[number].played if number in rounds else Rate(0, 1)
+            count(Key("rounds", "", "round", str(number), "played"), came)
+        for number, round_ in rounds.items():
             for name in _OF_ROUND:
-                rate = getattr(round_, name)
-                count(Key("rounds", "", "round", str(round_.round), name), rate)
+                count(Key("rounds", "", "round", str(number), name), getattr(round_, name))
 
     def _of_speeches(self, game: Game, count: "Count") -> None:
         found = Hallucinations()
@@ -312,7 +319,7 @@ class ReportBuilder:
                 scores.of_roles_alone
             )
         if scores.scored:
-            _count_scores("beliefs", "beliefs", scores.intentions, {}, count)
+            _count_scores("beliefs", "beliefs", scores.intentions, count)
             _count_roles("beliefs", scores.roles, count)
 
     def _of_judgements(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
@@ -379,13 +386,14 @@ class ReportBuilder:
                     if times[item] > 1:
                         held.setdefault(rater, {})[item] = value
 
-    def _of_links(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+    def _of_links(self, game: Game, judgements: list[Judgement], count: "Count", by: str = "") -> None:
+        """``by``: the judge that stands for people, as rows tell it."""
         for rule in RULES:
             link = Link(rule)
             link.add(game, judgements)
             measure = rule.measure if rule.measure == "selection" else f"following {rule.threshold}+"
             for unit in ("quest", "game"):
-                of = f"{measure}, per {rule.per}"
+                of = f"{measure}, per {rule.per}{by}"
                 for side in Side:
                     for relation, rate in link.shares(unit, side).items():
                         label = f"{unit}s won by {side.value}"
@@ -460,7 +468,6 @@ class ReportBuilder:
             ways.append((FOLLOWED, replace(answered.variant, followed=Followed(scores))))
         for way, variant in ways:
             totals, roles = Scores(answered.unmapped), RoleScores()
-            behind: Counter[tuple[str, str]] = Counter()
             units: dict[str, Counts] = {}
             for item in items(game, answered.dimension, variant, with_gold=True):
                 guess = guesses.get(item.id)
@@ -468,13 +475,12 @@ class ReportBuilder:
                     continue  # not among what was asked
                 units[item.id] = totals.add(item, guess).counts
                 roles.add(item, guess)
-                _behind(behind, item, guess, answered.unmapped)
             counted = len(units)
             table = answered.dimension if way == UNFILTERED else f"{answered.dimension}_followed"
             # Also where nothing counts: what a rater alone has answered must not tell which items do.
             yield table, Rated(name, units, guesses, (answered.variant.options, answered.unmapped))
             if counted:
-                _count_scores(table, name, totals, behind, count)
+                _count_scores(table, name, totals, count)
                 if way == UNFILTERED:
                     _count_roles(name, roles, count)
             if way == UNFILTERED and len(guesses) > counted:
@@ -582,7 +588,7 @@ def _version() -> str:
 Count = Callable[..., None]
 """Key, counts, and how many items are behind them."""
 
-_OF_ROUND: Final = ("played", "succeeded", "evil_on_team", "forced", "first_approved", "changed")
+_OF_ROUND: Final = ("succeeded", "evil_on_team", "forced", "first_approved", "changed")
 _ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
 
 
@@ -592,7 +598,9 @@ def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[
     for one, turn, stage in judged_turns(game, judgements, Counter()):
         item = turn.request_id, stage.name
         role, side = game.role(turn.seat).value, game.side(turn.seat).value
-        if one.reasonable is not None:
+        # A final selection that modification left as it was is counted once, as the first.
+        again = stage.name == "final" and turn.first is not None and not turn.changed
+        if one.reasonable is not None and not again:
             groups = [
                 ("all", "all"),
                 ("stage", one.stage),
@@ -613,31 +621,8 @@ def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[
     return Counter({key: len(held) for key, held in about.items()})
 
 
-def _behind(behind: Counter[tuple[str, str]], item: Item, guess: Guess, unmapped: Unmapped) -> None:
-    assert item.speaker_role is not None
-    assert item.gold is not None
-    named = item.gold | guess.named(unmapped)
-    behind.update(
-        {
-            ("all", "all"),
-            ("round", str(item.round)),
-            ("role", item.speaker_role.value),
-            ("side", side_of(item.speaker_role).value),
-            ("stage", item.stage),
-            *(("category", BY_ID[id_].category) for id_ in named if id_ in BY_ID),
-            *(("intention", id_) for id_ in named if id_ in BY_ID),
-        }
-    )
-
-
-def _count_scores(
-    table: str,
-    of: str,
-    scores: Scores,
-    behind: Mapping[tuple[str, str], int],
-    count: Count,
-) -> None:
-    """The counts of F1, whole and by group; ``behind``: the items of each group, where known."""
+def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
+    """The counts of F1, whole and by group."""
     for group, held in (
         ("all", {"all": scores.total}),
         ("side", scores.by_side),
@@ -649,7 +634,7 @@ def _count_scores(
     ):
         name = f"{table}_intentions" if group == "intention" else table
         for label, counts in held.items():
-            n = scores.items if group == "all" else behind.get((group, str(label)), 0)
+            n = scores.items if group == "all" else scores.behind[group, str(label)]
             count(Key(name, of, group, str(label), "f1"), counts, n)
     predicted_and_gold = scores.total.predicted + scores.total.gold
     if scores.chance is not None:

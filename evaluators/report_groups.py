@@ -160,7 +160,7 @@ def _laid_out(one: _Compared, groups: Mapping[str, Tally]) -> Table:
         (key.of, key.group, key.label)
         for tally in groups.values()
         for key in tally.keys(one.table)
-        if key.column in one.kinds and (one.groups is None or key.group in one.groups)
+        if key.makes_row and key.column in one.kinds and (one.groups is None or key.group in one.groups)
     }
     rows = [
         Row(

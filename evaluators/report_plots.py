@@ -178,10 +178,11 @@ def _link(report: Report) -> Iterator[Drawn]:
 
     relations = ("above", "below", "equal")
     points = [
-        {"r": labels[0].partition(",")[0], "won": labels[1], "evil": relation, "value": figure.value}
+        {"r": ", ".join((measure, *by)), "won": labels[1], "evil": relation, "value": figure.value}
         for relation in relations
         for labels, figure in _rows(report.table("link"), relation)
-        if labels[0].endswith("per teammates")
+        for measure, per, *by in [labels[0].split(", ", 2)]
+        if per == "per teammates"
     ]
     if points:
         chart = (

@@ -43,8 +43,13 @@ class Rated(NamedTuple):
 
 
 def count_pairs(tally: Tally, rated: Mapping[str, Sequence[Rated]]) -> None:
-    """Counts the present game for every pair of raters of each part."""
+    """Counts the present game for every rater, and every pair of raters, of each part."""
     for part, raters in rated.items():
+        said: dict[str, set[str]] = {}
+        for one in raters:
+            said.setdefault(one.rater, set()).update(one.said)
+        for rater, units in said.items():
+            tally.count(Key(_TABLE, part, rater, "", _SAID), (len(units),))
         for one, other in combinations(sorted(raters, key=lambda one: one.rater), 2):
             if one.by != other.by or one.rater == other.rater:
                 continue
@@ -54,9 +59,7 @@ def count_pairs(tally: Tally, rated: Mapping[str, Sequence[Rated]]) -> None:
             if found is not None:
                 items = len({item_of(unit, _PART[part][1]) for unit in common})
                 tally.count(key._replace(column="both"), found.counts, items=items)
-            mine, yours = set(one.said), set(other.said)
-            tally.count(key._replace(column="first only"), (len(mine - yours),))
-            tally.count(key._replace(column="second only"), (len(yours - mine),))
+            tally.count(key._replace(column=_SAID), (len(set(one.said) & set(other.said)),))
 
 
 def raters_compared(tally: Tally, lacking: Callable[[str, str], str]) -> Table:
@@ -75,10 +78,7 @@ def raters_compared(tally: Tally, lacking: Callable[[str, str], str]) -> Table:
         for pair, (comparison, sides, clusters), p in zip(pairs, found, adjusted, strict=True):
             # A judge's scores stand beside people's when it agrees with them, and not before.
             why = "; ".join(filter(None, (lacking(rater, part) for rater in pair)))
-            only = [
-                replace(tally.figure(Key(_TABLE, part, *pair, column), "sum", ""), method="count")
-                for column in ("first only", "second only")
-            ]
+            only = [_alone(tally, part, rater, pair) for rater in pair]
             rows.append(Row((words, *pair), _figures(comparison, sides, clusters, p, len(pairs), only, why)))
     return Table(
         _TABLE,
@@ -104,6 +104,18 @@ def raters_compared(tally: Tally, lacking: Callable[[str, str], str]) -> Table:
         "" if rows else "no two raters answered or judged the same",
         whole=False,
     )
+
+
+_SAID: Final = "said"
+"""Units that a rater, or both of a pair, answered or judged."""
+
+
+def _alone(tally: Tally, part: str, rater: str, pair: tuple[str, str]) -> Figure:
+    """What the rater answered or judged and the other of the pair did not, in whatever game."""
+    said = tally.figure(Key(_TABLE, part, rater, "", _SAID), "sum", "")
+    both = tally.figure(Key(_TABLE, part, *pair, _SAID), "sum", "")
+    alone = (said.num or 0) - (both.num or 0)
+    return replace(said, value=alone, num=alone, method="count")
 
 
 Sides = tuple[Estimate, Estimate]

@@ -79,7 +79,7 @@ class _Of(NamedTuple):
 def _rows(
     tally: Tally, table: str, heads: Mapping[str, str], columns: Sequence[_Of], empty: str
 ) -> tuple[Row, ...]:
-    found = {(key.of, key.group, key.label) for key in tally.keys(table)}
+    found = {(key.of, key.group, key.label) for key in tally.keys(table) if key.makes_row}
     ordered = sorted(found, key=place)
     return tuple(
         Row(
@@ -446,10 +446,12 @@ def _link(tally: Tally) -> Table:
         "equal to loyal's. r: "
         "sum of binary scores over the side's teammates (the paper's), or over its intentions (the released "
         "code's). Selection counts reasonable intentions followed above 2; following counts scores of 3, 4 "
-        "or 5 and more of reasonable ones; speaking, final stage.",
+        "or 5 and more of reasonable ones; speaking, final stage. What modification left unchanged is "
+        "reasonable where the first selection is. Of games that no person judged each judge makes rows of "
+        "its own.",
         {"of": "r", "label": "won"},
         [_Of("above"), _Of("below"), _Of("equal")],
-        empty=_NO_JUDGEMENTS,
+        empty="nobody judged both sides' intentions both ways",
     )
 
 

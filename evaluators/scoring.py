@@ -154,6 +154,7 @@ class Scores:
         "_by_chance",
         "_item_f1",
         "_unmapped",
+        "behind",
         "by_category",
         "by_game",
         "by_intention",
@@ -175,6 +176,9 @@ class Scores:
         self.items = 0
         self.silent = 0
         """Items without a guess; they count as empty guesses."""
+        self.behind: Counter[tuple[str, str]] = Counter()
+        """By group and label, such as ``("role", "merlin")``: the items that count in it. In a category or an
+        intention they are those in which it is gold or named."""
         self.total = Counts(0, 0, 0)
         self.by_game: dict[str, Counts] = {}
         self.by_round: dict[int, Counts] = {}
@@ -216,6 +220,14 @@ class Scores:
             (self.by_stage, item.stage),
         ):
             _count(table, key, counts)
+        self.behind.update(
+            (
+                ("round", str(item.round)),
+                ("role", item.speaker_role.value),
+                ("side", side_of(item.speaker_role).value),
+                ("stage", item.stage),
+            )
+        )
         self._count_intentions(item.gold, named)
         if guess is not None:
             self.unmapped_texts.update(guess.unmapped)
@@ -226,11 +238,13 @@ class Scores:
         return f1
 
     def _count_intentions(self, gold: frozenset[str], named: frozenset[str]) -> None:
-        for id_ in gold | named:
-            if id_ in BY_ID:
-                counts = Counts(int(id_ in gold and id_ in named), int(id_ in named), int(id_ in gold))
-                _count(self.by_intention, id_, counts)
-                _count(self.by_category, BY_ID[id_].category, counts)
+        known = {id_ for id_ in gold | named if id_ in BY_ID}
+        for id_ in known:
+            counts = Counts(int(id_ in gold and id_ in named), int(id_ in named), int(id_ in gold))
+            _count(self.by_intention, id_, counts)
+            _count(self.by_category, BY_ID[id_].category, counts)
+        self.behind.update(("intention", id_) for id_ in known)
+        self.behind.update({("category", BY_ID[id_].category) for id_ in known})
         for missed in gold - named:
             for wrong in named - gold:
                 if wrong in BY_ID:
@@ -244,6 +258,7 @@ class Scores:
         for name in _TABLES:
             for key, counts in getattr(other, name).items():
                 _count(getattr(self, name), key, counts)
+        self.behind.update(other.behind)
         self.confusion.update(other.confusion)
         self.unmapped_texts.update(other.unmapped_texts)
         self._item_f1 += other._item_f1

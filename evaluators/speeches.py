@@ -14,7 +14,7 @@ from engine.terms import Kind, Seat
 from evaluators.contexts import entries_of, line_of, the_game
 from evaluators.statements import Finding, read_statements, sentences
 
-__all__ = ["Speech", "SpeechKey", "speeches"]
+__all__ = ["Speech", "SpeechKey", "answered_by", "speeches"]
 
 
 class SpeechKey(NamedTuple):
@@ -62,7 +62,7 @@ def speeches(game_id: str, log: Sequence[Event]) -> Iterator[Speech]:
         elif isinstance(event, ProposalOpened):
             round_, attempt = event.round, event.attempt
         elif isinstance(event, UtteranceMade):
-            request_id = _request(event, log[place - 1])
+            request_id = answered_by(event, log[place - 1])
             if any(c.isalnum() for c in event.text) and request_id not in defaulted:
                 yield Speech(
                     SpeechKey(game_id, request_id, event.turn),
@@ -79,7 +79,8 @@ def speeches(game_id: str, log: Sequence[Event]) -> Iterator[Speech]:
         apply(state, (event,))
 
 
-def _request(event: UtteranceMade, before: Event) -> str:
+def answered_by(event: UtteranceMade, before: Event | None) -> str:
+    """The request that an utterance answers; ``before``: the event that stands right before it in the log."""
     if event.phase == "reconsider":
         kind = Kind.RECONSIDER
     elif isinstance(before, TeamProposed) and before.leader == event.seat:

@@ -8,6 +8,7 @@ judge's business.
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -223,8 +224,48 @@ _Claims = Iterator[tuple[int, int, Fact]]
 
 def read_statements(text: str, speaker: Seat, table: Table) -> tuple[Finding, ...]:
     """The statements about the record in a speech, in order, checked against the table as it stood then."""
-    masked = _masked(text, table.names)
-    return tuple(finding for sentence in _sentences(masked, speaker, table) for finding in _read(sentence))
+    squeezed = _squeezed(_masked(text, table.names))
+    return tuple(
+        replace(finding, start=squeezed.place(finding.start), end=squeezed.place(finding.end))
+        for sentence in _sentences(squeezed.text, speaker, table)
+        for finding in _read(sentence)
+    )
+
+
+class _Squeezed(NamedTuple):
+    """A text with one character for every run of white space, and where its characters stood.
+
+    Patterns try a run from each of its characters on: what they take would grow with its square.
+    """
+
+    text: str
+    after: list[int]
+    """Behind which places of the text something was left out."""
+    left_out: list[int]
+    """How many characters up to there."""
+
+    def place(self, place: int) -> int:
+        """A place of this text in the one that it was made of."""
+        run = bisect_right(self.after, place)
+        return place + (self.left_out[run - 1] if run else 0)
+
+
+def _squeezed(text: str) -> _Squeezed:
+    parts: list[str] = []
+    after: list[int] = []
+    left_out: list[int] = []
+    done = length = gone = 0
+    for run in _RUN.finditer(text):
+        parts += text[done : run.start()], "\n" if "\n" in run.group() else " "
+        length += run.start() - done + 1
+        gone += run.end() - run.start() - 1
+        after.append(length)
+        left_out.append(gone)
+        done = run.end()
+    return _Squeezed("".join((*parts, text[done:])), after, left_out)
+
+
+_RUN: Final = re.compile(r"\s{2,}")
 
 
 def sentences(text: str, names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:

@@ -92,12 +92,15 @@ def _without_thinking(text: str) -> str:
     return "" if text.lstrip().startswith("<think>") else text
 
 
-_FENCE: Final = re.compile(r"\A```[\w-]*\s*\n(.*?)\n?\s*```\Z", re.S)
+_FENCE: Final = re.compile(r"```[\w-]*[^\S\n]*\n")
 
 
 def _fenced(text: str) -> str:
-    fence = _FENCE.match(text)
-    return fence.group(1) if fence else text
+    """What stands in the fence, where the whole text is one."""
+    opened = _FENCE.match(text)
+    if opened is None or not text.endswith("```", opened.end()):
+        return text
+    return text[opened.end() : -3].strip()
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ _OTHER_WORDING: Final[Mapping[IntentionId, str]] = {
 }
 
 _NOT_A_LETTER: Final = re.compile(r"[^a-zA-Z\s]")
-_SEAT: Final = re.compile(r"\s*player\s*_?(\d{1,2})\s*(?:\(.*\))?[\s.]*", re.IGNORECASE)
+_SEAT: Final = re.compile(r"\s*player\s*_?(\d{1,2})(?:\s*\(.*\))?[\s.]*", re.IGNORECASE)
 
 
 def released_label(intention: IntentionId) -> str:

@@ -1,5 +1,7 @@
 """Impactful intentions and the link between understanding and winning, counted by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from engine.events import GameCreated, QuestResolved
@@ -242,6 +244,78 @@ def test_raters_are_taken_together() -> None:
     ]
     evil = [judged(1, 4, "defend_self", said, 5, rater=str(said)) for said in (True, False)]
     assert outcome(linked(LinkRule("selection"), ONE, *three, *evil), "quest") == [(LOYAL, "below")]
+
+
+def said_of(
+    stage: str, seat: Seat, reasonable: bool | None, speak: int | None, rater: str = "ann"
+) -> Judgement:
+    """Of ``defend_self`` in the first round's speech of this seat."""
+    return Judgement("g", f"1.1.speak.{seat}", stage, "defend_self", reasonable, speak, speak, rater)  # type: ignore[arg-type]
+
+
+SAME = game("+", LOYAL, turn(1, 1, "defend_self"), turn(1, 4, "defend_self", "defend_self"))
+"""Nobody changed anything: seat 1 did not modify, seat 4 chose the same again."""
+
+
+@pytest.mark.parametrize("rule", link_rules(), ids=str)
+def test_an_unchanged_final_selection_carries_the_verdict_on_the_first(rule: LinkRule) -> None:
+    # Asked are: both first selections, and how both final speeches follow. Loyal: unreasonable, 0 of 3
+    # seats; evil: reasonable and followed with 5, 1 of 2 seats.
+    judgements = [
+        said_of("first", 1, False, 5),
+        said_of("final", 1, None, 5),
+        said_of("first", 4, True, 1),
+        said_of("final", 4, None, 5),
+    ]
+    link = linked(rule, SAME, *judgements)
+    assert outcome(link, "quest") == outcome(link, "game") == [(LOYAL, "above")]
+    assert (link.left_out("quest"), link.left_out("game")) == (0, 0)
+
+
+def test_a_changed_final_selection_carries_no_verdict() -> None:
+    # defend_self stays in the selection, but beside another intention: it is asked about anew.
+    changed = game(
+        "+", LOYAL, turn(1, 1, "defend_self", "defend_self stay_hidden"), turn(1, 4, "defend_self")
+    )
+    judgements = [said_of("first", 1, True, 5), said_of("final", 1, None, 5)]
+    evil = [said_of("first", 4, True, 5), said_of("final", 4, None, 5)]
+    assert linked(LinkRule("selection"), changed, *judgements, *evil).left_out("quest") == 1
+    judgements[1] = said_of("final", 1, False, 5)
+    assert outcome(linked(LinkRule("selection"), changed, *judgements, *evil), "quest") == [(LOYAL, "above")]
+
+
+def test_a_carried_verdict_is_each_raters_own_and_the_first_counts() -> None:
+    # Of the loyal seat ann says yes of the first, and no of the same selection again, which is no second
+    # word; bob says no of the first, and alone scores the speech; cid was asked about the final one alone.
+    loyal = [
+        said_of("first", 1, True, None),
+        said_of("final", 1, False, None),
+        said_of("first", 1, False, None, "bob"),
+        said_of("final", 1, None, 5, "bob"),
+        said_of("final", 1, True, None, "cid"),
+    ]
+    evil = [said_of("first", 4, False, 5), said_of("final", 4, None, 5)]
+    # Two yes of three.
+    assert outcome(linked(LinkRule("selection"), SAME, *loyal, *evil), "quest") == [(LOYAL, "below")]
+    loyal[-1] = said_of("final", 1, False, None, "cid")
+    assert outcome(linked(LinkRule("selection"), SAME, *loyal, *evil), "quest") == [(LOYAL, "equal")]
+
+
+def test_the_link_passes_over_what_was_not_selected_and_what_was_not_spoken() -> None:
+    again = replace(turn(1, 1, "defend_self"), repeated=True)
+    other = turn(1, 5, "stay_hidden", defaulted="deadline")
+    four = game("+", LOYAL, turn(1, 1, "defend_self"), again, turn(1, 4, "stay_hidden"), other)
+    judgements = [
+        said_of("first", 1, True, 5),
+        said_of("final", 1, None, 5),
+        said_of("final", 4, True, 5),  # never selected
+        judged(1, 4, "stay_hidden", False, 5),
+        judged(1, 5, "stay_hidden", True, 5),  # a default was played
+    ]
+    assert outcome(linked(LinkRule("selection"), four, *judgements), "quest") == [(LOYAL, "below")]
+    # One intention of three seats is 1/3, not 2/3: the repeated turn gives no item. Evil's half is more.
+    judgements[3] = judged(1, 4, "stay_hidden", True, 5)
+    assert outcome(linked(LinkRule("selection"), four, *judgements), "quest") == [(LOYAL, "above")]
 
 
 def test_a_side_without_judgements_leaves_the_quest_out() -> None:

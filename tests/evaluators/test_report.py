@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from engine.chance import draw, pick
+from engine.events import QuestResolved
 from engine.terms import Role, Side
 from evaluators.agreement import GROUPINGS, all_raters, alpha_of, grouped, pairwise, ratings_of
 from evaluators.answers import Guess
@@ -317,6 +318,72 @@ def test_a_judge_s_scores_are_never_pooled_with_people_s_and_wait_for_their_agre
     assert table.figure(("fond",), "think").note.startswith("not shown beside people's: mean kappa")
     assert table.figure(("twin",), "think").value is not None
     assert (table.figure(("twin",), "kappa, think").value or 0) > 0.4
+
+
+def test_links_are_made_of_judges_where_no_person_judged_and_bear_their_names() -> None:
+    games = [scripted_game(seed) for seed in SEEDS]
+    builder = ReportBuilder()
+    # People judged the first game; the others a model alone, the last one two.
+    builder.add(Given(games[0], judged_by(games[0], "ann"), judges=frozenset({"bob"})))
+    for game in games[1:]:
+        said = judged_by(game, "bob")
+        if game is games[-1]:
+            said += [replace(one, rater="cid", reasonable=not one.reasonable) for one in said]
+        builder.add(Given(game, said, judges=frozenset({"bob", "cid"})))
+    mixed = Given(scripted_game(4), judged(scripted_game(4)), judges=frozenset({"bob"}))
+    builder.add(mixed)
+    table = builder.report().table("link")
+    for rater, of in (
+        ("ann", [games[0], mixed.game]),
+        ("bob", games[1:]),
+        ("cid", games[-1:]),
+    ):
+        link = Link(LinkRule("selection"))
+        for game in of:
+            words = judged_by(game, "ann" if rater == "ann" else "bob")
+            if rater == "cid":
+                words = [replace(one, rater="cid", reasonable=not one.reasonable) for one in words]
+            link.add(game, words)
+        name = "selection, per teammates" + ("" if rater == "ann" else f", by {rater}")
+        for side in Side:
+            for relation, rate in link.shares("quest", side).items():
+                if rate.den:
+                    figure = table.figure((name, f"quests won by {side.value}"), relation)
+                    assert (figure.num, figure.den) == rate
+    assert {
+        row.labels[0].partition(", per teammates")[2] for row in table.rows if "teammates" in row.labels[0]
+    } == {
+        "",
+        ", by bob",
+        ", by cid",
+    }
+
+
+def test_who_came_to_the_quest_is_a_share_of_all_games() -> None:
+    # Three quests at least are played in every game, the fourth and the fifth in some.
+    games = [scripted_game(seed) for seed in range(8)]
+    came = [sum(type(event) is QuestResolved for event in game.log) for game in games]
+    assert 3 in came
+    builder = ReportBuilder()
+    halves = ReportBuilder(), ReportBuilder()
+    for place, game in enumerate(games):
+        given = Given(game, groups={"all of them": range(1, 6)})
+        builder.add(given)
+        halves[place % 2].add(given)
+    halves[0].merge(halves[1])
+    for made_ in (builder.report(), halves[0].report()):
+        for round_ in range(1, 6):
+            figure = made_.table("rounds").figure((str(round_),), "played")
+            played = sum(n >= round_ for n in came)
+            assert (figure.num, figure.den, figure.games) == (played, 8, 8)
+            grouped = made_.table("groups_rounds").figure(("round", str(round_), "played"), "all of them")
+            assert (grouped.num, grouped.den) == (played, 8)
+    # A quest that no game came to has no row.
+    short = next(game for game, n in zip(games, came, strict=True) if n == 3)
+    alone = ReportBuilder()
+    alone.add(Given(short, groups={"one": range(1, 6)}))
+    assert [row.labels for row in alone.report().table("rounds").rows] == [("1",), ("2",), ("3",)]
+    assert {row.labels[1] for row in alone.report().table("groups_rounds").rows} == {"1", "2", "3"}
 
 
 # --- one pass, bounded -------------------------------------------------------------------------------

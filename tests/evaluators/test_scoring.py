@@ -16,6 +16,7 @@ from evaluators.errors import UnknownItem
 from evaluators.items import Item, Variant, items
 from evaluators.resampling import bootstrap, paired
 from evaluators.scoring import F1, Counts, Scores, micro_f1, per_item, pooled_f1, score
+from evaluators.totals import Totals
 from tests.evaluators.talk import by_hand, chose, scripted
 
 ALL = Variant(reader="all", options="roles")
@@ -195,6 +196,47 @@ def test_scores_by_round_role_side_and_category() -> None:
     assert scores.macro == pytest.approx((1 + 0 + 2 / 3 + 0) / 4)
     # By item: 1/2, 2/3, 0.
     assert scores.mean_item == pytest.approx((1 / 2 + 2 / 3) / 3)
+
+
+def test_macro_is_a_mean_over_intentions_also_where_they_share_a_category() -> None:
+    game = by_hand(
+        {
+            "1.1.speak.2": chose(2, "convince_leader reveal_percival"),
+            "3.1.speak.2": chose(2, "convince_leader support_proposal"),
+        }
+    )
+    made = list(items(game, "guessing", Variant(reader=3, options="roles"), with_gold=True))
+    guesses = [
+        answer(made[0], ["convince_leader", "support_proposal"]),
+        answer(made[1], ["reveal_percival", "support_proposal"]),
+    ]
+    scores = score(made, guesses)
+    assert scores.by_intention == {
+        "convince_leader": Counts(1, 1, 2),  # F1 = 2/3
+        "reveal_percival": Counts(0, 1, 1),  # 0: missed in the one item, named in the other
+        "support_proposal": Counts(1, 2, 1),  # 2/3
+    }
+    assert scores.macro == pytest.approx((2 / 3 + 0 + 2 / 3) / 3)  # 4/9
+    # Within a category counts pool: of persuasion 1 of 2 named is right and 1 of 3 gold, F1 = 2/5; of
+    # teamwork 1 of 2 and 1 of 1, 2/3. Their mean would be 8/15, and all pooled is 2 * 2 / (4 + 4).
+    assert scores.by_category == {"persuasion": Counts(1, 2, 3), "teamwork": Counts(1, 2, 1)}
+    assert scores.micro == 1 / 2
+    told = scores.as_json()
+    assert told["macro"] == pytest.approx(4 / 9)
+    assert told["by_category"]["persuasion"]["f1"] == pytest.approx(2 / 5)
+    assert told["by_category"]["teamwork"]["f1"] == pytest.approx(2 / 3)
+    # Totals count an item once in a category, whatever it names of it.
+    totals = Totals()
+    for item, guess in zip(made, guesses, strict=True):
+        totals.add(item, guess)
+    shown = totals.as_json()
+    assert shown["macro"] == pytest.approx(4 / 9)
+    assert {name: one["items"] for name, one in shown["by_category"].items()} == {
+        "persuasion": 2,
+        "teamwork": 2,
+    }
+    assert shown["by_category"]["persuasion"]["f1"]["value"] == pytest.approx(2 / 5)
+    assert shown["by_category"]["teamwork"]["f1"]["value"] == pytest.approx(2 / 3)
 
 
 def test_confusion_counts_what_was_named_where_something_else_was_missed() -> None:

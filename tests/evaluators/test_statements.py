@@ -2,6 +2,8 @@
 
 import os
 from collections import Counter
+from random import Random
+from time import process_time
 
 import pytest
 
@@ -23,8 +25,10 @@ from evaluators.errors import Unmeasurable
 from evaluators.facts import Led, OnQuest, OnTeam, QuestsCounted, QuestWent, Voted
 from evaluators.hallucination import Hallucinations, statements_of
 from evaluators.play import Rate
+from evaluators.speeches import speeches
 from evaluators.statements import Finding, read_statements
 from tests.evaluators.scripted_games import played
+from tests.evaluators.talk import scripted_log
 from tests.records import REAL_GAMES, load, needs_real_games
 
 GAMES = int(os.environ.get("STATEMENT_GAMES", "60"))
@@ -487,3 +491,57 @@ def test_models_that_played_real_games_are_not_wronged() -> None:
     )
     assert verdicts["refuted"] == 0
     assert verdicts["supported"] >= 90
+
+
+# --- white space --------------------------------------------------------------------------------------
+
+_RUNS = ("  ", "\t\t", " \t ", "   \u2028 ", "\r  ")
+
+
+def _spread(text: str, rng: Random) -> str:
+    """The same words with runs of white space between them."""
+    return "".join(rng.choice(_RUNS) if c == " " and rng.random() < 0.7 else c for c in text)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_runs_of_white_space_change_neither_what_is_read_nor_where_it_stands(seed: int) -> None:
+    rng = Random(seed)
+    read = 0
+    for speech in speeches("s", scripted_log(seed)):
+        table = fold(scripted_log(seed)[: speech.place]).table
+        # A name is a name as it is written.
+        names = {name: name.replace(" ", "_") for name in table.names}
+        text = speech.text
+        for name, joined in names.items():
+            text = text.replace(name, joined)
+        plain = read_statements(text, speech.seat, table)
+        spread = _spread(text, rng)
+        found = read_statements(spread, speech.seat, table)
+        read += len(found)
+        assert [(one.fact, one.verdict, one.record) for one in found] == [
+            (one.fact, one.verdict, one.record) for one in plain
+        ]
+        assert [" ".join(spread[one.start : one.end].split()) for one in found] == [
+            text[one.start : one.end] for one in plain
+        ]
+    assert read > 10
+
+
+@pytest.mark.parametrize("run", [" ", "\t", " \t"])
+@pytest.mark.parametrize("before", ["I", "Quest 1", "I voted for", "Player 3", "Player 3 and"])
+def test_a_long_run_of_white_space_costs_no_more_than_its_length(before: str, run: str) -> None:
+    """Twenty-five times the white space: less than twenty-five times the time, where a pattern that tries it
+    from each of its characters on takes hundreds of times as long.
+    """
+    table = fold(scripted_log(1)).table
+
+    def cost(length: int) -> float:
+        text = f"{before}{(run * length)[:length]}x, so the team was led, voted and failed. " * 4
+        times = []
+        for _ in range(7):
+            begun = process_time()
+            read_statements(text, 1, table)
+            times.append(process_time() - begun)
+        return min(times)
+
+    assert cost(500) < 25 * cost(20)

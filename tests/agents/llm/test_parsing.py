@@ -2,6 +2,7 @@
 
 import json
 import time
+from time import process_time
 from typing import Any
 
 import pytest
@@ -65,6 +66,22 @@ def test_an_object_is_found_however_it_is_wrapped(text: str) -> None:
 )
 def test_what_could_be_read_in_two_ways_is_not_read(text: str) -> None:
     assert find_value(text) is None
+
+
+@pytest.mark.parametrize("run", ["\n", " ", " \n", "\r\n"])
+def test_a_fence_that_is_never_closed_is_read_in_the_time_of_its_length(run: str) -> None:
+    # Sixteen times the white space: a pattern that tries every end for every beginning takes the third power.
+    def cost(length: int) -> float:
+        text = f"```\n{(run * length)[:length]}x"
+        times = []
+        for _ in range(5):
+            begun = process_time()
+            assert find_value(text) is None
+            times.append(process_time() - begun)
+        return min(times)
+
+    assert cost(640) < 40 * max(cost(40), 1e-5)
+    assert find_value(f"```json{run}\n{run * 99}{TEXT}{run * 99}```") == VOTE
 
 
 def test_of_several_objects_the_one_with_the_required_keys_counts() -> None:
