@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from agents.errors import ModelUnavailable
-from agents.llm.context import listed
 from agents.llm.fields import close_intention
 from agents.llm.question import Question
 from agents.llm.replies import (
@@ -56,7 +55,6 @@ __all__ = [
     "drafted",
     "formed",
     "formulation",
-    "rejected_team",
     "revised",
     "selected_first",
     "selection",
@@ -347,10 +345,9 @@ def _opening(turn: Turn) -> str:
     table = turn.table
     if turn.seat != table.leader:
         return ""
-    rejected = rejected_team(turn)
     other = (
-        f" The team of the last attempt, {rejected}, was rejected: propose a different one."
-        if rejected
+        f" The team of the last attempt, {turn.rejected}, was rejected: propose a different one."
+        if turn.rejected
         else ""
     )
     if turn.request.kind is Kind.PROPOSE_TEAM:
@@ -358,14 +355,6 @@ def _opening(turn: Turn) -> str:
             f"You lead and open the discussion with the team of {_size(turn)} seats that you propose.{other}"
         )
     return f"You lead: when all have spoken, you propose the team.{other}"
-
-
-def rejected_team(turn: Turn) -> str:
-    """The team of the attempt before in this round, which was rejected; empty where there was none."""
-    tallies = turn.table.tallies
-    if turn.request.attempt == 1 or not tallies:
-        return ""
-    return listed(tallies[-1].team)
 
 
 # --- what the answers become -------------------------------------------------------------------------------
