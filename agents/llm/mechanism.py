@@ -44,7 +44,7 @@ from engine.events import (
 )
 from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed, menu
 from engine.terms import Kind, Role, Seat
-from engine.thoughts import Belief, Choice
+from engine.thoughts import Belief, SelectionStage
 
 __all__ = [
     "Sibling",
@@ -248,7 +248,7 @@ def _all_at_once(turn: Turn, reply: TurnReply) -> SeatAction:
     notes: tuple[Note, ...] = (
         *turn.notes,
         *formed,
-        *_selected(turn, "first", reply.first, changed=False),
+        *selected_first(turn, reply.first),
         SpeechDrafted(seat, "formulation", _think(reply.first, reply.draft), reply.draft.speak),
         ReadingsImagined(seat, read.readings, read.reveals_role),
         *_modified(turn, reply.first, reply.final),
@@ -362,7 +362,7 @@ def _opening(turn: Turn) -> str:
 
 def selected_first(turn: Turn, first: Selected) -> list[Note]:
     """The record of the first selection; none where it holds nothing of the catalogue."""
-    return _selected(turn, "first", first, changed=False)
+    return _selected(turn, "first", first)
 
 
 def drafted(turn: Turn, first: Selected, draft: Speech) -> Note:
@@ -370,27 +370,25 @@ def drafted(turn: Turn, first: Selected, draft: Speech) -> Note:
     return SpeechDrafted(turn.seat, "formulation", _think(first, draft), draft.speak)
 
 
-def _selected(turn: Turn, stage: str, selected: Selected, *, changed: bool) -> list[Note]:
+def _selected(turn: Turn, stage: SelectionStage, selected: Selected, *, changed: bool = False) -> list[Note]:
     # Own words that are none of the catalogue's stand in the draft's thinking (docs/models.md).
     if not selected.choices:
         return []
-    return [IntentionsSelected(turn.seat, stage, selected.choices, changed)]  # type: ignore[arg-type]
+    return [IntentionsSelected(turn.seat, stage, selected.choices, changed, selected.why)]
 
 
 def _modified(turn: Turn, first: Selected, final: Selected) -> list[Note]:
     changed = final.ids != first.ids or set(final.own_words) != set(first.own_words)
-    choices: Sequence[Choice] = final.choices
-    if changed and final.why and choices:
-        last = choices[-1]
-        choices = (*choices[:-1], Choice(last.id, f"{last.reason} {final.why}".strip()))
-    return _selected(turn, "final", Selected(tuple(choices)), changed=changed)
+    return _selected(turn, "final", final, changed=changed)
 
 
 def _think(selected: Selected, speech: Speech) -> str:
     if not selected.own_words:
         return speech.think
     own = "; ".join(selected.own_words)
-    return f"In my own words I intend: {own}. {speech.think}"
+    # Without a choice of the catalogue's there is no record that holds the reason.
+    why = "" if selected.choices else selected.why
+    return " ".join(filter(None, (f"In my own words I intend: {own}.", why, speech.think)))
 
 
 def _spoken(turn: Turn, speech: Speech, notes: tuple[Note, ...]) -> SeatAction:
