@@ -25,9 +25,9 @@ def short_way(state: State, answers: Answers) -> Answers:
 
 
 def _listed(state: State, action: Action) -> Action:
-    if type(action) is ProposeTeam and action.text == "" and not action.thoughts:
-        teams = state.table.profile.teams[state.table.round - 1]
-        return next((ProposeTeam(team) for team in teams if repr(team) == repr(action.team)), action)
+    if type(action) is ProposeTeam:
+        teams = state.table.profile.legal_team[state.table.round - 1].values()
+        return next((replace(action, team=team) for team in teams if repr(team) == repr(action.team)), action)
     return _SIMPLE.get(repr(action), action)
 
 
