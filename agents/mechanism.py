@@ -64,7 +64,7 @@ def speak(scene: Scene, menu: Sequence[IntentionId], facts: frozenset[str], open
     thoughts.append(ReadingsImagined(me, _readings(scene, first, giveaway), giveaway is not None))
     final, cause = _modify(scene, points, first, giveaway, too_long=len(draft.split()) > MOST_WORDS)
     changed = final != first
-    thoughts.append(IntentionsSelected(me, "final", _choices(final, cause), changed))
+    thoughts.append(IntentionsSelected(me, "final", _choices(final), changed, cause or _KEPT))
     for point in final:
         if point.id not in lines:
             lines[point.id] = scene.line(point)
@@ -74,6 +74,9 @@ def speak(scene: Scene, menu: Sequence[IntentionId], facts: frozenset[str], open
         text = _joined(text, (), closing)
     thoughts.append(SpeechDrafted(me, "refinement", _think(scene, final, cause), text))
     return Turn(text, tuple(thoughts))
+
+
+_KEPT: Final = "I keep them: they still serve my side best."
 
 
 def _joined(opening: str, lines: Sequence[str], closing: str) -> str:
@@ -177,11 +180,8 @@ def _at_least_two(scene: Scene, menu: Sequence[IntentionId], points: list[Point]
     return points
 
 
-def _choices(points: Sequence[Point], cause: str = "") -> tuple[Choice, ...]:
-    reasons = [_filled(WORDING[point.id].reason, point) for point in points]
-    if cause:
-        reasons[-1] = f"{reasons[-1]} {cause}"
-    return tuple(Choice(point.id, reason) for point, reason in zip(points, reasons, strict=True))
+def _choices(points: Sequence[Point]) -> tuple[Choice, ...]:
+    return tuple(Choice(point.id, _filled(WORDING[point.id].reason, point)) for point in points)
 
 
 def _filled(text: str, point: Point) -> str:

@@ -17,6 +17,7 @@ from engine.thoughts import Belief, Choice, Reading, SelectionStage, SpeechStage
 
 __all__ = [
     "EVENT_TYPES",
+    "LATER",
     "ActionDefaulted",
     "ActionRefused",
     "AssassinationDeclined",
@@ -229,6 +230,8 @@ class IntentionsSelected:
     intentions: Annotated[tuple[Choice, ...], "choices"]
     changed: bool
     """In the final stage: whether modification kept, added or dropped something else."""
+    reason: str = ""
+    """Of the selection as a whole; in the final stage: what was kept, added or dropped, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,13 +463,17 @@ def _form(annotation: Any) -> tuple[_Step, _Step]:
 
 
 def _plan(kind: type[Any]) -> tuple[tuple[str, _Step, _Step], ...]:
-    assert all(f.default is MISSING for f in fields(kind)), (
-        f"{kind.__name__} has a default: nothing may be implied"
-    )
     return tuple((f.name, *_form(f.type)) for f in fields(kind))
 
 
 _PLANS: Final = {kind: _plan(kind) for kind in EVENT_TYPES.values()}
+
+LATER: Final[Mapping[type[Event], Mapping[str, Any]]] = {
+    kind: later
+    for kind in EVENT_TYPES.values()
+    if (later := {f.name: f.default for f in fields(kind) if f.default is not MISSING})
+}
+"""Fields that logs of earlier versions lack, and what they mean by that: the only ones with a default."""
 
 
 def payload(event: Event) -> dict[str, Any]:
@@ -484,6 +491,8 @@ def read_event(type_: str, values: Mapping[str, Any]) -> Event:
     plan = _PLANS[kind]
     name = ""
     try:
+        if len(values) != len(plan):
+            values = {**LATER.get(kind, {}), **values}
         if len(values) == len(plan):
             read = []
             for name, _, back in plan:

@@ -199,7 +199,8 @@ class _Reader:
     def intentions_selected(self, e: IntentionsSelected) -> Iterator[str]:
         chosen = ", ".join(choice.id for choice in e.intentions) or "nothing"
         changed = ", changed" if e.changed else ""
-        yield f"    {self.seat(e.seat)} intends ({e.stage}{changed}): {chosen}"
+        why = f"; {_quoted(e.reason)}" if e.reason else ""
+        yield f"    {self.seat(e.seat)} intends ({e.stage}{changed}): {chosen}{why}"
 
     def selection_prepared(self, e: SelectionPrepared) -> Iterator[str]:
         yield f"    {self.seat(e.seat)} has chosen without the {_UNHEARD[e.without]}"

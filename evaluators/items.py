@@ -196,6 +196,8 @@ class Item:
     """The speech the question is about; empty for selection."""
     asked: tuple[Choice, ...]
     """The selected intentions, with the reasons given, where they are what is judged; else empty."""
+    reason: str
+    """Of that selection as a whole, where the seat gave one."""
     options: tuple[Option, ...]
     """What may be answered, in the catalogue's order; empty where ``asked`` is judged."""
     gold: frozenset[IntentionId] | None
@@ -243,7 +245,7 @@ def _selections(
         if not stage.chosen:
             excluded["nothing_selected"] += 1
             continue
-        yield _own(game, turn, stage, "selection", variant, with_gold, asked=stage.chosen)
+        yield _own(game, turn, stage, "selection", variant, with_gold, judged=True)
 
 
 def _followings(
@@ -255,7 +257,7 @@ def _followings(
         elif stage.draft is None and stage.name == "first":
             excluded["no_draft"] += 1
         else:
-            yield _own(game, turn, stage, "following", variant, with_gold, asked=stage.chosen)
+            yield _own(game, turn, stage, "following", variant, with_gold, judged=True)
 
 
 def _summaries(
@@ -294,7 +296,7 @@ def _own(
     variant: Variant,
     with_gold: bool,
     *,
-    asked: tuple[Choice, ...] = (),
+    judged: bool = False,
     options: Iterable[IntentionId] = (),
     gold: frozenset[IntentionId] | None = None,
 ) -> Item:
@@ -323,7 +325,8 @@ def _own(
         ),
         think=draft.think if spoken and draft is not None else "",
         speech=(turn.text if draft is None else draft.speak) if spoken else "",
-        asked=asked,
+        asked=stage.chosen if judged else (),
+        reason=stage.reason if judged else "",
         options=_options(options),
         gold=gold if with_gold else None,
         speaker_role=game.role(turn.seat) if with_gold else None,
@@ -363,6 +366,7 @@ def _guesses(
             think="",
             speech=turn.text,
             asked=(),
+            reason="",
             options=_options(options),
             gold=gold if with_gold else None,
             speaker_role=game.role(turn.seat) if with_gold else None,

@@ -67,7 +67,8 @@ def messages(item: Item) -> list[Message]:
     else:
         raise ValueError(f"a judge is asked about selection and following, {item.id} is {item.dimension}")
     asked = [_asked(choice.id, choice.reason) for choice in item.asked]
-    question = [item.context.text, "", *texts, "The seat chose:", *asked, "", form]
+    whole = [f"Of the selection as a whole it wrote: {quoted(item.reason)}"] if item.reason else []
+    question = [item.context.text, "", *texts, "The seat chose:", *asked, *whole, "", form]
     return [Message("system", rubric), Message("user", "\n".join(question))]
 
 
@@ -161,7 +162,7 @@ def _faults(entry: Mapping[str, Any], item: Item) -> Iterator[str]:
     if item.dimension == "selection":
         if not isinstance(entry.get("reasonable"), bool):
             yield f"reasonable is true or false, got {shown(entry.get('reasonable'))}"
-        reasons = (choice.reason for choice in item.asked)
+        reasons = (*(choice.reason for choice in item.asked), item.reason)
         yield from _quote_faults(entry, "the situation", _situation(item, reasons), may_be_empty=False)
         return
     for part in _parts(item):

@@ -80,3 +80,5 @@ def _chosen(item: Item) -> Iterator[str]:
     for choice in item.asked:
         reason = f", because {quoted(choice.reason)}" if choice.reason else ""
         yield f"- {choice.id}: {BY_ID[choice.id].label}{reason}"
+    if item.reason:
+        yield f"Of the selection as a whole it wrote: {quoted(item.reason)}"

@@ -43,6 +43,7 @@ def row(item: Item) -> dict[str, Any]:
             {"id": choice.id, "label": BY_ID[choice.id].label, "reason": choice.reason}
             for choice in item.asked
         ]
+        values["reason"] = item.reason
     if item.gold is not None:
         # In the catalogue's order: a set has none, and equal items give equal bytes.
         values["gold"] = [one.id for one in CATALOGUE if one.id in item.gold]

@@ -44,6 +44,8 @@ class Stage:
     chosen: tuple[Choice, ...]
     draft: SpeechDrafted | None
     """None: the seat recorded no draft of this stage."""
+    reason: str = ""
+    """Of the selection as a whole."""
 
     @property
     def intentions(self) -> frozenset[IntentionId]:
@@ -178,7 +180,7 @@ class _Notes:
     __slots__ = ("beliefs", "defaulted", "drafts", "selected", "without")
 
     def __init__(self) -> None:
-        self.selected: dict[str, tuple[Choice, ...]] = {}
+        self.selected: dict[str, IntentionsSelected] = {}
         self.drafts: dict[str, SpeechDrafted] = {}
         self.beliefs: tuple[Belief, ...] = ()
         self.defaulted: dict[str, Cause] = {}
@@ -296,7 +298,7 @@ class _Reader:
         self._of(event.seat).beliefs = event.beliefs
 
     def selected(self, place: int, event: IntentionsSelected) -> None:
-        self._of(event.seat).selected[event.stage] = event.intentions
+        self._of(event.seat).selected[event.stage] = event
 
     def drafted(self, place: int, event: SpeechDrafted) -> None:
         self._of(event.seat).drafts[event.stage] = event
@@ -322,10 +324,10 @@ def _stages(notes: _Notes) -> tuple[Stage | None, Stage | None]:
     selected, drafts = notes.selected, notes.drafts
     first = final = None
     if (chosen := selected.get("first")) is not None:
-        first = Stage("first", chosen, drafts.get("formulation"))
+        first = Stage("first", chosen.intentions, drafts.get("formulation"), chosen.reason)
     stands = selected.get("final", chosen)
     if stands is not None:
-        final = Stage("final", stands, drafts.get("refinement"))
+        final = Stage("final", stands.intentions, drafts.get("refinement"), stands.reason)
     return first, final
 
 

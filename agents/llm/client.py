@@ -17,7 +17,7 @@ from agents.llm.ladder import PROBES, Ladder, Refusal, read_refusal
 from agents.llm.limits import Limits
 from agents.llm.model import Form, Message, Reply, Spent, Usage
 from agents.llm.parsing import clean, find_value, read_json
-from agents.llm.request import request_body
+from agents.llm.request import parameters, request_body
 from agents.llm.schema import required_keys
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
@@ -154,6 +154,8 @@ class _Call:
     tally: _Tally = field(default_factory=_Tally)
     failures: int = 0
     probes: int = 0
+    sent: dict[str, Any] | None = None
+    """The parameters of the last request."""
 
     async def run(self) -> Reply:
         ladder = self.model._ladder
@@ -225,6 +227,7 @@ class _Call:
             loop = asyncio.get_running_loop()
             started = loop.time()
             self.tally.calls += 1
+            self.sent = parameters(body)
             outcome: Completion | _Problem = _Problem("cancelled")
             usage = Usage(prompt, 0, 0, known=False)
             status: int | None = None
@@ -316,6 +319,7 @@ class _Call:
             model=completion.model,
             finish=completion.finish,
             calls=self.tally.calls,
+            sent=self.sent,
         )
 
     def _left_s(self) -> float:
@@ -338,7 +342,8 @@ class _Call:
 
     def _give_up(self, problem: _Problem) -> NoReturn:
         tally, endpoint = self.tally, self.model.endpoint
-        spent = Spent(tally.usage, endpoint.prices.cost(tally.usage), tally.seconds, tally.calls)
+        cost = endpoint.prices.cost(tally.usage)
+        spent = Spent(tally.usage, cost, tally.seconds, tally.calls, self.sent)
         said = f": {problem.said}" if problem.said else ""
         raise ModelUnavailable(
             f"{endpoint.name} did not answer {self.form.name} in {tally.calls} requests "

@@ -97,10 +97,6 @@ class Fields:
             raise UnusableReply(f'"{self._where}{name}" is missing; it must be {expected}.')
         return self._values[name]
 
-    def has(self, name: str) -> bool:
-        """Whether the object names this field."""
-        return name in self._values
-
     def text(self, name: str) -> str:
         """A text of at most ``LONGEST_TEXT`` characters, blanks around it cut off."""
         value = self._get(name, "a text")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from agents.errors import ModelUnavailable
-from agents.llm.context import listed
 from agents.llm.fields import close_intention
 from agents.llm.question import Question
 from agents.llm.replies import (
@@ -45,7 +44,7 @@ from engine.events import (
 )
 from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed, menu
 from engine.terms import Kind, Role, Seat
-from engine.thoughts import Belief, Choice
+from engine.thoughts import Belief, SelectionStage
 
 __all__ = [
     "Sibling",
@@ -56,7 +55,6 @@ __all__ = [
     "drafted",
     "formed",
     "formulation",
-    "rejected_team",
     "revised",
     "selected_first",
     "selection",
@@ -250,7 +248,7 @@ def _all_at_once(turn: Turn, reply: TurnReply) -> SeatAction:
     notes: tuple[Note, ...] = (
         *turn.notes,
         *formed,
-        *_selected(turn, "first", reply.first, changed=False),
+        *selected_first(turn, reply.first),
         SpeechDrafted(seat, "formulation", _think(reply.first, reply.draft), reply.draft.speak),
         ReadingsImagined(seat, read.readings, read.reveals_role),
         *_modified(turn, reply.first, reply.final),
@@ -347,10 +345,9 @@ def _opening(turn: Turn) -> str:
     table = turn.table
     if turn.seat != table.leader:
         return ""
-    rejected = rejected_team(turn)
     other = (
-        f" The team of the last attempt, {rejected}, was rejected: propose a different one."
-        if rejected
+        f" The team of the last attempt, {turn.rejected}, was rejected: propose a different one."
+        if turn.rejected
         else ""
     )
     if turn.request.kind is Kind.PROPOSE_TEAM:
@@ -360,20 +357,12 @@ def _opening(turn: Turn) -> str:
     return f"You lead: when all have spoken, you propose the team.{other}"
 
 
-def rejected_team(turn: Turn) -> str:
-    """The team of the attempt before in this round, which was rejected; empty where there was none."""
-    tallies = turn.table.tallies
-    if turn.request.attempt == 1 or not tallies:
-        return ""
-    return listed(tallies[-1].team)
-
-
 # --- what the answers become -------------------------------------------------------------------------------
 
 
 def selected_first(turn: Turn, first: Selected) -> list[Note]:
     """The record of the first selection; none where it holds nothing of the catalogue."""
-    return _selected(turn, "first", first, changed=False)
+    return _selected(turn, "first", first)
 
 
 def drafted(turn: Turn, first: Selected, draft: Speech) -> Note:
@@ -381,27 +370,25 @@ def drafted(turn: Turn, first: Selected, draft: Speech) -> Note:
     return SpeechDrafted(turn.seat, "formulation", _think(first, draft), draft.speak)
 
 
-def _selected(turn: Turn, stage: str, selected: Selected, *, changed: bool) -> list[Note]:
+def _selected(turn: Turn, stage: SelectionStage, selected: Selected, *, changed: bool = False) -> list[Note]:
     # Own words that are none of the catalogue's stand in the draft's thinking (docs/models.md).
     if not selected.choices:
         return []
-    return [IntentionsSelected(turn.seat, stage, selected.choices, changed)]  # type: ignore[arg-type]
+    return [IntentionsSelected(turn.seat, stage, selected.choices, changed, selected.why)]
 
 
 def _modified(turn: Turn, first: Selected, final: Selected) -> list[Note]:
     changed = final.ids != first.ids or set(final.own_words) != set(first.own_words)
-    choices: Sequence[Choice] = final.choices
-    if changed and final.why and choices:
-        last = choices[-1]
-        choices = (*choices[:-1], Choice(last.id, f"{last.reason} {final.why}".strip()))
-    return _selected(turn, "final", Selected(tuple(choices)), changed=changed)
+    return _selected(turn, "final", final, changed=changed)
 
 
 def _think(selected: Selected, speech: Speech) -> str:
     if not selected.own_words:
         return speech.think
     own = "; ".join(selected.own_words)
-    return f"In my own words I intend: {own}. {speech.think}"
+    # Without a choice of the catalogue's there is no record that holds the reason.
+    why = "" if selected.choices else selected.why
+    return " ".join(filter(None, (f"In my own words I intend: {own}.", why, speech.think)))
 
 
 def _spoken(turn: Turn, speech: Speech, notes: tuple[Note, ...]) -> SeatAction:

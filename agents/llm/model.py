@@ -45,6 +45,8 @@ class Spent:
     cost: float
     latency_s: float
     calls: int
+    sent: Mapping[str, Any] | None = None
+    """As of ``Reply``, of the last request; None: none was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,9 @@ class Reply:
     """Why it stopped, in the provider's word: stop, length, content_filter, refusal, …"""
     calls: int
     """HTTP requests that it took."""
+    sent: Mapping[str, Any] | None = None
+    """The parameters of the request that was answered so, as they were sent (see ``request.parameters``);
+    None: the model does not tell."""
 
 
 class Model(Protocol):

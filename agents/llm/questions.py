@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from agents.llm.context import listed
-from agents.llm.mechanism import compact_turn, direct_turn, rejected_team
+from agents.llm.mechanism import compact_turn, direct_turn
 from agents.llm.question import Question
 from agents.llm.replies import (
     LAST,
@@ -54,7 +54,7 @@ def _explained(turn: Turn, why: str) -> tuple[Note, ...]:
 def _proposal(turn: Turn) -> Question[Told]:
     size = turn.request.team_size or 0
     talks = turn.table.profile.discussion != "none"
-    words = turn.render("proposal", size=size, talks=talks, rejected=rejected_team(turn))
+    words = turn.render("proposal", size=size, talks=talks)
 
     def build(told: Told) -> SeatAction:
         return ProposeTeam(told.team, told.speak, _explained(turn, told.why))

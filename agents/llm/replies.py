@@ -102,7 +102,7 @@ class Selected:
     own_words: tuple[str, ...] = ()
     """Written intentions that are none of the catalogue's."""
     why: str = ""
-    """In modification: why something was kept, added or dropped."""
+    """In modification: what was kept, added or dropped, and why."""
 
     @property
     def ids(self) -> frozenset[IntentionId]:
@@ -398,7 +398,7 @@ def generated_shape(
         schema = {"why": _text("what you keep, add or drop, and why", lengths.reason), **schema}
 
     def read(fields: Fields) -> Selected:
-        why = fields.note("why") if fields.has("why") else ""
+        why = fields.note("why") if step == "modification" else ""
         choices: dict[IntentionId, Choice] = {}
         own: list[str] = []
         for entry in fields.list_of("intentions", fewest, most):

@@ -1,8 +1,9 @@
 """A chat-completions request, for a server of a given capability."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from agents.llm.capability import Capability, Format
 from agents.llm.completion import estimate_messages
@@ -11,7 +12,7 @@ from agents.llm.model import Form, Message
 from agents.llm.parsing import clean
 from agents.llm.schema import can_be_strict, reduced
 
-__all__ = ["request_body"]
+__all__ = ["parameters", "request_body"]
 
 
 def request_body(
@@ -39,6 +40,25 @@ def request_body(
     if asking.format is not Format.PLAIN:
         body["response_format"] = _response_format(form, asking.format)
     return body | dict(endpoint.extra_body), estimate_messages(messages)
+
+
+_SECRET: Final = re.compile("key|secret|password|auth|credential|token$", re.I)
+
+
+def parameters(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A request's fields but its model, its messages and the schema of its form.
+
+    What an operator adds to requests may be a secret: by its name, it is not told.
+    """
+    return {name: _told(name, one) for name, one in body.items() if name not in ("model", "messages")}
+
+
+def _told(name: str, value: Any) -> Any:
+    if _SECRET.search(name):
+        return "***"
+    if isinstance(value, Mapping):
+        return {key: _told(key, one) for key, one in value.items() if key != "schema"}
+    return [_told(name, one) for one in value] if isinstance(value, list) else value
 
 
 def _response_format(form: Form, asked: Format) -> dict[str, Any]:

@@ -101,6 +101,12 @@ class Turn:
         """The last usable answer."""
         self._templates = templates
 
+    @property
+    def rejected(self) -> str:
+        """The team of the attempt before in this round, which was rejected; empty where there was none."""
+        tallies = self.table.tallies
+        return listed(tallies[-1].team) if self.request.attempt > 1 and tallies else ""
+
     def render(self, template: str, **values: Any) -> str:
         """A question's words. Every template may name what all of them may name."""
         common = {
@@ -113,6 +119,7 @@ class Turn:
             "intends": self.options.intends,
             "generated": self.options.selection == "generated",
             "early": False,
+            "rejected": self.rejected,
         }
         values = common | values
         if template in self.told:

@@ -439,6 +439,7 @@ class ItemView(Shown):
     speech: str
     options: list[OptionView] | None = Field(None, description="What to choose from.")
     asked: list[AskedView] | None = Field(None, description="What is to be judged.")
+    reason: str | None = Field(None, description="Of that selection as a whole; empty: none was given.")
 
 
 class ItemsPage(Shown):
@@ -500,6 +501,7 @@ class TaskStage(Shown):
     )
     following_item: str | None = Field(description="Score think and speak of each 1 to 5. Null: not asked.")
     intentions: list[AskedView]
+    reason: str = Field(description="Of the selection as a whole; empty: none was given.")
     without: Literal["", "speech", "summary"] = Field(
         description="What of the record it had not heard when it selected these: the last `speech`, and "
         "the team proposed with it; its own `summary` of the attempt before. Empty: it had heard all."

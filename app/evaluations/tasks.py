@@ -302,6 +302,7 @@ def _stage(item: Item, selection: Item | None, following: Item | None) -> TaskSt
             AskedView(id=choice.id, label=BY_ID[choice.id].label, reason=choice.reason)
             for choice in item.asked
         ],
+        reason=item.reason,
         without="" if selection is None else selection.context.without or "",
         think=spoken.think,
         speech=spoken.speech,

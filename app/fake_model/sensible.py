@@ -211,23 +211,15 @@ def _belief(belief: Belief) -> Wish:
 
 def _chosen(act: _Act, stage: str) -> Wish:
     selected = act.thought(IntentionsSelected, stage)
-    why = "I keep them: none of these readings speaks against one."
     wishes: list[Wish] = []
     for choice in selected.intentions:
-        reason, dropping, cause = choice.reason.partition(_DROPPING)
-        if dropping:
-            why = f"{dropping.strip()} {cause}"
         intention = BY_ID[choice.id]
         own = {"category": intention.category, "intention": intention.label}
-        wishes.append({**(own if act.own_words else {"intention": choice.id}), "reason": reason})
+        wishes.append({**(own if act.own_words else {"intention": choice.id}), "reason": choice.reason})
     wish: Wish = {"intentions": wishes}
     if act.own_words:
         wish = {"categories": list(dict.fromkeys(one["category"] for one in wishes)), **wish}
-    return {"why": why, **wish} if stage == "final" else wish
-
-
-_DROPPING: Final = " I drop "
-"""How the scripted seat begins to say what it drops, in the reason of its last intention."""
+    return {"why": selected.reason, **wish} if stage == "final" else wish
 
 
 def _drafted(act: _Act, stage: str) -> Wish:

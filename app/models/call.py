@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,8 +42,14 @@ class Call:
     messages_sha256: str
     messages: str | None
     """What was asked (see ``asked``); None where it is not kept."""
-    temperature: float
-    max_tokens: int
+    asked_temperature: float
+    asked_max_tokens: int
+    """What the seat asked for, whatever the server takes; the very same question asks for the same."""
+    temperature: float | None
+    max_tokens: int | None
+    """As they were sent, the last time; None: without."""
+    parameters: str | None
+    """All that was sent with the messages, as JSON in ASCII. None: nothing was, or it is not known."""
     text: str | None
     """The raw answer as a JSON string in ASCII, so that every database and file takes it. None: none came."""
     value: str | None
@@ -76,6 +82,7 @@ class Call:
             model=self.model,
             finish=self.finish,
             calls=self.http_calls,
+            sent=None if self.parameters is None else json.loads(self.parameters),
         )
 
 
@@ -97,8 +104,11 @@ def answered(question: Question, endpoint: str, reply: Reply, *, whole: bool) ->
         model=_plain(reply.model),
         messages_sha256=_hash(text),
         messages=text if whole else None,
-        temperature=question.temperature,
-        max_tokens=question.max_tokens,
+        asked_temperature=question.temperature,
+        asked_max_tokens=question.max_tokens,
+        temperature=_number(reply.sent, "temperature"),
+        max_tokens=_limit(reply.sent),
+        parameters=None if reply.sent is None else _json(reply.sent),
         text=_json(reply.text),
         value=value,
         failure=None,
@@ -114,14 +124,18 @@ def failed(question: Question, endpoint: str, model: str, fault: ModelUnavailabl
     """The call that came to nothing; paid it may have been all the same."""
     text = asked(question.messages)
     spent = fault.spent
+    sent = None if spent is None else spent.sent
     return Call(
         key=question.key,
         endpoint=endpoint,
         model=_plain(model),
         messages_sha256=_hash(text),
         messages=text if whole else None,
-        temperature=question.temperature,
-        max_tokens=question.max_tokens,
+        asked_temperature=question.temperature,
+        asked_max_tokens=question.max_tokens,
+        temperature=_number(sent, "temperature"),
+        max_tokens=_limit(sent),
+        parameters=None if sent is None else _json(sent),
         text=None,
         value=None,
         failure=_plain(fault.cause) or "unknown",
@@ -131,6 +145,17 @@ def failed(question: Question, endpoint: str, model: str, fault: ModelUnavailabl
         finish="",
         http_calls=0 if spent is None else spent.calls,
     )
+
+
+def _number(sent: Mapping[str, Any] | None, name: str) -> float | None:
+    value = None if sent is None else sent.get(name)
+    # What an operator adds to requests wins over ours, and may be anything.
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _limit(sent: Mapping[str, Any] | None) -> int | None:
+    limits = (_number(sent, name) for name in ("max_completion_tokens", "max_tokens"))
+    return next((int(limit) for limit in limits if limit is not None), None)
 
 
 def hash_of(messages: Sequence[Message]) -> str:

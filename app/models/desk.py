@@ -40,6 +40,11 @@ def _when(call: Call) -> tuple[int, int, int]:
     return int(round_), int(attempt), _ORDER.index(Kind(kind))
 
 
+def _asked(call: Call) -> tuple[str, float, int, str]:
+    """Of whom, for what, and which question."""
+    return call.endpoint, call.asked_temperature, call.asked_max_tokens, call.messages_sha256
+
+
 class Answers(Protocol):
     """Where answers are stored."""
 
@@ -223,9 +228,7 @@ class _GameDesk:
         """The stored answer, this game's own or a lent one, where it is one to this very question."""
         call = self._stored.get(key) or self._lent.get(key)
         asked = (self._source.name, temperature, max_tokens, hash_of(messages))
-        if call is None or asked != (call.endpoint, call.temperature, call.max_tokens, call.messages_sha256):
-            return None
-        return call.answer()
+        return None if call is None or asked != _asked(call) else call.answer()
 
     async def linger(self, seat: Seat) -> None:
         """As long as the seat's latest answer took, within bounds."""
@@ -236,7 +239,7 @@ class _GameDesk:
     def _same(self, lent: Call, question: Question) -> bool:
         """Whether the answer was given to this very question, by this very endpoint."""
         asked = (self._source.name, question.temperature, question.max_tokens, hash_of(question.messages))
-        return asked == (lent.endpoint, lent.temperature, lent.max_tokens, lent.messages_sha256)
+        return asked == _asked(lent)
 
     async def pay(self, flight: _Flight, question: Question) -> Call:
         """Asks, stores, counts. Returns the call that is stored: another writer's, where that was first."""

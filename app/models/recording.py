@@ -49,8 +49,10 @@ def line_of(seed: str, call: Call, about_game: Mapping[str, Any] | None = None) 
         "model": call.model,
         "messages_sha256": call.messages_sha256,
         "messages": None if call.messages is None else json.loads(call.messages),
+        "asked": {"temperature": call.asked_temperature, "max_tokens": call.asked_max_tokens},
         "temperature": call.temperature,
         "max_tokens": call.max_tokens,
+        "parameters": None if call.parameters is None else json.loads(call.parameters),
         "text": None if call.text is None else json.loads(call.text),
         "parsed": call.value is not None,
         "value": None if call.value is None else json.loads(call.value),
@@ -68,14 +70,20 @@ def line_of(seed: str, call: Call, about_game: Mapping[str, Any] | None = None) 
 
 
 def _read_line(values: Mapping[str, Any]) -> tuple[str, Call]:
+    # Earlier versions wrote down alone what was asked for.
+    asked = values.get("asked", values)
+    sent = values.get("parameters")
     call = Call(
         key=CallKey(values["request_id"], values["step"], values["about"], values["attempt"]),
         endpoint=values["endpoint"],
         model=values["model"],
         messages_sha256=values["messages_sha256"],
         messages=None if values["messages"] is None else _json(values["messages"]),
+        asked_temperature=asked["temperature"],
+        asked_max_tokens=asked["max_tokens"],
         temperature=values["temperature"],
         max_tokens=values["max_tokens"],
+        parameters=None if sent is None else _json(sent),
         text=None if values["text"] is None else _json(values["text"]),
         value=_json(values["value"]) if values["parsed"] else None,
         failure=values["failure"],

@@ -289,6 +289,9 @@ class IntentionsThought(_OwnThought):
     )
     intentions: Annotated[list[ChoiceModel], Field(max_length=20)]
     changed: bool = Field(False, description="In the final stage: whether it differs from the first.")
+    reason: Text = Field(
+        "", description="Of the selection as a whole; in the final stage: what was kept or changed, and why."
+    )
 
 
 class SpeechThought(_OwnThought):
@@ -477,7 +480,7 @@ def _thought(request: Request, one: Any) -> Thought:
             return BeliefsFormed(seat, tuple(map(_belief, one.beliefs)))
         case IntentionsThought():
             chosen = tuple(Choice(choice.id, choice.reason) for choice in one.intentions)
-            return IntentionsSelected(seat, one.stage, chosen, one.changed)
+            return IntentionsSelected(seat, one.stage, chosen, one.changed, one.reason)
         case SpeechThought():
             return SpeechDrafted(seat, one.stage, one.think, one.speak)
         case ReadingsThought():

@@ -1,12 +1,12 @@
 """JSON Schemas of the events as viewers get them, made from the engine's own definitions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
-from engine.events import EVENT_TYPES, Cause, Event, TalkPhase
+from engine.events import EVENT_TYPES, LATER, Cause, Event, TalkPhase
 from engine.profile import (
     Approval,
     Assassination,
@@ -47,7 +47,9 @@ _TOLD: Final = {
     "game_ended": "The last event: who won and why.",
     "game_cancelled": "The last event: the game was broken off.",
     "beliefs_formed": "A thought: what this seat believes of others.",
-    "intentions_selected": "A thought: the intentions behind the coming speech.",
+    "intentions_selected": "A thought: the intentions behind the coming speech. `reason` is that of the "
+    "selection as a whole, in the final stage of what was kept, added or dropped; events of earlier versions "
+    "lack it.",
     "selection_prepared": "What the first selection after it had not heard yet of the record.",
     "speech_drafted": "A thought: a draft of the speech.",
     "readings_imagined": "A thought: how others would take the speech.",
@@ -86,7 +88,13 @@ def _by_seat(value: Schema) -> Schema:
 
 
 def _closed(**properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(properties)}
+    return _open(properties, later=())
+
+
+def _open(properties: Mapping[str, Schema], later: Iterable[str]) -> Schema:
+    """``later``: fields that events of earlier versions lack."""
+    required = [name for name in properties if name not in later]
+    return {"type": "object", "properties": dict(properties), "required": required}
 
 
 def _list(value: Schema) -> Schema:
@@ -234,7 +242,7 @@ def _schema(name: str, kind: type[Event]) -> Schema:
     return {
         "title": kind.__name__,
         "description": f"{told} {_SEEN[kind.seen_by]}".strip(),
-        **_closed(**properties),
+        **_open(properties, LATER.get(kind, ())),
     }
 
 

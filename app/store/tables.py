@@ -156,9 +156,14 @@ class ModelCallRow(SQLModel, table=True):
     messages_sha256: str = Field(max_length=64)
     messages: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     """What was asked, as the JSON that was hashed; null unless the setting says to keep it."""
-    temperature: float
-    max_tokens: int
-    """Those it was allowed."""
+    asked_temperature: float
+    asked_max_tokens: int
+    """What the seat asked for; the very same question asks for the same."""
+    temperature: float | None = None
+    max_tokens: int | None = None
+    """As they were sent with the request that was answered so, under whatever name; null: without."""
+    parameters: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """All that was sent with its messages, as JSON. Null: nothing was, or an earlier version stored this."""
     text: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     """The raw answer. Null: none came."""
     value: str | None = Field(default=None, sa_column=Column(Text, nullable=True))

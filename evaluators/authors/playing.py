@@ -143,7 +143,7 @@ def _modifications(games: Iterable[Taken]) -> dict[str, Figure]:
                 turns += 1
                 changed += event.changed
                 # A list that was kept without an answer has no reason beside it.
-                given += event.changed or any(choice.reason for choice in event.intentions)
+                given += event.changed or bool(event.reason)
     return {
         "intent_modification.csv": share(modified_rows, rows),
         "intent_modification.given": share(given, turns),

@@ -368,7 +368,8 @@ class _Telling:
         first = self.labels(turn, turn.first)
         # A seat that wrote down nothing of a step recorded nothing.
         if first:
-            thoughts.append(_selected(seat, "first", first, turn.first_why, changed=False))
+            chosen = tuple(Choice(one, turn.first_why) for one in first)
+            thoughts.append(IntentionsSelected(seat, "first", chosen, False))
         if turn.formulation.think or turn.formulation.speech:
             thoughts.append(
                 SpeechDrafted(seat, "formulation", turn.formulation.think, turn.formulation.speech)
@@ -379,7 +380,8 @@ class _Telling:
         final = first if turn.modified is None else self.labels(turn, turn.modified)
         if final:
             changed = set(final) != set(first)
-            thoughts.append(_selected(seat, "final", final, turn.modified_why, changed=changed))
+            stands = tuple(map(Choice, final))
+            thoughts.append(IntentionsSelected(seat, "final", stands, changed, turn.modified_why))
         thoughts.append(SpeechDrafted(seat, "refinement", turn.discussion.think, turn.discussion.speech))
         return tuple(thoughts)
 
@@ -411,12 +413,6 @@ class _Telling:
             else:
                 found.append(intention)
         return tuple(found)
-
-
-def _selected(
-    seat: Seat, stage: SelectionStage, chosen: Sequence[IntentionId], why: str, *, changed: bool
-) -> IntentionsSelected:
-    return IntentionsSelected(seat, stage, tuple(Choice(one, why) for one in chosen), changed)
 
 
 _QUESTION: Final = re.compile(r"Question (\d{1,2}) - (.*)", re.DOTALL)

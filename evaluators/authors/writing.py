@@ -104,8 +104,10 @@ class _Turn:
 
     beliefs: tuple[Belief, ...] = ()
     first: tuple[Choice, ...] = ()
+    first_why: str = ""
     final: tuple[Choice, ...] | None = None
     changed: bool = False
+    modified_why: str = ""
     formulation: SpeechDrafted | None = None
     refinement: SpeechDrafted | None = None
     readings: tuple[Reading, ...] | None = None
@@ -117,7 +119,7 @@ class _Turn:
     @property
     def given(self) -> bool:
         """Whether the step of modification was answered with a list."""
-        return self.changed or any(choice.reason for choice in self.final or ())
+        return self.changed or bool(self.modified_why)
 
 
 @dataclass(slots=True)
@@ -192,9 +194,11 @@ class _Told:
                 now.turns[event.seat].beliefs = event.beliefs
             case IntentionsSelected(stage="first"):
                 now.turns[event.seat].first = event.intentions
+                now.turns[event.seat].first_why = _reason(event)
             case IntentionsSelected():
                 now.turns[event.seat].final = event.intentions
                 now.turns[event.seat].changed = event.changed
+                now.turns[event.seat].modified_why = _reason(event)
             case SpeechDrafted(stage="formulation"):
                 now.turns[event.seat].formulation = event
             case SpeechDrafted():
@@ -213,9 +217,9 @@ def _labels(chosen: Iterable[Choice]) -> list[str]:
     return [released_label(choice.id) for choice in chosen]
 
 
-def _reason(chosen: Iterable[Choice]) -> str:
-    """Their files have one reason for the whole selection."""
-    return next((choice.reason for choice in chosen if choice.reason), "")
+def _reason(event: IntentionsSelected) -> str:
+    """Their files have one reason for the whole selection: where it has none, that of an intention."""
+    return event.reason or next((choice.reason for choice in event.intentions if choice.reason), "")
 
 
 def _why(turn: _Turn, about: Kind) -> list[str]:
@@ -248,13 +252,13 @@ def _steps(told: _Told, attempt: _Attempt, seat: Seat) -> dict[str, Any]:
     steps: dict[str, Any] = {}
     if turn.beliefs:
         steps["first_order"] = [{"first_order": _belief(belief)} for belief in turn.beliefs]
-    steps["intent"] = [{"intents": _labels(turn.first), "think": _reason(turn.first)}]
+    steps["intent"] = [{"intents": _labels(turn.first), "think": turn.first_why}]
     draft = turn.formulation
     steps["formulation_con"] = [
         {"think": draft.think if draft else "", "speech": draft.speak if draft else ""}
     ]
     if turn.final is not None and turn.given:
-        steps["intent_modification"] = [{"new_intents": _labels(turn.final), "think": _reason(turn.final)}]
+        steps["intent_modification"] = [{"new_intents": _labels(turn.final), "think": turn.modified_why}]
     refined = turn.refinement
     steps["discussion"] = [{"think": refined.think if refined else "", "speech": turn.text}]
     if seat == attempt.leader:
@@ -401,7 +405,7 @@ def _mechanism(pool: _Pool, told: _Told, turn: _Turn, seat: Seat) -> None:
         pool.add(full, name, str(_belief(belief)), "first_order")
     pool.add(_MODERATOR, name, "Choose your intents", "intent")
     pool.add(name, name, str(_labels(turn.first)), "intent")
-    pool.add(full, name, _reason(turn.first), "intent")
+    pool.add(full, name, turn.first_why, "intent")
     if turn.formulation is not None:
         pool.add(full, name, f"Think:{turn.formulation.think}", "formulation_con")
         pool.add(full, name, f"Speech:{turn.formulation.speak}", "formulation_con")
@@ -410,7 +414,7 @@ def _mechanism(pool: _Pool, told: _Told, turn: _Turn, seat: Seat) -> None:
     pool.add(_MODERATOR, name, "Keep or change your intents", "intent_modification")
     given = turn.final if turn.given else ()
     pool.add(name, name, str(_labels(given or ())), "intent")
-    pool.add(full, name, _reason(given or ()), "intent")
+    pool.add(full, name, turn.modified_why, "intent")
     if turn.refinement is not None:
         pool.add(full, name, turn.refinement.think, "thinking")
 

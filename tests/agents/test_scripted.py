@@ -312,7 +312,8 @@ def test_some_selections_are_changed_and_always_for_a_cause() -> None:
         final = [note for note in turn.notes if isinstance(note, IntentionsSelected)][-1]
         if final.changed:
             changed += 1
-            assert "I drop" in final.intentions[-1].reason
+            assert "I drop" in final.reason
+            assert all("I drop" not in choice.reason for choice in final.intentions)
     assert 0.05 < changed / whole < 0.5
 
 

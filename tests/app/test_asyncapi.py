@@ -14,6 +14,7 @@ from app.asyncapi import asyncapi, document, schemas, standalone
 from app.play import socket
 from app.play.actions import ACTION_MODELS
 from app.play.closes import CLOSES, ComeBack
+from app.play.event_schemas import event_schemas
 from app.play.messages import CLIENT_FRAMES, SERVER_FRAMES
 from engine.events import EVENT_TYPES
 from tests.app.calling import calling
@@ -193,6 +194,13 @@ def test_a_wrong_frame_does_not_fit() -> None:
         {"action": {"yes": 1}},
     ):
         assert list(validator.iter_errors({**act, **wrong})), wrong
+
+
+def test_a_selection_of_an_earlier_version_fits_the_schema_too() -> None:
+    schema = event_schemas()["IntentionsSelected"]
+    assert "reason" in schema["properties"]
+    assert "reason" not in schema["required"]
+    assert set(schema["required"]) >= {"seat", "stage", "intentions", "changed"}
 
 
 def test_every_event_has_its_schema_and_says_who_sees_it() -> None:

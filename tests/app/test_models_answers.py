@@ -5,15 +5,19 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from agents.llm.desk import CallKey
+from agents.llm.model import Form, Message, Reply, Usage
 from app import cli
 from app.fake_model import FakeModel, Options, read_fault, read_latency
-from app.models.recording import AnswersFile, InvalidAnswers, Recording
+from app.models.call import Question, answered
+from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
 from tests.app.calling import calling, problem, read_ndjson, without_times
 from tests.app.modelling import COMPACT, calling_with, faking
 
@@ -110,6 +114,28 @@ async def test_an_answer_that_is_not_recorded_fails_the_game_and_nothing_is_made
         )
         answer = await caller.post(f"/games/{game}/step", json={"until": "end"})
         assert "seed 71" in problem(answer, 409, "missing-answer")["detail"]
+
+
+def test_a_file_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    key, asked = CallKey("1.1.vote.3", "vote", "", 1), [Message("user", "Vote.")]
+    usage = Usage(1, 0, 1, True)
+    sent = {"max_completion_tokens": 50}
+    question = Question(key, asked, Form("vote", {}), 0.8, 50)
+    call = answered(question, "m1", Reply("{}", {}, usage, 0.5, 1.5, "fake", "stop", 2, sent), whole=True)
+    now = line_of("7", call)
+    then = json.loads(now)
+    assert (then["temperature"], then["max_tokens"], then["parameters"]) == (None, 50, sent)
+    assert then.pop("asked") == {"temperature": 0.8, "max_tokens": 50}
+    del then["parameters"]
+    then["temperature"] = 0.8
+    for line, found in (
+        (now, call),
+        (json.dumps(then).encode() + b"\n", replace(call, temperature=0.8, parameters=None)),
+    ):
+        file = tmp_path / "answers.ndjson"
+        signature = Signature()
+        file.write_bytes(signature.add(line) + signature.line())
+        assert Recording.read(file).calls("7") == {key: found}
 
 
 def test_a_simulation_keeps_its_answers_and_pays_for_none_twice(tmp_path: Path) -> None:

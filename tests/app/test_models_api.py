@@ -1,11 +1,15 @@
 """Language models behind the routes: who is asked, what it takes, and where it ends."""
 
+import json
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
+from agents.llm.exchange import Answered
+from agents.llm.wire import Wire
 from app.fake_model import Options, read_fault, read_latency
 from app.store.tables import model_calls
 from tests.app.calling import Caller, calling, problem, until, without_times
@@ -357,3 +361,56 @@ async def test_a_fork_with_the_same_agents_repeats_its_source_and_pays_for_nothi
         ).json()
         await caller.over(other["batch_id"])
         assert fake.counts.calls > paid
+
+
+@pytest.mark.parametrize(
+    ("faults", "temperature", "limit"),
+    [
+        ((), 0.8, "max_tokens"),
+        (("temperature_400",), None, "max_tokens"),
+        (("temperature_400", "max_tokens_400", "response_format_400"), None, "max_completion_tokens"),
+    ],
+)
+async def test_a_call_keeps_the_parameters_that_were_sent_and_not_those_that_were_wished(
+    faults: tuple[str, ...],
+    temperature: float | None,
+    limit: str,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bodies: list[dict[str, Any]] = []
+    post = Wire.post
+
+    async def watched(self: Wire, body: dict[str, Any], timeout_s: float) -> Any:
+        exchange = await post(self, body, timeout_s)
+        if isinstance(exchange, Answered) and exchange.status == 200:
+            bodies.append(body)
+        return exchange
+
+    monkeypatch.setattr(Wire, "post", watched)
+    options = Options(faults=tuple(map(read_fault, faults)))
+    async with faking(options) as fake, calling_with(fake, database_url) as caller:
+        _, [game] = await caller.played(seats=COMPACT, seeds={"from": 70})
+        async with caller.services.database.read_engine.connect() as connection:
+            rows = (await connection.execute(select(model_calls))).mappings().all()
+        assert len(rows) == len(bodies) > 20
+        assert {(row["temperature"], row["max_tokens"]) for row in rows} == {(temperature, 4096)}
+        assert {(row["asked_temperature"], row["asked_max_tokens"]) for row in rows} == {(0.8, 4096)}
+        for row in rows:
+            told = json.loads(row["parameters"])
+            assert told.get("temperature") == temperature
+            assert told[limit] == 4096
+            assert ("response_format" in told) is ("response_format_400" not in faults)
+        sent = sorted(sorted(body.keys() - {"model", "messages"}) for body in bodies)
+        assert sorted(sorted(json.loads(row["parameters"])) for row in rows) == sent
+        # Whatever was sent, the answer to two questions at once is found again.
+        steps = Counter(row["step"] for row in rows)
+        assert steps["reconsideration+vote"]
+        assert steps["reconsideration"] == 0
+        requests = {row["request_id"] for row in rows}
+        log = await caller.lines(f"/games/{game}/events")
+        leaders = [e for e in log if e["type"] == "team_confirmed"]
+        opened = [e for e in log if e["type"] == "proposal_opened"]
+        for confirmed, proposal in zip(leaders, opened, strict=False):
+            vote = f"{proposal['round']}.{proposal['attempt']}.vote.{confirmed['leader']}"
+            assert vote not in requests

@@ -204,6 +204,24 @@ async def test_thoughts_of_others_unknown_ones_and_those_off_the_menu_are_left_o
             assert (ack["t"], [fault["pointer"] for fault in ack["thoughts_refused"]]) == ("ack", [pointer])
 
 
+async def test_the_reason_of_a_selection_is_stored_as_it_was_sent_and_may_be_left_out(served: Served) -> None:
+    game, tokens = await new_game(served)
+    async with watching(served.ws_url) as one:
+        await Table(served, game, tokens).sat(one)
+        menu = (await one.next())["menu"]
+        chosen = {"type": "intentions_selected", "intentions": [{"id": menu[0], "reason": "Now."}]}
+        thoughts = [
+            {**chosen, "stage": "first"},
+            {**chosen, "stage": "final", "reason": "None gives me away."},
+        ]
+        assert (await act(one, TEAM, {"team": [1, 2], "text": "Hello"}, thoughts=thoughts))["t"] == "ack"
+        while not any(event["type"] == "utterance_made" for event in one.items):
+            await one.next()
+    stored = [event for event in one.items if event["type"] == "intentions_selected"]
+    assert [(e["stage"], e["reason"]) for e in stored] == [("first", ""), ("final", "None gives me away.")]
+    assert {choice["reason"] for e in stored for choice in e["intentions"]} == {"Now."}
+
+
 async def test_a_newer_connection_takes_the_seat_over(table: Table) -> None:
     async with watching(table.served.ws_url) as older, watching(table.served.ws_url) as newer:
         await table.sat(older)

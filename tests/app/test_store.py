@@ -17,10 +17,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import SQLModel
 
+from agents.llm.model import Message
+from app.models.call import hash_of
 from app.store import db
 from app.store.db import Conflict, Database
 from app.store.games import GameStore, NewGame, new_id
 from app.store.log import GameLog, LogReader
+from app.store.model_calls import CallStore
 from engine.events import Event, GameCancelled, ProposalOpened
 from engine.profile import INTERINTENT
 from engine.rules import create
@@ -304,6 +307,38 @@ async def test_an_older_database_is_brought_to_the_newest_schema(empty_database_
     async with database.read_engine.connect() as connection:
         found = await connection.execute(sa.text("SELECT version_num FROM alembic_version"))
         assert found.scalars().all() == [db._newest()]
+    await database.stop()
+
+
+async def test_a_call_of_an_earlier_version_answers_the_question_that_it_was_asked_for(
+    empty_database_url: str,
+) -> None:
+    database = Database(local_settings(empty_database_url))
+    messages = [Message("user", "Vote.")]
+    values = {
+        "game_id": "g", "request_id": "1.1.vote.3", "step": "vote", "about": "", "attempt": 1, "seat": 3,
+        "at": 0, "endpoint": "m1", "model": "fake", "messages_sha256": hash_of(messages),
+        "temperature": 0.8, "max_tokens": 50, "text": '"{}"', "value": "{}", "prompt_tokens": 1,
+        "cached_tokens": 0, "completion_tokens": 1, "tokens_known": True, "cost": 0.5, "latency_s": 1.5,
+        "finish": "stop", "http_calls": 1,
+    }  # fmt: skip
+
+    def begin(connection: sa.Connection) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(PROJECT / "migrations"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "91d4c7f2b6e8")
+        names = ", ".join(values)
+        places = ", ".join(f":{name}" for name in values)
+        connection.execute(sa.text(f"INSERT INTO model_calls ({names}) VALUES ({places})"), values)
+
+    async with database.write_engine.begin() as connection:
+        await connection.run_sync(begin)
+    await database.start()
+    (call,) = (await CallStore(database).of_game("g")).values()
+    assert (call.asked_temperature, call.asked_max_tokens) == (0.8, 50)
+    assert (call.temperature, call.max_tokens, call.parameters) == (0.8, 50, None)
+    assert call.answer().text == "{}"
     await database.stop()
 
 

@@ -8,7 +8,7 @@ import jwt
 import pytest
 
 from app.errors import Unauthenticated
-from app.tokens import MAX_TOKEN, Grant, Secrets, kid_of
+from app.tokens import MAX_SEAT_S, MAX_TOKEN, MAX_WATCH_S, SEAT_S, Grant, Secrets, kid_of
 from engine.terms import PUBLIC
 
 OLD, NEW = "o" * 80, "n" * 80
@@ -130,3 +130,15 @@ def test_no_changed_character_is_overlooked() -> None:
 def test_a_watch_token_has_no_seat() -> None:
     read = Secrets([NEW]).read(Secrets([NEW]).mint(Grant.to_watch(NOW + 9, game="g_abc")), NOW)
     assert (read.viewer, read.epoch) == (PUBLIC, 0)
+
+
+def test_a_watch_token_says_what_it_shows_and_nothing_else() -> None:
+    for what in ({"game": "g_abc"}, {"batch": "b_abc"}):
+        token = Secrets([NEW]).mint(Grant.to_watch(NOW + 9, **what))
+        claims = jwt.decode(token, NEW, algorithms=["HS256"], options={"verify_exp": False})
+        assert claims == {"sub": "public", "exp": NOW + 9, **what}
+
+
+def test_a_seat_token_lasts_a_week_or_up_to_thirty_days_and_a_watch_token_a_day_at_most() -> None:
+    day = 86_400
+    assert (7 * day, 30 * day, day) == (SEAT_S, MAX_SEAT_S, MAX_WATCH_S)

@@ -5,9 +5,10 @@ from typing import Any, Self
 from engine.actions import Assassinate, CastVote, PlayCard, ProposeTeam
 from engine.events import Event, payload, type_name
 from engine.profile import make_profile
-from engine.rules import create, decide, default, pending
+from engine.rules import create, default, pending
 from engine.state import State, apply, fold
 from engine.terms import EVIL_ROLES, Role
+from tests.engine.ways import both_ways
 
 FIVE = "merlin percival servant assassin morgana"
 """Loyal in seats 1 to 3, evil in 4 and 5."""
@@ -32,7 +33,7 @@ class Play:
         self.state: State = fold(create(self.profile, 7, deal=roles))
 
     def do(self, *answers: tuple[int, Any]) -> list[tuple[str, dict[str, Any]]]:
-        events = decide(self.state, answers)
+        events = both_ways(self.state, answers)
         apply(self.state, events)
         return [said(event) for event in events]
 

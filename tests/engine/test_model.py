@@ -50,6 +50,7 @@ from engine.terms import Role
 from engine.thoughts import Belief, Choice
 from tests.engine.games import new_game, random_action, random_profile, random_team
 from tests.engine.referee import Referee, shown
+from tests.engine.ways import both_ways
 
 GAMES = int(os.environ.get("MODEL_GAMES", "1200"))
 SHARES = 10
@@ -217,6 +218,25 @@ def try_in_vain(rng: Random, game: State, referee: Referee) -> None:
     assert before == (len(game.log), game.answers, game.table.opening, game.table.phase)
 
 
+def try_together(rng: Random, game: State, referee: Referee) -> None:
+    """Engine and referee agree on answers of all asked seats at once, one of which may be wrong."""
+    requests = rules.pending(game)
+    kind = requests[0].kind
+    if kind not in ("vote", "card", "summarise"):
+        return
+    simple: tuple[Any, ...] = {
+        "vote": (CastVote(True), CastVote(False)),
+        "card": (PlayCard(True), PlayCard(True), PlayCard(False)),
+        "summarise": (Summarise(()),),
+    }[kind]
+    answers = [(request.seat, rng.choice(simple)) for request in requests]
+    if rng.random() < 0.2:
+        answers[rng.randrange(len(answers))] = spoiled(rng, game, rng.choice(requests))
+    if len({seat for seat, _ in answers}) == len(answers) and all(type(seat) is int for seat, _ in answers):
+        allowed = all(referee.may(seat, action) for seat, action in answers)
+        assert (refused(both_ways, game, answers) is None) == allowed, f"{answers!r}"
+
+
 def same_choices(game: State, referee: Referee) -> None:
     """``legal`` lists what the rules list, for asked seats and for all others."""
     for hand in game.hands:
@@ -254,7 +274,8 @@ def one_game(number: int) -> State:
         answers = [(r.seat, random_action(rng, game.table, game.hand(r.seat), r)) for r in some]
         for seat, action in answers:
             assert referee.may(seat, action), f"the game's own player is illegal: seat {seat}, {action!r}"
-        events = rules.decide(game, answers)
+        try_together(rng, game, referee)
+        events = both_ways(game, answers)
         assert wire(events) == referee.answer(dict(answers)), f"after {answers!r}"
         apply(game, events)
         for seat, action in answers:

@@ -64,6 +64,16 @@ def test_only_the_team_is_asked_for_cards() -> None:
         game.do((1, PlayCard(True)))
 
 
+def test_a_loyal_seat_cannot_play_a_fail_among_the_cards_of_its_whole_team_either() -> None:
+    for team, failing in (((1, 2), 1), ((1, 2), 2), ((3, 4), 3)):
+        game = Play()
+        game.propose(*team)
+        game.vote(5)
+        with pytest.raises(IllegalAction, match="a loyal seat plays success") as refusal:
+            game.do(*((seat, PlayCard(seat != failing)) for seat in team))
+        assert refusal.value.seat == failing
+
+
 def test_a_loyal_seat_cannot_play_a_fail() -> None:
     game = Play()
     game.propose(2, 4)

@@ -29,7 +29,9 @@ from engine.terms import Role
 from engine.thoughts import Choice
 from evaluators.errors import UnknownItem
 from evaluators.items import DIMENSIONS, Excluded, Followed, Item, ItemId, Variant, items, parse_id
+from evaluators.judge import messages
 from evaluators.judgements import FollowScore, StageKey
+from evaluators.questions import question
 from evaluators.rows import jsonl, row
 from evaluators.turns import Game, read_game
 from tests.engine.games import random_game
@@ -361,9 +363,28 @@ def test_a_guesser_is_not_shown_the_speakers_thinking_role_or_choice() -> None:
     assert "I plan" not in line
     assert "I now plan" not in line
     assert told["think"] == ""
-    assert {"gold", "speaker_role", "asked"}.isdisjoint(told)
+    assert {"gold", "speaker_role", "asked", "reason"}.isdisjoint(told)
     assert told["view"]["role"] == "servant"
     assert "assassin" not in told["context"].partition("=== YOUR SEAT ===")[2]
+
+
+def test_the_reason_of_a_selection_is_shown_where_the_selection_is_judged() -> None:
+    notes = [
+        replace(note, reason="I drop the rest: too much.")
+        if isinstance(note, IntentionsSelected) and note.stage == "final"
+        else note
+        for note in chose(4, CONVINCE, "defend_self")
+    ]
+    game = by_hand({"1.1.speak.4": tuple(notes)})
+    for dimension in ("selection", "following"):
+        first, final = items(game, dimension)
+        whole = 'Of the selection as a whole it wrote: "I drop the rest: too much."'
+        assert (first.reason, final.reason) == ("", "I drop the rest: too much.")
+        assert row(final)["reason"] == final.reason
+        assert [whole in text for text in (question(first), question(final))] == [False, True]
+        assert [whole in messages(one)[1].content for one in (first, final)] == [False, True]
+    for dimension in ("summarisation", "guessing"):
+        assert all(item.reason == "" for item in items(game, dimension))
 
 
 def test_gold_and_role_are_told_only_when_asked_for() -> None:

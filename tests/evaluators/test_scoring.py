@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from math import comb, isnan
 from pathlib import Path
 from random import Random
@@ -275,6 +276,28 @@ def test_scores_merge_into_those_of_the_whole() -> None:
     for name in ("mean_item", "chance", "macro"):
         assert left.pop(name) == pytest.approx(right.pop(name))
     assert left == right
+
+
+def test_merged_scores_hold_the_items_of_all_that_nobody_answered() -> None:
+    made = gold_items(2)
+    parts = Scores()
+    for number in range(2):
+        parts.merge(score([item for item in made if item.game_id == f"s{number}"], []))
+    assert (parts.items, parts.silent) == (len(made), len(made))
+
+
+def test_words_that_name_no_intention_are_not_confused_with_the_one_that_was_missed() -> None:
+    (item,) = two_speeches()[1:2]
+    scores = score([item], [answer(item, [], unmapped=("win the game",))])
+    assert scores.total == Counts(0, 1, 1)
+    assert dict(scores.confusion) == {}
+
+
+@pytest.mark.parametrize("hidden", [{"gold": None}, {"speaker_role": None}])
+def test_an_item_without_its_gold_or_its_speakers_role_is_not_scored(hidden: dict[str, None]) -> None:
+    item = replace(two_speeches()[0], **hidden)
+    with pytest.raises(ValueError, match="holds none"):
+        Scores().add(item, None)
 
 
 def test_the_counts_of_the_games_add_up_to_the_total() -> None:

@@ -76,7 +76,7 @@ class Golden:
             BeliefsFormed(hand.seat, (belief,)),
             IntentionsSelected(hand.seat, "first", chosen, False),
             SpeechDrafted(hand.seat, "formulation", "What do I want?", "A first try."),
-            IntentionsSelected(hand.seat, "final", chosen[:1], True),
+            IntentionsSelected(hand.seat, "final", chosen[:1], True, "One aim is enough."),
             SpeechDrafted(hand.seat, "refinement", "Better so.", "A second try."),
         )
 

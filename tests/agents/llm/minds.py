@@ -113,7 +113,7 @@ def answer(action: SeatAction, step: str, about: str) -> dict[str, Any]:
         case "second_order":
             return readings(action)
         case "modification":
-            return {"why": "", **chosen(action, "final")}
+            return chosen(action, "final")
         case "refinement" | "direct":
             return {**drafted(action, "refinement"), **team_of(action)}
         case "compact":
@@ -156,7 +156,9 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
 
 def chosen(action: SeatAction, stage: str) -> dict[str, Any]:
     (selected,) = (one for one in of(action, IntentionsSelected) if one.stage == stage)
-    return {"intentions": [{"intention": one.id, "reason": one.reason} for one in selected.intentions]}
+    why = {"why": selected.reason} if stage == "final" else {}
+    entries = [{"intention": one.id, "reason": one.reason} for one in selected.intentions]
+    return {**why, "intentions": entries}
 
 
 def drafted(action: SeatAction, stage: str) -> dict[str, Any]:
@@ -186,6 +188,6 @@ def whole_turn(action: SeatAction) -> dict[str, Any]:
         "first_selection": chosen(action, "first"),
         "draft": drafted(action, "formulation"),
         "reading": readings(action),
-        "final_selection": {"why": "", **chosen(action, "final")},
+        "final_selection": chosen(action, "final"),
         "final": {**drafted(action, "refinement"), **team_of(action)},
     }

@@ -182,7 +182,9 @@ async def test_deep_nesting_breaks_nothing() -> None:
 
 
 async def test_the_first_calls_of_a_table_learn_together() -> None:
-    async with table("response_format_400", "max_tokens_400", "temperature_400", "system_400") as here:
+    faults = ("response_format_400", "max_tokens_400", "temperature_400", "system_400")
+    # An answer that comes too late would be one call more.
+    async with table(*faults, timeout_s=60.0, total_s=120.0) as here:
         replies = await asyncio.gather(*(here.ask(str(seat)) for seat in range(5)))
         assert all(reply.value is not None for reply in replies)
         assert max(reply.calls for reply in replies) <= 8
@@ -358,3 +360,61 @@ def test_importing_the_client_does_not_import_openai() -> None:
 
     code = "import sys, agents.llm.client; sys.exit('openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+# What a reply says of its request
+
+
+@pytest.mark.parametrize(
+    ("faults", "sent"),
+    [
+        ((), {"temperature": 0.8, "max_tokens": 400}),
+        (("temperature_400",), {"max_tokens": 400}),
+        (("max_tokens_400",), {"temperature": 0.8, "max_completion_tokens": 400}),
+        (("temperature_400", "max_tokens_400"), {"max_completion_tokens": 400}),
+    ],
+)
+async def test_a_reply_holds_the_parameters_that_its_server_took(
+    faults: tuple[str, ...], sent: dict[str, Any]
+) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "vote", "strict": True}}
+    async with table(*faults) as here:
+        for _ in range(2):
+            assert (await here.ask()).sent == {**sent, "response_format": form}
+    async with table(*faults, "response_format_400") as here:
+        assert (await here.ask()).sent == sent
+    async with table(*faults, "json_schema_400", "object_schema_400") as here:
+        assert (await here.ask()).sent == {**sent, "response_format": {"type": "json_object"}}
+
+
+async def test_a_failure_holds_the_parameters_of_its_last_request_if_there_was_one() -> None:
+    async with table("temperature_400", "max_tokens_400", "status_500") as here:
+        with pytest.raises(ModelUnavailable) as failed:
+            await here.ask()
+        assert failed.value.spent is not None
+        assert failed.value.spent.sent is not None
+        assert failed.value.spent.sent.keys() & {"temperature", "max_tokens", "max_completion_tokens"}
+    async with recorder(Response(404, b"{}"), extra_body={"temperature": 1}) as (kept, model):
+        with pytest.raises(ModelUnavailable) as failed:
+            await ask(model)
+        assert failed.value.spent is not None
+        assert failed.value.spent.sent is not None
+        assert failed.value.spent.sent["temperature"] == kept.body["temperature"] == 1
+
+
+async def test_what_an_operator_adds_is_told_but_for_secrets() -> None:
+    extra = {
+        "temperature": 1, "reasoning": {"effort": "low"}, "api_key": KEY, "logit_bias": {},
+        "extra": [{"auth_token": KEY, "max_tokens": 5}], "stop": ["x"],
+    }  # fmt: skip
+    async with recorder(extra_body=extra) as (_, model):
+        sent = (await ask(model)).sent
+        assert sent is not None
+        assert KEY not in json.dumps(sent)
+        assert sent == {
+            **extra,
+            "api_key": "***",
+            "extra": [{"auth_token": "***", "max_tokens": 5}],
+            "max_tokens": 100,
+            "response_format": {"type": "json_schema", "json_schema": {"name": "vote", "strict": True}},
+        }

@@ -11,7 +11,7 @@ import pytest
 
 from agents.agent import Setup
 from agents.errors import ModelUnavailable
-from agents.llm.model import Message
+from agents.llm.model import Form, Message
 from agents.llm.talk import NOTES, UNUSABLE
 from agents.scripted import ScriptedAgent
 from agents.table import MemoryJournal, play, step
@@ -33,7 +33,7 @@ from engine.rules import create
 from engine.state import fold
 from engine.terms import Role, Seat
 from tests.agents.llm.minds import Puppet
-from tests.agents.llm.models import FunctionModel, Waves, digest, filled, llm_seats, noise, played
+from tests.agents.llm.models import Answer, FunctionModel, Waves, digest, filled, llm_seats, noise, played
 from tests.agents.llm.turns import ORDER, check_turns
 
 FIVE = make_profile("interintent", 5)
@@ -544,3 +544,81 @@ async def test_what_fails_before_or_beside_an_eager_turn_fails_alike_whenever_it
     assert {event.seat for event in defaulted} <= {3}
     told = {(event.seat, event.step) for event in state.log if isinstance(event, ReplyUnusable)}
     assert told == (set() if kind == "unavailable" else {(3, step_)})
+
+
+def reasoning(changes: bool, own_words: bool = False) -> Answer:
+    """Chatter that gives a reason for each choice, and another one for what stands in the end."""
+
+    def answer(messages: Sequence[Message], form: Form) -> object:
+        values = noise()(messages, form)
+        assert isinstance(values, dict)
+        turn = values.get("then", values)
+        for part in (values, turn, turn.get("first_selection", {}), turn.get("final_selection", {})):
+            if "intentions" not in part or "snippets" in part:
+                continue
+            chosen = part["intentions"]
+            if own_words:
+                for i, one in enumerate(chosen):
+                    one["intention"] = f"tell a story nobody can place, number {i}"
+            if "why" in part and not changes and part is turn.get("final_selection"):
+                part["intentions"] = chosen = [dict(one) for one in turn["first_selection"]["intentions"]]
+            for one in chosen:
+                one["reason"] = "of this one"
+            if "why" in part:
+                part["why"] = "of all that stand"
+        return values
+
+    return answer
+
+
+@pytest.mark.parametrize("changes", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mechanism": "paper"},
+        {"mechanism": "paper", "timing": "eager"},
+        {"mechanism": "compact"},
+        {"mechanism": "compact", "instructions": "each"},
+    ],
+)
+async def test_the_reason_of_the_final_selection_is_recorded_whole_and_apart(
+    options: dict[str, str], changes: bool
+) -> None:
+    state, _ = await played(FIVE, 3, reasoning(changes), options)
+    stages: dict[str, list[IntentionsSelected]] = {"first": [], "final": []}
+    for event in state.log:
+        if isinstance(event, IntentionsSelected):
+            stages[event.stage].append(event)
+    assert len(stages["first"]) == len(stages["final"]) > 0
+    for event in stages["first"] + stages["final"]:
+        assert {choice.reason for choice in event.intentions} == {"of this one"}
+        assert event.reason == ("of all that stand" if event.stage == "final" else "")
+    if options["mechanism"] == "compact":
+        # Kept or changed, it is told.
+        assert {event.changed for event in stages["final"]} >= {changes}
+
+
+@pytest.mark.parametrize("mechanism", ["paper", "compact"])
+async def test_the_reason_of_a_selection_in_words_of_its_own_stands_beside_them(mechanism: str) -> None:
+    options = {"mechanism": mechanism, "selection": "generated"}
+    state, _ = await played(FIVE, 3, reasoning(True, own_words=True), options)
+    assert not any(isinstance(event, IntentionsSelected) for event in state.log)
+    thinking = [e.think for e in state.log if isinstance(e, SpeechDrafted) and e.stage == "refinement"]
+    assert thinking
+    for think in thinking:
+        assert think.startswith("In my own words I intend: tell a story nobody can place, number 0; ")
+        assert ". of all that stand " in think
+
+
+@pytest.mark.parametrize("selection", ["catalogue", "generated"])
+async def test_a_final_selection_without_its_reason_is_asked_again(selection: str) -> None:
+    def silent(messages: Sequence[Message], form: Form) -> object:
+        values = noise()(messages, form)
+        assert isinstance(values, dict)
+        return values if UNUSABLE in messages[-1].content else {k: v for k, v in values.items() if k != "why"}
+
+    _, desks = await played(FIVE, 3, silent, {"selection": selection})
+    asked = [
+        one.key.attempt for desk in desks.values() for one in desk.sent if one.key.step == "modification"
+    ]
+    assert asked.count(2) == asked.count(1) > 0

@@ -1,7 +1,7 @@
 """The words of the prompts: every element that the paper names is in them, whoever wrote the template."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,9 +11,11 @@ from jinja2 import UndefinedError
 from agents.agent import Setup
 from agents.llm.agent import LlmAgent
 from agents.llm.desk import MemoryDesk
+from agents.llm.model import Form, Message
 from agents.llm.templates import TEMPLATES, Templates
 from agents.table import MemoryJournal, step
-from engine.profile import make_profile
+from engine.events import ProposalOpened, TeamConfirmed, TeamProposed
+from engine.profile import Profile, make_profile
 from engine.rules import create
 from engine.state import fold
 from engine.terms import Role
@@ -53,9 +55,17 @@ DEMANDED: Mapping[str, set[str]] = {
     "second_order": {"how each other role would read that speech", "whether it gives the role away"},
     "modification": {"keep", "add", "drop", "with reasons"},
     "refinement": {"final think", "final speak", "an opening leader adds the team", "about 100 words"},
-    "compact": {"selection", "think", "second-order", "modification", "refinement", "confidence 0-5"},
-    "direct": {"speak"},
-    "proposal": {"a team"},
+    "compact": {
+        "selection",
+        "think",
+        "second-order",
+        "modification",
+        "refinement",
+        "confidence 0-5",
+        "a different team",
+    },
+    "direct": {"speak", "a different team"},
+    "proposal": {"a team", "a different team"},
     "reconsideration": {"keeps or changes the team", "says why", "answers questions"},
     "vote": {"agree or disagree", "a private explanation"},
     "card": {"goal", "earlier results", "need", "success or failure"},
@@ -110,14 +120,15 @@ async def all_prompts() -> list[tuple[str, str, set[str]]]:
         return {**values, **{k: v for k, v in quick.items() if k in values}}  # type: ignore[dict-item]
 
     found = []
-    for profile, options in (
+    games: list[tuple[Profile, dict[str, object]]] = [
         (FIVE, {}),
         (FIVE, {"selection": "generated"}),
         (FIVE, {"mechanism": "compact"}),
         (FIVE, {"mechanism": "contemplation"}),
         (FIVE, {"mechanism": "direct"}),
         (make_profile("official", 5), {"mechanism": "direct"}),
-    ):
+    ]
+    for profile, options in games:
         _, desks = await played(profile, 3, winning, options, deal=DEAL)
         for seat, desk in desks.items():
             for one in desk.sent:
@@ -125,10 +136,74 @@ async def all_prompts() -> list[tuple[str, str, set[str]]]:
     _, desks = await played(FIVE, 3, prose, deal=DEAL)
     for desk in desks.values():
         found += [("repair", one.messages[-1].content, set()) for one in desk.sent if one.key.attempt == 2]
+    # Where every team is rejected: the next leader opens, or proposes after the talk. With so few tokens
+    # no opening is asked for in the answer of a summary.
+    games = [
+        (FIVE, {"mechanism": "compact", "max_output_tokens": 1500}),
+        (FIVE, {"mechanism": "direct"}),
+        (make_profile("official", 5), {"mechanism": "direct"}),
+    ]
+    for profile, options in games:
+        _, desks = await played(profile, 3, rejecting, options, deal=DEAL)
+        for seat, desk in desks.items():
+            found += [prompt(one, seat, options) for one in desk.sent]
     return found
 
 
-def prompt(one: Sent, seat: int, options: Mapping[str, str]) -> tuple[str, str, set[str]]:
+def rejecting(messages: Sequence[Message], form: Form) -> object:
+    """Chatter of a seat that disagrees with every team."""
+    values = noise()(messages, form)
+    assert isinstance(values, dict)
+    for part in (values, values.get("then", {})):
+        part |= {"vote": "disagree"} if "vote" in part else {}
+    return values
+
+
+@pytest.mark.parametrize("discussion", ["after_proposal", "before_proposal", "none"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mechanism": "paper"},
+        {"mechanism": "paper", "timing": "eager"},
+        {"mechanism": "paper", "selection": "generated"},
+        {"mechanism": "compact"},
+        {"mechanism": "compact", "instructions": "each"},
+        {"mechanism": "compact", "max_output_tokens": 1500},
+        {"mechanism": "contemplation"},
+        {"mechanism": "direct"},
+    ],
+)
+async def test_whoever_leads_after_a_rejection_is_asked_for_a_different_team(
+    options: dict[str, object], discussion: str
+) -> None:
+    # The second team of a round goes on the quest whatever the vote says, so there is one rejection a round.
+    profile = make_profile("interintent", 5, rules={"discussion": discussion})
+    state, desks = await played(profile, 3, rejecting, options)
+    asked, team = 0, ""
+    for event in state.log:
+        if isinstance(event, TeamProposed | TeamConfirmed):
+            team = " ".join(map(str, event.team))
+        if not isinstance(event, ProposalOpened) or event.attempt == 1:
+            continue
+        asked += 1
+        where = {f"{event.round}.2.{kind}.{event.leader}" for kind in ("propose_team", "speak")}
+        # In compact the opening may be asked for in the answer of the summary before it.
+        texts = [
+            one.text
+            for one in desks[event.leader].sent
+            if one.key.request_id in where
+            or ("+" in one.key.step and one.key.request_id == f"{event.round}.1.summarise.{event.leader}")
+        ]
+        theirs = f"The team of the last attempt, {team}, was rejected: propose a different one."
+        assert any(theirs in text for text in texts), texts
+    assert asked == state.table.round
+    for desk in desks.values():
+        for one in desk.sent:
+            fresh = one.key.request_id.split(".")[1] == "1" and "+" not in one.key.step
+            assert not (fresh and "propose a different one" in one.text)
+
+
+def prompt(one: Sent, seat: int, options: Mapping[str, object]) -> tuple[str, str, set[str]]:
     role = DEAL[seat - 1]
     evil = role in (Role.ASSASSIN, Role.MORGANA)
     holds = {"an evil seat" if evil else "a loyal seat"}
@@ -137,8 +212,11 @@ def prompt(one: Sent, seat: int, options: Mapping[str, str]) -> tuple[str, str, 
         holds.add("unless Merlin")
     if options.get("mechanism", "paper") in ("paper", "compact"):
         holds.add("with intentions")
-    if ".propose_team." in one.key.request_id:
+    _, attempt, kind, _ = one.key.request_id.split(".")
+    if kind == "propose_team":
         holds.add("of an opening leader")
+        if int(attempt) > 1:
+            holds |= {"of an opening leader after a rejection", "after a rejection"}
     if "beliefs" in one.form.schema["properties"]:
         holds.add("with seats to analyse")
     name, joined, _ = one.key.step.partition("+")

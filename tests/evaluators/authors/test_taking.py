@@ -73,6 +73,9 @@ def test_a_turn_leaves_the_records_of_the_mechanism_in_order() -> None:
     assert {belief.confidence for belief in beliefs.beliefs} == {None}
     assert {choice.reason for choice in first.intentions} == {of_player["intent"][0]["think"]}
     assert (draft.stage, draft.think) == ("formulation", of_player["formulation_con"][0]["think"])
+    modified = of_player.get("intent_modification")
+    assert final.reason == (modified[0]["think"] if modified else "")
+    assert not any(choice.reason for choice in final.intentions)
     assert len(readings.readings) == 4
     assert {"merlin", "percival", "servant", "assassin", "morgana"} > {one.by for one in readings.readings}
     assert (final.stage, refined.stage) == ("final", "refinement")
@@ -90,7 +93,8 @@ def test_a_kept_list_is_final_without_a_reason_and_unchanged() -> None:
                     continue
                 first = {choice.id for choice in firsts[event.seat].intentions}
                 assert event.changed is (first != {choice.id for choice in event.intentions})
-                if not any(choice.reason for choice in event.intentions):
+                assert not any(choice.reason for choice in event.intentions)
+                if not event.reason:
                     assert not event.changed
                     kept += 1
     assert kept > 5

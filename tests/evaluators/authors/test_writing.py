@@ -5,6 +5,7 @@ import asyncio
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from agents.table import MemoryJournal, play
 from app.seating import seat_agents
 from engine.chance import secret
-from engine.events import Event
+from engine.events import Event, IntentionsSelected
 from engine.profile import INTERINTENT, Profile, make_profile
 from engine.rules import create
 from evaluators.authors import Taken, content_id, figures, read_run, take, write_game
@@ -105,6 +106,21 @@ def test_a_game_of_ours_gives_the_same_figures_when_read_back() -> None:
         same([first], [second])
         assert set(map(_without_game, first.judgements)) == set(map(_without_game, judgements))
         assert told(first.state.log) == told(log)
+
+
+def test_a_reason_of_the_whole_selection_is_theirs_before_that_of_an_intention() -> None:
+    log = [
+        replace(event, reason=f"{event.stage} of {event.seat}")
+        if isinstance(event, IntentionsSelected)
+        else event
+        for event in ours(1)
+    ]
+    (read,) = taken(write_game("game_x", log, []))[1]
+    selections = [event for event in read.state.log if isinstance(event, IntentionsSelected)]
+    assert selections
+    for event in selections:
+        theirs = event.reason if event.stage == "final" else event.intentions[0].reason
+        assert theirs == f"{event.stage} of {event.seat}"
 
 
 def _without_game(judgement: Judgement) -> tuple[Any, ...]:
