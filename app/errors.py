@@ -28,6 +28,7 @@ AvalonError                (engine.errors)
     ├── KeyReused          one idempotency key, two bodies
     ├── KeyInUse           the same key is being worked on
     ├── TooLarge           more than we read
+    ├── TooSlow            a body that stopped coming, or came for too long
     ├── WrongMediaType     not JSON by its own word
     ├── NotAllowed         this address takes other methods
     ├── Draining           stopping; ask again elsewhere or later
@@ -62,6 +63,7 @@ __all__ = [
     "Stale",
     "TooLarge",
     "TooLate",
+    "TooSlow",
     "Unauthenticated",
     "Unfinished",
     "UnknownRequest",
@@ -188,6 +190,10 @@ class KeyInUse(RefusedRequest):
 
 class TooLarge(RefusedRequest):
     """The body is larger than we read."""
+
+
+class TooSlow(RefusedRequest):
+    """The body stopped coming, or came for too long."""
 
 
 class WrongMediaType(RefusedRequest):

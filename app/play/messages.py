@@ -19,6 +19,7 @@ from pydantic import (
 
 from app.door import MAX_ANSWER, MAX_ANSWER_DEPTH, read_json
 from app.errors import InvalidRequest
+from app.faults import first_faults, json_pointer
 from app.games.schemas import AS_WHOLE, GameStatus, Shown, Strict
 from app.play.actions import MAX_THOUGHTS
 from app.problems import problem_of
@@ -176,9 +177,9 @@ def read_message(value: Any) -> ClientMessage:
     try:
         return _READER.validate_python(value)
     except ValidationError as fault:
-        first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
+        first = first_faults(fault, value, _READER)[0]
         # The first part of the place is the message's own tag.
-        pointer = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in first["loc"][1:])
+        pointer = json_pointer(first["loc"][1:])
         raise InvalidRequest(str(first["msg"]), pointer, str(first["type"])) from None
 
 
