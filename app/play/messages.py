@@ -20,7 +20,7 @@ from pydantic import (
 from app.door import MAX_ANSWER, MAX_ANSWER_DEPTH, read_json
 from app.errors import InvalidRequest
 from app.faults import first_faults, json_pointer
-from app.games.schemas import AS_WHOLE, GameStatus, Shown, Strict
+from app.games.schemas import AS_WHOLE, GameStatus, ReadJson, Shown, Strict
 from app.play.actions import MAX_THOUGHTS
 from app.problems import problem_of
 from engine.errors import AvalonError
@@ -124,8 +124,8 @@ class Answer(Strict):
 
     model_config = _examples({"action": {"approve": True}})
 
-    action: dict[str, JsonValue] = Field(description="As the request's `schema` says.")
-    thoughts: Annotated[list[dict[str, JsonValue]], Field(max_length=MAX_THOUGHTS)] = Field(
+    action: dict[str, ReadJson] = Field(description="As the request's `schema` says.")
+    thoughts: Annotated[list[dict[str, ReadJson]], Field(max_length=MAX_THOUGHTS)] = Field(
         default_factory=list,
         description="What led to it: stored as ground truth, seen by this seat and the researcher only.",
     )
