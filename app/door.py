@@ -69,6 +69,7 @@ _ALIKE: Final = bytes.maketrans(b"{}", b"[]")
 _CLOSING: Final = bytes.maketrans(b"[{", b"]}")
 _BLANK: Final = b" \t\n\r"
 _CHUNK: Final = 4_096
+_LONG: Final = 64
 _STEPS: Final = bytes.maketrans(b"[]", b"\x01\xff")
 _DIGIT: Final = re.compile(rb"[0-9]")
 _ZEROS: Final = bytes.maketrans(b"123456789E+", b"000000000e0")
@@ -83,11 +84,16 @@ def read_json(body: bytes, *, max_depth: int = MAX_DEPTH, record: bool = False) 
     U+0000. Raises Unparsable for what is not JSON, InvalidRequest with a pointer for text we do
     not take, and for more than MAX_ELEMENTS elements.
     """
-    fault = _first_fault(body, max_depth, record)
-    if fault is None:
+    try:
+        if not body.isascii():
+            body.decode()
+    except UnicodeDecodeError as fault:
+        raise Unparsable(f"the body is not UTF-8 at byte {fault.start}") from None
+    found = _first_fault(body, max_depth, record)
+    if found is None:
         return _parse(body)
     # The outline is gone by now: it takes room, and so does what is parsed.
-    kind, message, prefix = fault
+    kind, message, prefix = found
     raise InvalidRequest(f"a key: {message}" if prefix.ends_in_key else message, prefix.pointer(), kind)
 
 
@@ -124,6 +130,7 @@ class _Outline:
 
     def __init__(self, body: bytes) -> None:
         self._body = body
+        self.length = len(body)
         # Replaced by as many bytes, so that every place stays what it is.
         plain = body.replace(b"\\\\", b"--").replace(b'\\"', b"--") if b"\\" in body else body
         pieces = plain.split(b'"')
@@ -192,6 +199,11 @@ def _check_elements(structure: bytes) -> None:
 
 def _text_fault(outline: _Outline, record: bool) -> tuple[str, _Prefix] | None:
     strings = outline.strings
+    numbers: Sequence[int] = range(len(strings))
+    if len(strings) * _LONG < outline.length:
+        # Few and long: most need not be looked at.
+        numbers = [n for n in numbers if b"\\" in strings[n] or b"\x7f" in strings[n]]
+        strings = [strings[n] for n in numbers]
     fault = _fault(_decoded(strings), record)
     if fault is None:
         return None
@@ -202,14 +214,12 @@ def _text_fault(outline: _Outline, record: bool) -> tuple[str, _Prefix] | None:
             low = middle
         else:
             high = middle
-    return fault, outline.before_string(low)
+    return fault, outline.before_string(numbers[low])
 
 
 def _decoded(strings: Sequence[bytes]) -> str:
     try:
         text: str = json.loads(f'"{b" ".join(strings).decode()}"')
-    except UnicodeDecodeError:
-        raise Unparsable("the body is not UTF-8") from None
     except json.JSONDecodeError as fault:
         raise Unparsable(f"no JSON: {fault.msg}") from None
     return text
