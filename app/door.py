@@ -181,12 +181,10 @@ def _check_depth(brackets: bytes, limit: int) -> None:
     shallow = brackets.replace(b"[]", b"")
     depth = 0
     for start in range(0, len(shallow), _CHUNK):
-        levels = list(
-            accumulate(array("b", shallow[start : start + _CHUNK].translate(_STEPS)), initial=depth)
-        )
-        if 1 + max(levels) > limit:
+        chunk = shallow[start : start + _CHUNK]
+        if 1 + max(accumulate(array("b", chunk.translate(_STEPS)), initial=depth)) > limit:
             raise Unparsable(f"arrays and objects nest at most {limit} deep")
-        depth = levels[-1]
+        depth += chunk.count(b"[") - chunk.count(b"]")
 
 
 def _check_elements(structure: bytes) -> None:
