@@ -242,7 +242,11 @@ def _number_fault(outline: _Outline) -> tuple[str, _Prefix] | None:
         raise Unparsable(f"a number has at most {_MAX_DIGITS} digits")
     if b"e000" not in alike:
         return None
-    written = zip(structure.translate(_SEPARATORS).split(), alike.translate(_SEPARATORS).split(), strict=True)
+    # Of the numbers between the first that is large and the last.
+    first = max(0, alike.index(b"e000") - 3 * _MAX_DIGITS)
+    part = slice(first, alike.rindex(b"e000") + 3 * _MAX_DIGITS)
+    forms = alike[part].translate(_SEPARATORS).split()
+    written = zip(structure[part].translate(_SEPARATORS).split(), forms, strict=True)
     try:
         values = [abs(float(number)) for number, form in written if b"e000" in form]
     except ValueError:
@@ -250,7 +254,7 @@ def _number_fault(outline: _Outline) -> tuple[str, _Prefix] | None:
     if inf not in values:
         return None
     number = values.index(inf)
-    [place] = islice(_EXPONENT.finditer(structure), number, number + 1)
+    [place] = islice(_EXPONENT.finditer(structure, first), number, number + 1)
     return "a number beyond what a double holds", outline.before(place.start())
 
 
