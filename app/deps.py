@@ -21,9 +21,12 @@ __all__ = [
     "BatchId",
     "CallerDep",
     "GameId",
+    "Guard",
     "IdempotencyKey",
     "ServicesDep",
     "batch_for",
+    "caller_of",
+    "forget_caller",
     "game_for",
     "known_query",
     "matches",
@@ -50,18 +53,34 @@ def _services(request: Request) -> Services:
 ServicesDep = Annotated[Services, Depends(_services)]
 
 
+async def caller_of(request: Request, services: Services) -> Caller:
+    """Who calls, looked up once for a request. Raises Unauthenticated, and InvalidRequest for a query that
+    the route does not take.
+    """
+    known: Caller | None = getattr(request.state, "caller", None)
+    if known is None:
+        credential = await _bearer(request)
+        given = request.headers.getlist("authorization")
+        if given and (credential is None or len(given) > 1):
+            # Nobody who shows something is taken for somebody who shows nothing.
+            raise Unauthenticated("send one header Authorization: Bearer <key or token>")
+        known = await services.keys.caller(None if credential is None else credential.credentials)
+        check_query(request)
+        request.state.caller = known
+    return known
+
+
+def forget_caller(request: Request) -> None:
+    """Has the caller looked up anew."""
+    request.state.caller = None
+
+
 async def _caller(
     request: Request,
     services: ServicesDep,
-    credential: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
-    given = request.headers.getlist("authorization")
-    if given and (credential is None or len(given) > 1):
-        # Nobody who shows something is taken for somebody who shows nothing.
-        raise Unauthenticated("send one header Authorization: Bearer <key or token>")
-    caller = await services.keys.caller(None if credential is None else credential.credentials)
-    check_query(request)
-    return caller
+    return await caller_of(request, services)
 
 
 CallerDep = Annotated[Caller, Depends(_caller)]
@@ -70,7 +89,7 @@ CallerDep = Annotated[Caller, Depends(_caller)]
 async def known_query(connection: HTTPConnection) -> None:
     """The dependency of every route: refuses a query that the route does not take.
 
-    Where a route asks who calls, nothing is said of the query before that is clear: ``_caller`` checks it
+    Where a route asks who calls, nothing is said of the query before that is clear: ``caller_of`` checks it
     then. So does a socket's handshake.
     """
     dependant = dependant_of(connection)
@@ -82,14 +101,25 @@ def _asks_who_calls(dependant: Dependant) -> bool:
     return dependant.call is _caller or any(map(_asks_who_calls, dependant.dependencies))
 
 
-class needs:  # reads as a word where routes list their dependencies
+class Guard:
+    """A dependency of a route that looks at the caller alone: it is asked before a body is read."""
+
+    def check(self, caller: Caller, services: Services) -> None:
+        """Raises RefusedRequest for who may not call."""
+        raise NotImplementedError
+
+    async def __call__(self, caller: CallerDep, services: ServicesDep) -> None:
+        self.check(caller, services)
+
+
+class needs(Guard):  # reads as a word where routes list their dependencies
     """A dependency that lets only callers with a scope through; writing also ends when draining."""
 
     def __init__(self, scope: str, *, writes: bool = False) -> None:
         self._scope = scope
         self._writes = writes
 
-    def __call__(self, caller: CallerDep, services: ServicesDep) -> None:
+    def check(self, caller: Caller, services: Services) -> None:
         caller.needs(self._scope)
         if self._writes and services.draining:
             raise Draining("the service is stopping; try again in a moment")

@@ -28,6 +28,7 @@ AvalonError                (engine.errors)
     ├── KeyReused          one idempotency key, two bodies
     ├── KeyInUse           the same key is being worked on
     ├── TooLarge           more than we read
+    ├── TooSlow            a body that stopped coming, or came for too long
     ├── WrongMediaType     not JSON by its own word
     ├── NotAllowed         this address takes other methods
     ├── UpgradeRequired    the socket's address, asked over plain HTTP
@@ -63,6 +64,7 @@ __all__ = [
     "Stale",
     "TooLarge",
     "TooLate",
+    "TooSlow",
     "Unauthenticated",
     "Unfinished",
     "UnknownRequest",
@@ -190,6 +192,10 @@ class KeyInUse(RefusedRequest):
 
 class TooLarge(RefusedRequest):
     """The body is larger than we read."""
+
+
+class TooSlow(RefusedRequest):
+    """The body stopped coming, or came for too long."""
 
 
 class WrongMediaType(RefusedRequest):

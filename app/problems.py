@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from agents.errors import InvalidAgent, ModelUnavailable
 from app import errors as edge
+from app.faults import json_pointer
 from app.outside import random_name
 from engine import errors as rules
 from engine.errors import AvalonError
@@ -37,6 +38,9 @@ __all__ = [
 log = structlog.get_logger()
 
 MEDIA_TYPE: Final = "application/problem+json"
+
+_MAX_MESSAGE: Final = 500
+"""Characters of a message that is not ours: some name what was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
     edge.KeyReused: Problem("idempotency-key-reused", "This key came with another body before", 422),
     edge.KeyInUse: Problem("idempotency-key-in-use", "A request with this key is being worked on", 409),
     edge.TooLarge: Problem("too-large", "The body is larger than we read", 413),
+    edge.TooSlow: Problem("too-slow", "The body came too slowly", 408),
     edge.WrongMediaType: Problem("wrong-media-type", "The body must be JSON", 415),
     edge.NotAllowed: Problem("method-not-allowed", "This address takes other methods", 405),
     edge.UpgradeRequired: Problem("upgrade-required", "This address speaks WebSocket", 426),
@@ -156,6 +161,8 @@ def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if problem.status == 426:
         headers |= {"Upgrade": "websocket", "Connection": "Upgrade"}
+    if problem.status == 408:
+        headers["Connection"] = "close"
     if problem.status == 503:
         headers["Retry-After"] = "5"
     if isinstance(error, edge.RateLimited):
@@ -171,7 +178,7 @@ def _pointer(location: Sequence[str | int], kind: str, body: object) -> str:
     place = parts.pop(0) if location and location[0] in ("body", "query", "path", "header") else None
     if place == "body":
         parts = _found_in(body, parts, missing=kind == "missing")
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+    return json_pointer(parts)
 
 
 def _found_in(body: object, parts: Sequence[str | int], *, missing: bool) -> list[str | int]:
@@ -200,14 +207,16 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
         {
             "pointer": _pointer(one["loc"], str(one["type"]), error.body),
             "code": str(one["type"]),
-            "message": str(one["msg"]),
+            "message": str(one["msg"])[:_MAX_MESSAGE],
         }
         for one in error.errors()
     ]
     problem = PROBLEMS[edge.InvalidRequest]
     places = ", ".join(one["pointer"] or "/" for one in found[:5])
-    things = "1 thing" if len(found) == 1 else f"{len(found)} things"
-    return ProblemResponse(problem_body(problem, f"{things} to mend: {places}", found), 422)
+    total = getattr(error, "total", len(found))
+    things = "1 thing" if total == 1 else f"{total} things"
+    first = f", the first {len(found)} of them named here" if total > len(found) else ""
+    return ProblemResponse(problem_body(problem, f"{things} to mend{first}: {places}", found), 422)
 
 
 _BY_STATUS: Final = {
@@ -279,7 +288,8 @@ def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
             "description": ", ".join(sorted({p.title for p in PROBLEMS.values() if p.status == status})),
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemView"}}},
         }
-        for status in sorted({*_ALWAYS, *statuses})
+        # Whatever can be too large can be too slow.
+        for status in sorted({*_ALWAYS, *statuses, *({408} if 413 in statuses else ())})
     }
 
 

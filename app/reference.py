@@ -11,6 +11,7 @@ from sqlalchemy import text
 from app import metrics
 from app.asyncapi import document, standalone
 from app.auth import Caller
+from app.bodies import BodyRoute
 from app.deps import CallerDep, ServicesDep
 from app.errors import NotFound, NotReady
 from app.games.schemas import IntentionView, ProfileView
@@ -20,7 +21,7 @@ from engine.profile import PROFILES, make_profile
 
 __all__ = ["openapi", "router"]
 
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute)
 
 
 async def openapi(request: Request) -> Response:

@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
 from uvicorn.loops.auto import auto_loop_factory
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request, Response
@@ -39,6 +39,17 @@ waited to be sent. uvicorn alone still held such sockets at 100 s (RELIABILITY 6
 KEEP_ALIVE_S: Final = 75
 """An HTTP connection may rest so long: longer than the 60 s of usual balancers, which would otherwise
 send a request just when it is closed here."""
+
+HEAD_S: Final = 60.0
+"""The head of a request has to be whole after so long."""
+
+UNREAD_BODY: Final = 4 << 20
+UNREAD_BODY_S: Final = 5.0
+"""What is passed over of a body that was answered before it had come, and for how long: who is refused can
+read why before the connection is closed."""
+
+MAX_CHUNKS: Final = 8_192
+"""Chunks of a body: each costs as much to read as a kilobyte."""
 
 AFTER_CLOSE: Final = 1 << 18
 """Bytes that may still come from a peer after our close."""
@@ -123,18 +134,91 @@ def _bound(family: int, where: Any) -> socket.socket:
     return sock
 
 
-class HttpProtocol(H11Protocol):
-    """uvicorn's HTTP, whose word on what is no HTTP has the headers of every other answer.
+class Parser(h11.Connection):
+    """h11's parser, which refuses bodies in crumbs: each chunk costs as much as a kilobyte in one piece."""
 
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER)
+        self._chunks = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = 0
+        elif isinstance(event, h11.Data) and event.chunk_end:
+            self._chunks += 1
+            if self._chunks > MAX_CHUNKS:
+                raise h11.RemoteProtocolError(f"a body comes in at most {MAX_CHUNKS} chunks")
+        return event
+
+
+class HttpProtocol(H11Protocol):
+    """uvicorn's HTTP, which waits a while only for the head of a request, and for the rest of a body that was
+    answered without it.
+
+    uvicorn alone reads on for as long as somebody sends, and waits for ever for somebody who does not. It is
     h11's, also where httptools is installed: that one passes over the host of ``GET http://host/path``.
     """
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.conn = Parser()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread: RequestResponseCycle | None = None
+        """Whose answer is out, while the body still comes."""
+        self._passed_over = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._close_in(HEAD_S)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._go_on()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._unread is not None:
+            self._passed_over += len(data)
+            if self._passed_over > UNREAD_BODY:
+                self.transport.close()
+                return
+        super().data_received(data)
+        state = self.conn.their_state
+        if self._unread is not None and (self._unread is not self.cycle or state is not h11.SEND_BODY):
+            self._unread = None
+            self._go_on()
+        if state is h11.IDLE:
+            if self._deadline is None:
+                self._close_in(HEAD_S)
+        elif self._unread is None:
+            self._go_on()
+
+    def on_response_complete(self) -> None:
+        if self.conn.their_state is h11.SEND_BODY:
+            self._unread = self.cycle
+            self._passed_over = 0
+            self._go_on()
+            self._close_in(UNREAD_BODY_S)
+        super().on_response_complete()
+
     def send_400_response(self, msg: str) -> None:
-        headers = {"Content-Type": "text/plain; charset=utf-8", "Connection": "close", **HEADERS}
-        start = h11.Response(status_code=400, headers=list(headers.items()), reason=b"Bad Request")
-        for event in (start, h11.Data(data=msg.encode()), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            headers = {"Content-Type": "text/plain; charset=utf-8", "Connection": "close", **HEADERS}
+            start = h11.Response(status_code=400, headers=list(headers.items()), reason=b"Bad Request")
+            for event in (start, h11.Data(data=msg.encode()), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+            self.transport.close()
+        else:
+            # What is no HTTP came after the answer.
+            self.transport.close()
+
+    def _close_in(self, seconds: float) -> None:
+        self._deadline = self.loop.call_later(seconds, self.transport.close)
+
+    def _go_on(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):

@@ -67,6 +67,10 @@ class Settings(BaseSettings):
     follow_blank_s: float = Field(
         10.0, gt=0, description="A silent NDJSON stream gets a blank line after so long."
     )
+    body_idle_s: float = Field(
+        15.0, gt=0, description="A request's body is given up when no byte of it has come for so long."
+    )
+    body_within_s: float = Field(60.0, gt=0, description="How long a request's body may take in all.")
     drain_s: float = Field(
         5.0, ge=0, description="How long open requests may take after a stop was asked for."
     )

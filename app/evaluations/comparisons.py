@@ -14,6 +14,7 @@ from app.evaluations.judged import judgements_from
 from app.evaluations.said import SaidAbout
 from app.evaluations.schemas import ComparedRater, ComparisonView, RaterKind
 from app.evaluations.scoring import guesses_of, variant_of
+from app.heavy import off_loop
 from app.store.evaluations import EvaluationStore
 from app.store.games import Row
 from evaluators.agreement import grouped, judge_agreement, ratings_of
@@ -85,7 +86,7 @@ class Comparisons:
                 told = " and ".join(str(one[name]).lower() for one in variants)
                 raise NotComparable(f"{name} is {told}: grade the answers of one of them under the other's")
         guesses = [
-            _by_game(guesses_of(await self._store.answers_of(row["evaluation_id"])))
+            _by_game(await off_loop(guesses_of, await self._store.answers_of(row["evaluation_id"])))
             for row in (first, second)
         ]
         for game_id in sorted(guesses[0].keys() | guesses[1].keys()):

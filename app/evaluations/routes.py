@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
 from app.auth import Caller
+from app.bodies import BodyRoute
 from app.deps import CallerDep, IdempotencyKey, ServicesDep, matches, needs
 from app.errors import AlreadyGraded, AlreadyJudged, KeyInUse
 from app.evaluations.items import SHOWING
@@ -44,7 +45,7 @@ from evaluators.rows import jsonl, row
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute)
 
 NDJSON = "application/x-ndjson"
 

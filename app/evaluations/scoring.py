@@ -10,6 +10,7 @@ from app.errors import AlreadySeen, InvalidRequest, NotFound
 from app.evaluations.games import FinishedGames
 from app.evaluations.items import DAMAGED, Items
 from app.evaluations.schemas import AnswerSpec, ScoredItem, VariantSpec
+from app.heavy import off_loop
 from app.store.evaluations import EvaluationStore
 from engine.errors import CorruptLog
 from engine.terms import Role
@@ -93,7 +94,7 @@ class Scorer:
                 raise InvalidRequest(
                     "no such game for this caller", f"/answers/{asked[0][0]}/item_id", "unknown_item"
                 ) from None
-            known = {item.id for item in items(game, dimension, variant_of(variant))}
+            known = await off_loop(_ids, game, dimension, variant_of(variant))
             for place, item_id in asked:
                 if item_id not in known:
                     raise InvalidRequest(
@@ -116,7 +117,8 @@ class Scorer:
         self, dimension: Dimension, answers: Sequence[Mapping[str, Any]], variant: Mapping[str, Any]
     ) -> Scored:
         """The scores of stored answers: rows with ``item_id``, ``named``, ``role``, ``confidence``."""
-        guesses = guesses_of(answers)
+        # Each text is compared with every wording of every intention.
+        guesses = await off_loop(guesses_of, answers)
         games: dict[str, list[str]] = {}
         for item_id in guesses:
             games.setdefault(parse_id(item_id).game_id, []).append(item_id)
@@ -152,7 +154,7 @@ class Scorer:
         self, dimension: Dimension, answers: Sequence[Mapping[str, Any]], variant: Mapping[str, Any]
     ) -> list[ScoredItem]:
         """Every item of an evaluation beside its gold."""
-        guesses = guesses_of(answers)
+        guesses = await off_loop(guesses_of, answers)
         games: dict[str, list[str]] = {}
         for item_id in guesses:
             games.setdefault(parse_id(item_id).game_id, []).append(item_id)
@@ -166,6 +168,10 @@ class Scorer:
             for item_id in asked:
                 shown[item_id] = _shown(game, item_id, guesses[item_id], gold.get(item_id), filtered)
         return [shown[item_id] for item_id in guesses]
+
+
+def _ids(game: Game, dimension: Dimension, variant: Variant) -> frozenset[str]:
+    return frozenset(item.id for item in items(game, dimension, variant))
 
 
 def _no_echo(fault: UnknownItem) -> str:

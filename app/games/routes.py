@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
 from app.auth import Caller
+from app.bodies import BodyRoute, Bounds, takes
 from app.deps import (
     BatchId,
     CallerDep,
@@ -23,7 +24,7 @@ from app.deps import (
     needs_or_watches,
     viewer_for,
 )
-from app.door import MAX_RECORD, read_json
+from app.door import MAX_RECORD
 from app.errors import BeyondHead, InvalidRequest, KeyInUse
 from app.games.schemas import (
     BatchCreated,
@@ -55,7 +56,7 @@ from engine.view import stream, viewer_name
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute)
 
 NDJSON = "application/x-ndjson"
 PAGE = 500
@@ -159,6 +160,7 @@ async def create_games(wish: NewGames, services: ServicesDep, key: IdempotencyKe
         }
     },
 )
+@takes(Bounds(size=MAX_RECORD, record=True))
 async def import_game(
     request: Request, services: ServicesDep, key: IdempotencyKey, response: Response
 ) -> Any:
@@ -168,13 +170,10 @@ async def import_game(
     """
     if (replayed := await _replayed(services, key)) is not None:
         return replayed
-    body = await request.body()
-    if not body:
+    if not await request.body():
         raise InvalidRequest("send an avalon-replay v1 record", "", "missing")
-    assert len(body) <= MAX_RECORD
-    record = read_json(body, record=True)
     try:
-        imported = await services.games.import_record(record, key)
+        imported = await services.games.import_record(await request.json(), key)
     except IntegrityError:
         if key is None:
             raise

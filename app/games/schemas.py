@@ -9,6 +9,7 @@ from pydantic import (
     Discriminator,
     Field,
     JsonValue,
+    SkipValidation,
     StringConstraints,
     Tag,
     model_validator,
@@ -29,6 +30,7 @@ from engine.terms import Ending, Kind, Phase, Role, Side
 
 __all__ = [
     "AS_WHOLE",
+    "FEW",
     "AfterPhase",
     "AfterRequest",
     "BatchCreated",
@@ -56,6 +58,7 @@ __all__ = [
     "OpenRequest",
     "ProfileSettings",
     "ProfileView",
+    "ReadJson",
     "Rules",
     "SeatSpec",
     "StepGame",
@@ -65,6 +68,7 @@ __all__ = [
 ]
 
 MAX_COUNT = 10_000
+MAX_MEMBERS = 100
 MAX_SEED = 2**128 - 1
 
 GameStatus = Literal["created", "running", "finished", "cancelled", "failed"]
@@ -83,6 +87,16 @@ def _no_flag(value: object) -> object:
     return value
 
 
+def _few(value: object) -> object:
+    # The bound of such a field is looked at last, when each member has been found at fault.
+    if isinstance(value, dict) and len(value) > MAX_MEMBERS:
+        raise ValueError(f"at most {MAX_MEMBERS} members, got {len(value)}")
+    return value
+
+
+FEW = BeforeValidator(_few)
+ReadJson = Annotated[JsonValue, SkipValidation]
+"""JSON because the reader of bodies made it: to go through it again would copy it."""
 AS_WHOLE = BeforeValidator(_whole)
 """After the bounds of a field, never before: there they would not be told in its JSON Schema."""
 SeatNumber = Annotated[int, Field(ge=1, le=10), AS_WHOLE]
@@ -124,8 +138,8 @@ class SeatSpec(Strict):
         "Left out: the only one there is.",
     )
     mechanism: Mechanism | None = Field(None, description="`llm` only. Left out: `paper`.")
-    options: dict[str, JsonValue] = Field(
-        default_factory=dict, max_length=50, description="What that kind understands."
+    options: Annotated[dict[str, ReadJson], Field(max_length=50), FEW] = Field(
+        default_factory=dict, description="What that kind understands."
     )
 
 
@@ -148,9 +162,10 @@ Deadlines = Annotated[
         + ", ".join(f"`{kind}` {seconds:g}" for kind, seconds in ALLOWANCE_S.items())
         + ". Games that are stepped by hand have no deadlines."
     ),
+    FEW,
 ]
 
-Models = Annotated[dict[ModelName, ModelSpec], Field(max_length=20)]
+Models = Annotated[dict[ModelName, ModelSpec], Field(max_length=20), FEW]
 
 
 class GameBudget(Strict):
@@ -221,7 +236,7 @@ class NewGames(Strict):
     roles: Annotated[list[RoleName], Field(min_length=5, max_length=10)] | None = Field(
         None, description="The deck, dealt at random. Left out: the profile's."
     )
-    deal: Annotated[dict[SeatKey, RoleName], Field(min_length=5, max_length=10)] | None = Field(
+    deal: Annotated[dict[SeatKey, RoleName], Field(min_length=5, max_length=10), FEW] | None = Field(
         None, description="Which seat holds which role, in every game of the batch."
     )
     rules: Rules = Rules()
@@ -232,7 +247,7 @@ class NewGames(Strict):
     models: Models = Field(default_factory=dict, description="The models that seats name.")
     budget: NewBudget | None = Field(None, description="Left out: no limit.")
     rotate: bool = Field(False, description="Move the specs one seat on from game to game.")
-    names: Annotated[dict[SeatKey, Name], Field(max_length=10)] = Field(
+    names: Annotated[dict[SeatKey, Name], Field(max_length=10), FEW] = Field(
         default_factory=dict, description="Names shown to everybody; `Player n` where none is given."
     )
     drive: Literal["auto", "manual"] = Field("auto", description="`manual`: the game waits for `step`.")
@@ -248,6 +263,7 @@ class NewGames(Strict):
             Annotated[str, StringConstraints(max_length=256)],
         ],
         Field(max_length=32),
+        FEW,
     ] = Field(default_factory=dict, description="Kept with the batch, for your own book-keeping.")
 
 

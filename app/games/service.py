@@ -40,6 +40,7 @@ from app.games.schemas import (
     NewGames,
     SeatView,
 )
+from app.heavy import off_loop
 from app.models.account import BUDGET_SPENT
 from app.models.house import ModelHouse
 from app.models.spent import Paid, paid
@@ -60,7 +61,7 @@ from engine.chance import draw
 from engine.errors import CorruptLog, InvalidProfile
 from engine.events import ActionDefaulted, Event, GameCreated, GameEnded
 from engine.profile import Profile, make_profile
-from engine.record import SCHEMA, read_record
+from engine.record import SCHEMA, Record, read_record
 from engine.replay import replay
 from engine.rules import Request, cancel, create, decide, pending, usual_names
 from engine.state import State, apply, fold
@@ -285,8 +286,7 @@ class Games:
 
         Raises InvalidRecord or IllegalRecord before anything is written.
         """
-        record = read_record(data)
-        state = replay(record)
+        record, state = await off_loop(_replayed, data)
         game_id, batch_id, at = new_id("g"), new_id("b"), self._database.writer.stamp()
         table = state.table
         assert table.winner is not None
@@ -586,6 +586,11 @@ class Games:
 
 
 # --- from a wish to games -------------------------------------------------------------------
+
+
+def _replayed(data: object) -> tuple[Record, State]:
+    record = read_record(data)
+    return record, replay(record)
 
 
 def _profile(wish: NewGames) -> Profile:

@@ -5,6 +5,7 @@ from typing import Final
 from fastapi import APIRouter, Depends, Response
 
 from app.auth import epoch_of
+from app.bodies import BodyRoute
 from app.deps import BatchId, CallerDep, GameId, ServicesDep, batch_for, game_for, needs
 from app.errors import InvalidRequest
 from app.games.schemas import BatchCreated, NewBatchToken, NewGameToken, SeatSpec, SeatView, TokenView
@@ -21,7 +22,7 @@ from engine.view import read_viewer, viewer_name
 
 __all__ = ["NO_STORE", "is_remote", "router", "seats_with_tokens", "with_tokens"]
 
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute)
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
 """Of answers that hold tokens."""

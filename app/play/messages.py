@@ -22,6 +22,7 @@ from pydantic import (
 
 from app.door import MAX_ANSWER, MAX_ANSWER_DEPTH, read_json
 from app.errors import InvalidRequest, RateLimited
+from app.faults import first_faults
 from app.games.schemas import AS_WHOLE, GameStatus, Shown, Strict
 from app.play.actions import MAX_THOUGHTS, RefusedThought, pointer_of, text_fault
 from app.problems import problem_of
@@ -177,6 +178,7 @@ ClientMessage = Identify | Ping | Act
 _READER: Final = TypeAdapter[ClientMessage](
     Annotated[ClientMessage, Field(discriminator="t")], config=ConfigDict(hide_input_in_errors=True)
 )
+_ANSWER: Final = TypeAdapter(Answer)
 _TAGS: Final = ("identify", "ping", "act")
 
 
@@ -207,7 +209,7 @@ def read_message(value: Any) -> ClientMessage:
         return _READER.validate_python(value)
     except ValidationError as fault:
         # The first part of the place is the message's own tag.
-        raise _invalid(fault, 1) from None
+        raise _invalid(fault, value, _READER, 1) from None
 
 
 def read_answer(value: Any) -> Answer:
@@ -217,9 +219,9 @@ def read_answer(value: Any) -> Answer:
     if (place := _text_fault(_read_now(value))) is not None:
         raise InvalidAction(*place)
     try:
-        return Answer.model_validate(value)
+        return _ANSWER.validate_python(value)
     except ValidationError as fault:
-        raise _invalid(fault, 0) from None
+        raise _invalid(fault, value, _ANSWER, 0) from None
 
 
 def _read_now(value: dict[str, Any]) -> dict[str, Any]:
@@ -227,8 +229,8 @@ def _read_now(value: dict[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in value.items() if name not in ("action", "thoughts")}
 
 
-def _invalid(fault: ValidationError, skipped: int) -> InvalidRequest:
-    first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
+def _invalid(fault: ValidationError, value: Any, model: TypeAdapter[Any], skipped: int) -> InvalidRequest:
+    first = first_faults(fault, value, model)[0]
     return InvalidRequest(str(first["msg"]), pointer_of(first["loc"][skipped:]), str(first["type"]))
 
 

@@ -5,11 +5,13 @@ the socket.
 import time
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
 from app.auth import Caller
-from app.deps import CallerDep, GameId, ServicesDep, game_for, viewer_for
+from app.bodies import BodyRoute, Bounds, takes
+from app.deps import CallerDep, GameId, Guard, ServicesDep, game_for, viewer_for
+from app.door import MAX_ANSWER, MAX_ANSWER_DEPTH
 from app.errors import Forbidden, InvalidRequest, RateLimited, UnknownRequest
 from app.games.routes import ViewerName
 from app.play.messages import ActAck, Answer, OpenRequests, SentAnswer, read_answer
@@ -22,13 +24,21 @@ from engine.terms import FULL, PUBLIC, Seat
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute)
 
 MAX_WAIT_S: Final = 60.0
 
 RequestId = Annotated[
     str, Path(description="As the request names itself, e.g. `2.1.vote.3`.", examples=["2.1.vote.3"])
 ]
+
+
+class _AnswersForSeats(Guard):
+    """Lets through who may answer for a seat at all; for which, the route sees."""
+
+    def check(self, caller: Caller, services: Services) -> None:
+        if caller.seat is None:
+            caller.needs("tokens:mint")
 
 
 async def _seat(
@@ -80,8 +90,10 @@ async def list_open_requests(
     "/games/{game_id}/requests/{request_id}/action",
     summary="Answer a request",
     response_model=ActAck,
+    dependencies=[Depends(_AnswersForSeats())],
     responses=documented(404, 409, 410, 413, 415, 429),
 )
+@takes(Bounds(size=MAX_ANSWER, depth=MAX_ANSWER_DEPTH, check_text=False))
 async def answer_request(
     game_id: GameId,
     request_id: RequestId,

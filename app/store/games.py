@@ -1,7 +1,8 @@
 """Batches and games in the database: laying them out, finding them, counting them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from sqlalchemy import and_, func, insert, or_, select, update
@@ -48,6 +49,9 @@ class NewGame:
     ending: str | None = None
 
 
+_ROWS: Final = 500
+"""Events written in one piece: the loop goes on with other things in between."""
+
 _INSERT_BATCH: Final = insert(batches)
 _INSERT_GAMES: Final = insert(games)
 
@@ -76,6 +80,12 @@ def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
     }
 
 
+def _first_rows(laid: Sequence[NewGame], at: int) -> Iterator[dict[str, Any]]:
+    for game in laid:
+        for first in range(0, len(game.log), _ROWS):
+            yield from event_rows(game.game_id, first + 1, game.log[first : first + _ROWS], at)
+
+
 class GameStore:
     """Everything about games and batches but their logs."""
 
@@ -91,8 +101,9 @@ class GameStore:
     ) -> None:
         """Writes games and their first events, in the caller's transaction."""
         await connection.execute(_INSERT_GAMES, [_game_row(batch_id, game, at) for game in laid])
-        rows = [row for game in laid for row in event_rows(game.game_id, 1, game.log, at)]
-        await connection.execute(INSERT_EVENTS, rows)
+        rows = _first_rows(laid, at)
+        while some := list(islice(rows, _ROWS)):
+            await connection.execute(INSERT_EVENTS, some)
 
     async def batch(self, batch_id: str) -> Row | None:
         return await self._one(select(batches).where(batches.c.batch_id == batch_id))

@@ -220,9 +220,11 @@ async def test_ten_megabytes_are_refused_however_they_come(caller: Caller) -> No
         for start in range(0, len(body), 65_536):
             yield body[start : start + 65_536]
 
-    for path in ("/games", "/games/import", "/games/g_nobody/step", "/nowhere"):
+    for path in ("/games", "/games/import", "/games/g_nobody/step"):
         problem(await caller.post(path, content=body), 413, "too-large")
         problem(await caller.post(path, content=chunks()), 413, "too-large")
+    problem(await caller.post("/nowhere", content=body), 404, "not-found")
+    problem(await caller.post("/nowhere", content=chunks()), 404, "not-found")
     just = b" " * (MAX_BODY - 2) + b"{}"
     assert (await caller.post("/games", content=just)).status_code == 201
     problem(await caller.post("/games", content=just + b" "), 413, "too-large")
