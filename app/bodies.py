@@ -105,10 +105,10 @@ class BodyRoute(APIRoute):
         async def guarded(request: Request) -> Response:
             services: Services = request.app.state.services
             caller = await caller_of(request, services)
-            for guard in guards:
-                guard.check(caller, services)
             if faults := request_params_to_args(path_params, request.path_params)[1]:
                 raise RequestValidationError(faults)
+            for guard in guards:
+                await guard.check(request, caller, services)
             began = time.monotonic()
             body = await _read(request, bounds.size, services)
             if time.monotonic() - began > _STANDS_S:

@@ -102,14 +102,14 @@ def _asks_who_calls(dependant: Dependant) -> bool:
 
 
 class Guard:
-    """A dependency of a route that looks at the caller alone: it is asked before a body is read."""
+    """A dependency of a route that looks at the caller and the address: it is asked before a body is read."""
 
-    def check(self, caller: Caller, services: Services) -> None:
-        """Raises RefusedRequest for who may not call."""
+    async def check(self, request: Request, caller: Caller, services: Services) -> None:
+        """Raises AvalonError for who may not call."""
         raise NotImplementedError
 
-    async def __call__(self, caller: CallerDep, services: ServicesDep) -> None:
-        self.check(caller, services)
+    async def __call__(self, request: Request, caller: CallerDep, services: ServicesDep) -> None:
+        await self.check(request, caller, services)
 
 
 class needs(Guard):  # reads as a word where routes list their dependencies
@@ -119,7 +119,7 @@ class needs(Guard):  # reads as a word where routes list their dependencies
         self._scope = scope
         self._writes = writes
 
-    def check(self, caller: Caller, services: Services) -> None:
+    async def check(self, request: Request, caller: Caller, services: Services) -> None:
         caller.needs(self._scope)
         if self._writes and services.draining:
             raise Draining("the service is stopping; try again in a moment")

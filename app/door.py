@@ -147,6 +147,7 @@ def _first_fault(
         _check_depth(structure.translate(_ALIKE, _NO_BRACKETS), max_depth)
     if opened + structure.count(b",") > MAX_ELEMENTS:
         _check_elements(structure)
+    _check_digits(structure)
     if not check_text:
         return None
     if (b"\\" in body or b"\x7f" in body) and (fault := _text_fault(outline, record)):
@@ -262,15 +263,17 @@ def _fault(text: str, record: bool) -> str | None:
     return f"text takes no control character, got U+{others[0]:04X}" if others else None
 
 
+def _check_digits(structure: bytes) -> None:
+    # A number that is too long has a digit at one of these places.
+    if _DIGIT.search(structure[::_MAX_DIGITS]) and b"0" * (_MAX_DIGITS + 1) in structure.translate(_ZEROS):
+        raise Unparsable(f"a number has at most {_MAX_DIGITS} digits")
+
+
 def _number_fault(outline: _Outline) -> tuple[str, _Prefix] | None:
     structure = outline.structure
-    # A number that is too long has a digit at one of these places.
-    long = _DIGIT.search(structure[::_MAX_DIGITS]) is not None
-    if not long and b"e" not in structure and b"E" not in structure:
+    if b"e" not in structure and b"E" not in structure:
         return None
     alike = structure.translate(_ZEROS)
-    if long and b"0" * (_MAX_DIGITS + 1) in alike:
-        raise Unparsable(f"a number has at most {_MAX_DIGITS} digits")
     if b"e000" not in alike:
         return None
     # Of the numbers between the first that is large and the last.

@@ -2,11 +2,22 @@
 
 import logging
 import sys
+from typing import TextIO, cast
 
 import structlog
 import structlog.tracebacks
 
 __all__ = ["configure"]
+
+
+class _StandardError:
+    """Standard error as it is when a line is written; a program may exchange it."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -21,6 +32,7 @@ def configure() -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    stderr = _StandardError()
     # Never a traceback's local variables: they hold tokens, seeds and roles.
     if sys.stderr.isatty():
         render: list[structlog.typing.Processor] = [
@@ -31,10 +43,10 @@ def configure() -> None:
         render = [structlog.processors.ExceptionRenderer(plain), structlog.processors.JSONRenderer()]
     structlog.configure(
         processors=[*shared, *render],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, stderr)),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stderr)
     own = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(processors=[own, *render], foreign_pre_chain=shared)

@@ -88,7 +88,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(seats_router, tags=["seats"])
     app.include_router(reference.router, tags=["reference"])
     app.include_router(pages.router, tags=["pages"])
-    app.add_api_route("/openapi.json", reference.openapi, include_in_schema=False)
     app.include_router(socket_router, tags=["seats"])
     app.add_middleware(Door, keyless=lambda: not app.state.services.keys.configured, origins=settings.origins)
     return app

@@ -19,11 +19,12 @@ from app.problems import INTERNAL, PROBLEMS, documented, in_text
 from engine.intentions import CATALOGUE
 from engine.profile import PROFILES, make_profile
 
-__all__ = ["openapi", "router"]
+__all__ = ["router"]
 
 router = APIRouter(route_class=BodyRoute)
 
 
+@router.get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
     """The OpenAPI document of the routes."""
     return JSONResponse(request.app.openapi())

@@ -471,6 +471,8 @@ class Games:
         if head is not None and head != seen:
             raise Stale(f"the stream has {seen} events, If-Match names {head}")
         state = fold(events)
+        if state.table.over:
+            raise AlreadyOver("this game has just ended; there is nothing left to step")
         models: ModelSeats | None = None
         batch = await self.batch_row(row["batch_id"])
         if has_models(row["seats"]):

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Header, Path, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from jinja2 import Environment
 
+from app.bodies import BodyRoute
 from app.errors import NotFound
 from app.headers import PAGE_POLICY, SWAGGER_POLICY
 from app.pages.files import served_files, text_of
@@ -14,7 +15,7 @@ from app.problems import documented
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute)
 
 _NAME: Final = "InterIntent Server"
 

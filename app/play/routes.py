@@ -5,7 +5,7 @@ the socket.
 import time
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
 from app.auth import Caller
@@ -34,11 +34,13 @@ RequestId = Annotated[
 
 
 class _AnswersForSeats(Guard):
-    """Lets through who may answer for a seat at all; for which, the route sees."""
+    """Refuses who may answer for no seat at all, as the route would; for which seat, the route sees."""
 
-    def check(self, caller: Caller, services: Services) -> None:
-        if caller.seat is None:
-            caller.needs("tokens:mint")
+    async def check(self, request: Request, caller: Caller, services: Services) -> None:
+        if caller.seat is None and not caller.mints:
+            game_id, viewer = request.path_params["game_id"], request.query_params.get("viewer")
+            seat, _ = await _seat(services, caller, game_id, viewer)
+            check_answers_for(caller, seat)
 
 
 async def _seat(

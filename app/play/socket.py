@@ -16,6 +16,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from app.auth import Caller
+from app.bodies import BodyRoute
 from app.callers import check_caller
 from app.deps import reaches, viewer_for
 from app.door import check_url
@@ -70,7 +71,7 @@ __all__ = ["router"]
 
 log = structlog.get_logger()
 
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute)
 
 BLOCKED_S: Final = 10.0
 """How long a write may wait for the peer to read."""

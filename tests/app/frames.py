@@ -64,4 +64,7 @@ class Frames:
         check_frame(frame)
         taken = self._sent.pop(frame.get("re"), None) if frame["t"] in ("welcome", "ack") else None
         if taken is not None:
+            if "thoughts_refused" in frame:
+                # The action was taken, and of the thoughts what is none was left out.
+                taken = {name: value for name, value in taken.items() if name != "thoughts"}
             _validator(_FROM_CLIENT[taken["t"]]).validate(taken)

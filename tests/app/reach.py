@@ -242,6 +242,10 @@ def _judgements(laboratory: Laboratory, name: str) -> Any:
 _GAMES: Final = ("game={game}", "batch={batch}")
 
 CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
+    "GET /": [("", None)],
+    "GET /docs": [("", None)],
+    "GET /docs/{name}": [("", None)],
+    "GET /ws": [("", None)],
     "GET /intentions": [("", None)],
     "GET /profiles": [("", None)],
     "GET /problems/{code}": [("", None)],

@@ -58,6 +58,8 @@ async def test_no_scope_reaches_more_than_it_says(laboratory: Laboratory) -> Non
 
 UNANSWERED = {
     "POST /batches/{batch_id}/cancel",  # its game was cancelled before
+    "GET /docs/{name}",  # no guide is called so
+    "GET /ws",  # 426: it is a socket
     "POST /evaluations/{evaluation_id}/cancel",  # rules judge at once
     "GET /evaluations/compare",  # nobody has answered what another has
     "GET /evaluations/{evaluation_id}/compare/{other}",

@@ -153,7 +153,8 @@ async def test_stepping_and_cancelling_at_the_same_time_leaves_a_whole_log(datab
             assert [line["seq"] for line in lines] == [*range(1, len(lines) + 1)]
             ends = [line["type"] for line in lines if line["type"] in ("game_cancelled", "game_ended")]
             if cancelled.status_code == 202:
-                problem(walked, 412, "stale")
+                # A step that came first finds the log moved on, one that came after finds the game over.
+                assert (walked.status_code, walked.json()["code"]) in ((412, "stale"), (409, "already-over"))
                 assert ends == ["game_cancelled"]
             else:
                 problem(cancelled, 409, "already-over")
