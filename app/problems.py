@@ -161,6 +161,8 @@ def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if problem.status == 426:
         headers |= {"Upgrade": "websocket", "Connection": "Upgrade"}
+    if problem.status == 408:
+        headers["Connection"] = "close"
     if problem.status == 503:
         headers["Retry-After"] = "5"
     if isinstance(error, edge.RateLimited):
