@@ -19,6 +19,8 @@ from tests.app.reach import CALLS, Explorer, Fact, Laboratory, explored
 from tests.app.serving import local_settings, running_server
 from tests.app.test_keys import OPERATOR
 
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+
 STRONG = {"export:full", "tokens:mint"}
 """Scopes that show every seat's part of a game that still runs."""
 

@@ -94,7 +94,7 @@ async def test_a_body_that_drips_is_given_up_though_it_never_rests(tmp_path: Pat
         await one.say(post("/games", "Content-Length: 1000000"))
 
         async def drip() -> None:
-            # It ends before the time is up: who still writes when the connection is closed may miss the answer.
+            # It ends before the time is up: who writes into a closed connection may miss the answer.
             for _ in range(10):
                 await one.say(b" ")
                 await asyncio.sleep(0.02)

@@ -6,9 +6,13 @@ from math import isclose, sqrt
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.evaluators import oracle
 from tests.evaluators.oracle.making import GAMES, JUDGES, USES, make, report_of
 from tests.evaluators.oracle.tables import NAMES, Oracle
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 Labels = tuple[str, ...]
 
