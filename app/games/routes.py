@@ -412,8 +412,9 @@ async def fork_game(
     dependencies=[Depends(needs("games:cancel"))],
     responses=documented(404, 409, 412),
 )
-async def cancel_game(game_id: GameId, services: ServicesDep) -> Cancelled:
+async def cancel_game(game_id: GameId, services: ServicesDep, caller: CallerDep) -> Cancelled:
     """Ends a game now. What it has written stays."""
+    await game_for(services, caller, game_id)
     await services.games.cancel(game_id)
     return Cancelled()
 
@@ -518,7 +519,8 @@ async def export_batch(
     dependencies=[Depends(needs("games:cancel"))],
     responses=documented(404, 409),
 )
-async def cancel_batch(batch_id: BatchId, services: ServicesDep) -> Cancelled:
+async def cancel_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> Cancelled:
     """Ends every open game of the batch. What they have written stays."""
+    await batch_for(services, caller, batch_id, "games:cancel")
     await services.games.cancel_batch(batch_id)
     return Cancelled()
