@@ -121,7 +121,9 @@ class ItemsVariant(Shown):
     seed: str
     history: History
     options: Options
-    impactful: list[IntentionId] | None = Field(description="What a guesser chooses from, where it is that.")
+    impactful: list[IntentionId] | None = Field(
+        None, description="What a guesser chooses from, where it is that."
+    )
     context: View
     followed: bool
 

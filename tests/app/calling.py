@@ -24,6 +24,7 @@ from engine.events import Event, payload, read_event, type_name
 from engine.profile import make_profile
 from engine.rules import create
 from tests import forked
+from tests.app.contract import check_answer
 from tests.app.serving import local_settings
 
 PROJECT = Path(__file__).parents[2]
@@ -35,13 +36,21 @@ Line = dict[str, Any]
 
 
 class Caller(httpx.AsyncClient):
-    """Calls one application in this process, with all its middleware."""
+    """Calls one application in this process, with all its middleware. Each answer is as documented, or the
+    test fails.
+    """
 
     def __init__(self, app: FastAPI, **options: Any) -> None:
         # As a server does: a broken request is a 500, not an exception in the caller.
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         super().__init__(transport=transport, base_url="http://localhost", timeout=WITHIN_S, **options)
         self.app = app
+
+    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        answer = await super().send(request, **options)
+        if not options.get("stream"):
+            check_answer(answer)
+        return answer
 
     @property
     def services(self) -> Services:

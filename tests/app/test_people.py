@@ -120,6 +120,16 @@ async def test_every_guide_is_served_as_it_is_written(caller: Caller) -> None:
         problem(await caller.get(f"/docs/{name}"), 404, "not-found")
 
 
+async def test_every_link_of_a_guide_leads_to_what_is_served(caller: Caller) -> None:
+    followed = 0
+    for path in (PROJECT / "docs").glob("*.md"):
+        for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text("utf-8")):
+            found = await caller.get(urljoin(f"/docs/{path.name}", link))
+            assert found.status_code == 200, (path.name, link)
+            followed += 1
+    assert followed > 5
+
+
 async def test_the_contracts_name_the_guide(caller: Caller) -> None:
     for document in ("/openapi.json", "/asyncapi.json"):
         assert "/docs/bots.md" in (await caller.get(document)).json()["info"]["description"]

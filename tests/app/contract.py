@@ -1,0 +1,54 @@
+"""Every answer over HTTP beside what openapi.json says of it."""
+
+import json
+import re
+from functools import cache
+from typing import Any, Final
+
+import httpx
+from jsonschema import Draft202012Validator
+
+from app.main import create_app
+from tests.app.serving import local_settings
+
+__all__ = ["check_answer"]
+
+_JSON: Final = ("application/json", "application/problem+json")
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return create_app(local_settings("sqlite:///never-opened.sqlite")).openapi()
+
+
+@cache
+def _paths() -> list[tuple[re.Pattern[str], str]]:
+    """Address templates as patterns, those with the fewest variables first."""
+    paths = sorted(_document()["paths"], key=lambda path: path.count("{"))
+    return [(re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), path) for path in paths]
+
+
+@cache
+def _validator(path: str, method: str, status: str, media_type: str) -> Draft202012Validator:
+    responses = _document()["paths"][path][method]["responses"]
+    assert status in responses, f"{method} {path} answers {status}, which is not documented"
+    content = responses[status].get("content", {})
+    assert media_type in content, f"{method} {path} answers {status} in {media_type}, not in {list(content)}"
+    return Draft202012Validator(
+        {**content[media_type].get("schema", {}), "components": _document()["components"]}
+    )
+
+
+def check_answer(answer: httpx.Response) -> None:
+    """Raises where a JSON answer of a documented operation is not as documented."""
+    method, address = answer.request.method.lower(), answer.request.url.path
+    path = next((path for pattern, path in _paths() if pattern.fullmatch(address)), "")
+    media_type = answer.headers.get("content-type", "").partition(";")[0]
+    # A service that is broken or stopping says so everywhere, and lists it nowhere.
+    if method not in _document()["paths"].get(path, ()) or media_type not in _JSON or answer.is_server_error:
+        return
+    validator = _validator(path, method, str(answer.status_code), media_type)
+    for fault in validator.iter_errors(json.loads(answer.content)):
+        raise AssertionError(
+            f"{method} {path} {answer.status_code}: {fault.json_path}: {fault.message[:300]}"
+        )
