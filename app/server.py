@@ -43,7 +43,7 @@ send a request just when it is closed here."""
 HEAD_S: Final = 60.0
 """The head of a request has to be whole after so long."""
 
-UNREAD_BODY: Final = 4 << 20
+UNREAD_BODY: Final = 16 << 20
 UNREAD_BODY_S: Final = 5.0
 """What is passed over of a body that was answered before it had come, and for how long: who is refused can
 read why before the connection is closed."""
