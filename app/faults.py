@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-__all__ = ["MAX_FAULTS", "first_faults", "json_pointer"]
+__all__ = ["MAX_FAULTS", "beginning", "first_faults", "json_pointer"]
 
 MAX_FAULTS: Final = 50
 """Faults that an answer names at most."""
@@ -25,7 +25,7 @@ def first_faults(refused: ValidationError, value: Any, model: TypeAdapter[Any]) 
     # Faults take many times the room of what they are about, so many are made of the beginning alone.
     if refused.error_count() > MAX_FAULTS:
         try:
-            model.validate_python(_beginning(value, [2 * MAX_FAULTS]))
+            model.validate_python(beginning(value))
         except ValidationError as fewer:
             refused = fewer
         else:
@@ -34,8 +34,12 @@ def first_faults(refused: ValidationError, value: Any, model: TypeAdapter[Any]) 
     return [dict(fault) for fault in faults[:MAX_FAULTS]]
 
 
+def beginning(value: Any) -> Any:
+    """The value without most of its elements, where it has more than are named in any answer."""
+    return _beginning(value, [2 * MAX_FAULTS])
+
+
 def _beginning(value: Any, left: list[int]) -> Any:
-    """The value without what comes after so many elements."""
     if not isinstance(value, dict | list):
         return value
     first = list(islice(value.items() if isinstance(value, dict) else enumerate(value), left[0]))

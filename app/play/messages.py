@@ -22,7 +22,7 @@ from pydantic import (
 
 from app.door import MAX_ANSWER, MAX_ANSWER_DEPTH, read_json
 from app.errors import InvalidRequest, RateLimited
-from app.faults import first_faults
+from app.faults import beginning, first_faults
 from app.games.schemas import AS_WHOLE, GameStatus, Shown, Strict
 from app.play.actions import MAX_THOUGHTS, RefusedThought, pointer_of, text_fault
 from app.problems import problem_of
@@ -225,8 +225,13 @@ def read_answer(value: Any) -> Answer:
 
 
 def _read_now(value: dict[str, Any]) -> dict[str, Any]:
-    """The message without what is read by what its seat is asked."""
-    return {name: one for name, one in value.items() if name not in ("action", "thoughts")}
+    """The message without what is read by what its seat is asked, and without what only one that is refused
+    anyway could hold.
+    """
+    now: dict[str, Any] = beginning(
+        {name: one for name, one in value.items() if name not in ("action", "thoughts")}
+    )
+    return now
 
 
 def _invalid(fault: ValidationError, value: Any, model: TypeAdapter[Any], skipped: int) -> InvalidRequest:

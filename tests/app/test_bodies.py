@@ -24,7 +24,9 @@ from app.errors import InvalidRequest, Unparsable
 from app.faults import MAX_FAULTS
 from app.games import service
 from app.main import create_app
+from app.play.messages import message_id, read_message, read_text, refusal, refusal_text
 from app.store.keys import ApiKey, KeyStore
+from engine.errors import InvalidAction
 from tests.app.calling import PROJECT, Caller, calling, problem
 from tests.app.serving import local_settings
 
@@ -245,31 +247,33 @@ def test_reading_takes_little_more_than_json_does(size: int) -> None:
             pytest.fail(f"{name}: {ours / theirs:.1f} times json.loads")
 
 
-@pytest.mark.parametrize(
-    "path", ["/games", "/games/import", "/games/{game}/step", "/evaluations", "/annotations"]
-)
-async def test_a_body_costs_little_at_every_entrance(caller: Caller, path: str) -> None:
-    _, [game] = await caller.create(drive="manual")
-    at = path.format(game=game)
+async def test_a_body_costs_little_at_every_entrance(caller: Caller) -> None:
+    batch, [game] = await caller.create(drive="manual")
+    ids = {**IDS, "game_id": game, "batch_id": batch}
+    for path in taking(caller.app):
+        await _costs_little(caller, path.format(**ids), 30_000 if "{request_id}" in path else 200_000)
+
+
+async def _costs_little(caller: Caller, at: str, size: int) -> None:
 
     async def spent(body: bytes) -> float:
         least = inf
         for _ in range(3):
             began = time.process_time()
-            assert await ask(caller.app, "POST", at, whole(body)) in (400, 422)
+            assert await ask(caller.app, "POST", at, whole(body)) in (400, 404, 422)
             least = min(least, time.process_time() - began)
         return least
 
     # What any body of this size costs: the way to the route, a thread, the answer.
-    harmless = b'"' + b"x" * 200_000 + b'"'
+    harmless = b'"' + b"x" * size + b'"'
     await spent(harmless)
-    for name, body in shapes(200_000).items():
+    for name, body in shapes(size * 9 // 10).items():
         for _ in range(4):  # others compute here too
             beside, ours, theirs = await spent(harmless), await spent(body), cpu(partial(loads, body))
             if ours <= 4 * theirs + 2 * beside:
                 break
         else:
-            pytest.fail(f"{name}: {ours / theirs:.1f} times json.loads")
+            pytest.fail(f"{at}, {name}: {ours / theirs:.1f} times json.loads")
 
 
 async def test_a_body_has_at_most_50000_elements(caller: Caller) -> None:
@@ -326,3 +330,53 @@ async def test_an_import_is_replayed_off_the_loop(caller: Caller, monkeypatch: p
     assert (await caller.post("/games/import", content=record)).status_code == 201
     assert threads
     assert threading.current_thread() not in threads
+
+
+def frames() -> dict[str, str]:
+    """Nasty messages of a socket, of about 30 kB."""
+
+    def act(**members: Any) -> str:
+        given = {"t": "act", "id": "a1", "request_id": "1.1.vote.1", "action": {}}
+        return json.dumps({**given, **members})
+
+    return {
+        "unknown members": act(**{f"k{number}": 0 for number in range(3_000)}),
+        "an unknown member of many": act(x=[[number] for number in range(5_000)]),
+        "many objects, a surrogate at the end": act(x=[{"": 0}] * 4_000 + ["\ud800"]),
+        "many texts": act(x=["ab"] * 5_000),
+        "an action of many": act(action={f"k{number}": 0 for number in range(3_000)}),
+        "a name of many": act(id=["a"] * 5_000),
+        "a request of control characters": act(request_id="\x01" * 5_000),
+        "an unknown type": json.dumps({"t": ["act"] * 4_000}),
+        "a ping of many": json.dumps({"t": "ping", "id": "p1", "q": [0] * 10_000}),
+        "an identify of many": json.dumps({"t": "identify", "v": 1, "token": ["x"] * 6_000}),
+        "brackets": "[" * 32_000,
+        "quotes": '"' * 32_000,
+    }
+
+
+def hear(text: str) -> None:
+    value: Any = None
+    try:
+        value = read_text(text)
+        read_message(value)
+    except (InvalidAction, InvalidRequest, Unparsable) as fault:
+        refusal_text(refusal(message_id(value), fault))
+
+
+def test_a_message_costs_little_more_than_json_does() -> None:
+    # What any message costs that is refused.
+    harmless = cpu(partial(hear, json.dumps({"t": "ping", "id": ["x"], "q": 0, "text": "x" * 30_000})))
+    for name, text in frames().items():
+        for _ in range(4):
+            ours, theirs = cpu(partial(hear, text)), cpu(partial(loads, text.encode()))
+            if ours <= 4 * theirs + 2 * harmless + 0.0005:
+                break
+        else:
+            pytest.fail(f"{name}: {ours / theirs:.1f} times json.loads")
+        gc.collect()
+        tracemalloc.start()
+        hear(text)
+        room = tracemalloc.get_traced_memory()[1] / len(text)
+        tracemalloc.stop()
+        assert room <= 48, (name, room)
