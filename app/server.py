@@ -135,7 +135,7 @@ def _bound(family: int, where: Any) -> socket.socket:
 
 
 class Parser(h11.Connection):
-    """h11's parser, which refuses bodies in crumbs: each chunk costs as much as a kilobyte in one piece."""
+    """h11's parser, which refuses bodies of two lengths and bodies in crumbs: each chunk costs as much as a kilobyte in one piece."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER)
@@ -145,6 +145,10 @@ class Parser(h11.Connection):
         event = super().next_event()
         if isinstance(event, h11.Request):
             self._chunks = 0
+            names = {name for name, _ in event.headers}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                # A proxy before us may have gone by the other.
+                raise h11.RemoteProtocolError("a body has one length")
         elif isinstance(event, h11.Data) and event.chunk_end:
             self._chunks += 1
             if self._chunks > MAX_CHUNKS:
