@@ -135,7 +135,9 @@ def _bound(family: int, where: Any) -> socket.socket:
 
 
 class Parser(h11.Connection):
-    """h11's parser, which refuses bodies of two lengths and bodies in crumbs: each chunk costs as much as a kilobyte in one piece."""
+    """h11's parser, which refuses bodies of two lengths, and bodies in crumbs: each chunk costs as much as a
+    kilobyte in one piece.
+    """
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER)
@@ -197,6 +199,11 @@ class HttpProtocol(H11Protocol):
         elif self._unread is None:
             self._go_on()
 
+    def _should_upgrade(self) -> bool:
+        # A request that is no handshake is answered like any other; the socket's protocol would say nothing.
+        brings = any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers)
+        return self.scope["method"] == "GET" and not brings and super()._should_upgrade()
+
     def on_response_complete(self) -> None:
         if self.conn.their_state is h11.SEND_BODY:
             self._unread = self.cycle
@@ -254,6 +261,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
                 self.transport.abort()
                 return
         super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            # A head that could not be read; uvicorn would keep the answer, and the connection.
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
 
     async def send(self, message: Any) -> None:
         try:

@@ -197,3 +197,26 @@ async def test_a_length_that_lies_costs_nobody_else_anything(tmp_path: Path) -> 
         assert (await one.head()).startswith(b"HTTP/1.1 201 ")
         assert (await one.head()).startswith(b"HTTP/1.1 400 ")
         assert await one.rest() is not None
+
+
+HANDSHAKE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+
+
+async def test_what_asks_for_a_socket_and_is_no_handshake_is_answered(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        async with raw(served) as one:
+            await one.say(post("/games", *HANDSHAKE, "Content-Length: 18") + b'{"drive":"manual"}')
+            assert (await one.head()).startswith(b"HTTP/1.1 201 ")
+            await one.say(post("/ws", *HANDSHAKE, "Content-Length: 2").replace(b"POST", b"GET") + b"{}")
+            assert (await one.head()).startswith(b"HTTP/1.1 426 ")
+        async with raw(served) as one:
+            long = f"X-Long: {'x' * 9_000}"
+            await one.say(post("/ws", *HANDSHAKE, long).replace(b"POST", b"GET"))
+            assert (await one.rest()).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_body_of_two_lengths_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served, raw(served) as one:
+        two = post("/games", "Content-Length: 2", "Transfer-Encoding: chunked")
+        await one.say(two + b'12\r\n{"drive":"manual"}\r\n0\r\n\r\n')
+        assert (await one.rest()).startswith(b"HTTP/1.1 400 ")
