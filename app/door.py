@@ -109,7 +109,7 @@ def read_json(
     if len(body) > _SNIFFED:
         _check_beginning(body[:_SNIFFED])
     marks = body.translate(None, _NO_MARKS)
-    _check_structure(body, marks, max_depth, digits=check_text)
+    _check_structure(body, marks, max_depth)
     if not check_text:
         return _parse_as_sent(body)
     dense = marks.count(b"\\") * _SPARSE > len(body)
@@ -201,11 +201,11 @@ def _check_beginning(beginning: bytes) -> None:
             raise _unparsable(fault, b"") from None
 
 
-def _check_structure(body: bytes, marks: bytes, max_depth: int, *, digits: bool) -> None:
+def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
     opened = marks.count(b"[") + marks.count(b"{")
     many = opened + marks.count(b",") > MAX_ELEMENTS
     # A number that is too long has digits at four of these places.
-    long = digits and len(body) > _MAX_DIGITS and _DIGITS.search(body[:: _MAX_DIGITS // 4]) is not None
+    long = len(body) > _MAX_DIGITS and _DIGITS.search(body[:: _MAX_DIGITS // 4]) is not None
     if opened <= max_depth and not many and not long:
         return
     # Of strings, one quote each is left.
