@@ -432,7 +432,7 @@ def _first(fault: ValidationError, *, of_thought: bool = False) -> tuple[str, st
     first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
     parts = list(first["loc"])
     message = str(first["msg"])
-    if of_thought and parts and parts[0] in _TAGS:
+    if of_thought and parts:
         # Its own type stands first in pydantic's path, but not in what was sent.
         del parts[0]
     if first["type"].startswith("union_tag"):
