@@ -181,3 +181,10 @@ def test_the_end_tells_what_reveal_says() -> None:
     for reveal, told, seed in (("none", None, None), ("roles", roles, None), ("all", roles, "7")):
         ended = after_three(reveal=reveal).shoot(2)[-1][1]
         assert (ended["roles"], ended["seed"]) == (told, seed)
+
+
+def test_a_loyal_shooter_is_refused_by_seat_and_role() -> None:
+    deal = [Role(name) for name in FIVE.split()]
+    for seat, role in ((1, "merlin"), (2, "percival"), (3, "servant")):
+        with pytest.raises(InvalidProfile, match=f"got seat {seat}, which is {role}"):
+            create(make_profile("official"), 1, deal=deal, shooter=seat)

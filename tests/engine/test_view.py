@@ -1,5 +1,7 @@
 """Viewers by name, and observations that carry refusals."""
 
+from typing import Any
+
 import pytest
 
 from engine.actions import APPROVE, REJECT, ProposeTeam
@@ -68,3 +70,66 @@ def test_ballots_cast_at_once_stand_where_single_ones_would() -> None:
     assert at_once == singly
     assert [hand.vote for hand in at_once.hands] == [action.approve for _, action in answers]
     assert all(at_once.table.opening - 1 == hand.answered for hand in at_once.hands)
+
+
+def test_two_folds_are_equal_where_everything_in_them_is() -> None:
+    game = Play()
+    for _ in range(2):
+        game.round()
+    state = game.state
+    log = state.log
+    anew = fold(log)
+    assert anew == state
+    # However the log comes: at once, event by event, or by a generator.
+    slowly = fold(log[:1])
+    for event in log[1:]:
+        apply(slowly, (event,))
+    assert slowly == state == fold(iter(log))
+    assert [hand.answered for hand in slowly.hands] == [hand.answered for hand in state.hands]
+    parts: list[Any] = [anew, anew.table, anew.hand(2)]
+    unseen = {"_told", "_whole", "_kept", "_answered"}
+    for part, same in zip(parts, (state, state.table, state.hand(2)), strict=True):
+        assert part == same
+        assert part != "another kind"
+        for name in set(type(part).__slots__) - unseen:
+            before = getattr(part, name)
+            setattr(part, name, "something else")
+            assert part != same, name
+            setattr(part, name, before)
+        assert part == same
+
+
+def test_no_hand_shoots_in_the_eyes_of_a_seat_that_does_not() -> None:
+    # Seats 4 and 5 are evil, and seat 4 is the assassin: it alone knows of its shot.
+    log = Play().state
+    assert [[hand.shoots for hand in fold(stream(log, seat)).hands] for seat in (1, 4)] == [
+        [False] * 5,
+        [False, False, False, True, False],
+    ]
+
+
+def test_the_facts_of_a_seat_are_those_of_the_table() -> None:
+    game = Play()
+    assert game.state.table.facts(1) == set()
+    game.propose(2, 3)
+    assert game.state.table.facts(1) == {"leader_not_on_team", "seat_not_on_team"}
+    assert game.state.table.facts(2) == {"leader_not_on_team"}
+    game.vote(0)
+    assert game.leader == 2
+    game.propose(2, 3)
+    assert game.state.table.facts(1) == {"earlier_vote", "seat_not_on_team"}
+    assert game.state.table.facts(2) == {"earlier_vote"}
+
+
+def test_seats_without_names_are_called_by_their_numbers() -> None:
+    assert Play().state.table.names == ("Player 1", "Player 2", "Player 3", "Player 4", "Player 5")
+
+
+def test_the_leader_is_asked_for_as_many_seats_as_the_quest_takes() -> None:
+    # Five players: 2, 3, 2, 3, 3. All loyal teams succeed until three have, so the third is the last here.
+    game = Play()
+    sizes = []
+    for _ in range(3):
+        sizes.append(pending(game.state)[0].team_size)
+        game.round()
+    assert sizes == [2, 3, 2]
