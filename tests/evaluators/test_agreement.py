@@ -335,3 +335,31 @@ def test_the_authors_pairwise_figures_are_mean_and_population_deviation() -> Non
         assert mean == pytest.approx(figures[f"{what}.pair_mean"]["value"], abs=1e-6)
         sd = (sum((value - mean) ** 2 for value in pairs) / 3) ** 0.5
         assert sd == pytest.approx(figures[f"{what}.pair_mean"]["sd"], abs=1e-6)
+
+
+def test_a_judge_exactly_at_the_bar_is_shown() -> None:
+    # It says what both people say: kappa 1 with each and among them, on 4 items.
+    people = {"ann": digits("1100"), "bea": digits("1100")}
+    found = judge_agreement(digits("1100"), people, bar=Bar(items=4, kappa=1.0, shortfall=0.0))
+    assert found.lacking == ()
+
+
+def test_one_person_alone_sets_no_bar_among_people() -> None:
+    found = judge_agreement(
+        digits("1100"), {"ann": digits("1100")}, bar=Bar(items=4, kappa=1.0, shortfall=0.0)
+    )
+    assert isnan(found.among_people.mean)
+    assert found.lacking == ()
+
+
+def test_the_majority_of_people_is_their_most_frequent_answer_and_none_where_two_tie() -> None:
+    # Majorities of three, item by item: 1, 0, 0, 1; then one person's word alone, 1; then a tie.
+    people = {"ann": digits("1001.1"), "bea": digits("1101.0"), "cle": digits("00001.")}
+    found = judge_agreement(digits("100111"), people)
+    assert (found.with_majority.items, found.with_majority.value) == (5, 1.0)
+
+
+@pytest.mark.parametrize("score", [0, 6])
+def test_a_score_below_one_or_above_five_has_no_group(score: int) -> None:
+    with pytest.raises(ValueError, match=f"1 to 5, got {score}"):
+        Grouping("any", 3).group(score)

@@ -200,6 +200,9 @@ def test_what_is_divided_by_decides_the_relation() -> None:
 def test_selection_counts_only_what_was_followed_above_two() -> None:
     judgements = [judged(1, 1, "defend_self", True, 2), judged(1, 4, "defend_self", True, 3)]
     assert outcome(linked(LinkRule("selection"), ONE, *judgements), "quest") == [(LOYAL, "above")]
+    # A 2 on either side: nothing counts, and nothing equals nothing. It would be 1 of 3 seats and 1 of 2.
+    judgements = [judged(1, seat, "defend_self", True, 2) for seat in (1, 4)]
+    assert outcome(linked(LinkRule("selection"), ONE, *judgements), "quest") == [(LOYAL, "equal")]
 
 
 @pytest.mark.parametrize(("threshold", "relation"), [(3, "above"), (4, "above"), (5, "equal")])

@@ -228,3 +228,13 @@ def test_many_games_are_dealt_into_blocks_of_equal_size() -> None:
     blocks = resampling._clusters(games)
     assert len(blocks) == resampling.BLOCKS
     assert {tuple(block) for block in blocks} == {(2, 2), (3, 3)}
+
+
+def test_a_bootstrap_takes_100_resamples_or_more_and_a_confidence_between_0_and_1() -> None:
+    counts = {"a": (1, 2), "b": (1, 4), "c": (3, 4)}
+    assert bootstrap(counts, resamples=100).resamples == 100
+    with pytest.raises(ValueError, match="100 resamples or more, got 99"):
+        bootstrap(counts, resamples=99)
+    for confidence in (0.0, 1.0, -0.5, 1.5):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            bootstrap(counts, resamples=100, confidence=confidence)

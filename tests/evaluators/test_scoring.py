@@ -337,3 +337,42 @@ def test_a_guess_about_another_item_or_a_second_one_is_refused() -> None:
         score(made, [answer(made[0], []), answer(made[0], [])])
     with pytest.raises(UnknownItem):
         Scores().add(made[0], answer(made[1], []))
+
+
+def test_each_group_says_how_many_items_are_behind_it() -> None:
+    # Percival meant two intentions in round 1 and one in round 2, unanswered; the assassin one in round 1.
+    made = two_speeches()
+    named = [["support_proposal", "cast_suspicion"], ["cast_suspicion", "express_loyalty"]]
+    scores = score(made, [answer(item, ids) for item, ids in zip(made, named, strict=False)])
+    expected = {
+        ("round", "1"): 2,
+        ("round", "2"): 1,
+        ("stage", "final"): 3,
+        ("role", "percival"): 2,
+        ("role", "assassin"): 1,
+        ("side", "loyal"): 2,
+        ("side", "evil"): 1,
+        # Meant or named: what was suspected, by both guesses; whom to convince, in both of Percival's items.
+        ("intention", "support_proposal"): 1,
+        ("intention", "convince_leader"): 2,
+        ("intention", "cast_suspicion"): 2,
+        ("intention", "express_loyalty"): 1,
+        ("category", "teamwork"): 1,
+        ("category", "persuasion"): 2,
+        ("category", "confrontation"): 2,
+        ("category", "deception"): 1,
+    }
+    assert dict(scores.behind) == expected
+    whole = Scores()
+    for part in (scores, scores):
+        whole.merge(part)
+    assert dict(whole.behind) == {group: 2 * n for group, n in expected.items()}
+
+
+def test_guesses_without_gold_are_named_up_to_three() -> None:
+    unknown = {name: {"x"} for name in "bcde"}
+    with pytest.raises(UnknownItem, match=r"no gold for 'b', 'c', 'd' and 1 more$"):
+        micro_f1({"a": {"x"}}, unknown)
+    del unknown["e"]
+    with pytest.raises(UnknownItem, match=r"no gold for 'b', 'c', 'd'$"):
+        micro_f1({"a": {"x"}}, unknown)
