@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.actions import APPROVE, REJECT, ProposeTeam
+from engine.actions import APPROVE, FAIL, REJECT, SUCCESS, ProposeTeam
 from engine.errors import InvalidInput
 from engine.profile import make_profile, without_talk
 from engine.rules import create, decide, pending
@@ -119,6 +119,17 @@ def test_the_facts_of_a_seat_are_those_of_the_table() -> None:
     game.propose(2, 3)
     assert game.state.table.facts(1) == {"earlier_vote", "seat_not_on_team"}
     assert game.state.table.facts(2) == {"earlier_vote"}
+    # One quest fails and the next succeeds: one has failed, and no longer the last. No team stands yet.
+    game = Play()
+    game.propose(3, 4)
+    game.vote(5)
+    game.do((3, SUCCESS), (4, FAIL))
+    assert game.state.table.facts(1) == {"earlier_vote", "failed_quest", "last_quest_failed"}
+    game.round()
+    assert game.state.table.facts(1) == {"earlier_vote", "failed_quest"}
+    game = Play()
+    game.round()
+    assert game.state.table.facts(1) == {"earlier_vote"}
 
 
 def test_seats_without_names_are_called_by_their_numbers() -> None:

@@ -344,6 +344,14 @@ def test_a_judge_exactly_at_the_bar_is_shown() -> None:
     assert found.lacking == ()
 
 
+def test_a_judge_a_little_below_people_is_shown_and_one_further_below_is_not() -> None:
+    # The people agree on all, the judge differs on one of 50: its kappa is 1 - 0.02 / 0.5 = 0.96.
+    people = {"ann": digits("10" * 25), "bea": digits("10" * 25)}
+    judge = digits("10" * 24 + "11")
+    assert judge_agreement(judge, people, bar=Bar(50, 0.4, 0.05)).lacking == ()
+    assert len(judge_agreement(judge, people, bar=Bar(50, 0.4, 0.03)).lacking) == 1
+
+
 def test_one_person_alone_sets_no_bar_among_people() -> None:
     found = judge_agreement(
         digits("1100"), {"ann": digits("1100")}, bar=Bar(items=4, kappa=1.0, shortfall=0.0)

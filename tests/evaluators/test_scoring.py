@@ -186,6 +186,7 @@ def test_scores_by_round_role_side_and_category() -> None:
     assert scores.by_round == {1: Counts(2, 4, 3), 2: Counts(0, 0, 1)}
     assert scores.by_role == {Role.PERCIVAL: Counts(1, 2, 3), Role.ASSASSIN: Counts(1, 2, 1)}
     assert scores.by_side == {Side.LOYAL: Counts(1, 2, 3), Side.EVIL: Counts(1, 2, 1)}
+    assert scores.by_stage == {"final": Counts(2, 4, 4)}
     assert scores.by_category == {
         "teamwork": Counts(1, 1, 1),
         "persuasion": Counts(0, 0, 2),
