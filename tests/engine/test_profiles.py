@@ -180,3 +180,8 @@ def test_a_deck_may_hold_several_servants_and_minions_but_one_of_each_other_role
     for role in set(Role) - {Role.SERVANT, Role.MINION}:
         with pytest.raises(InvalidProfile, match=f"at most one {role}"):
             make_profile(players=10, roles=[role, role, *["servant"] * 6, "minion", "minion"])
+
+
+def test_only_the_profiles_that_say_so_let_a_leader_reconsider() -> None:
+    found = {name: make_profile(name, 5).reconsideration for name in ("interintent", "official")}
+    assert found == {"interintent": True, "official": False}
