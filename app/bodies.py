@@ -20,7 +20,7 @@ from starlette.types import Message, Receive
 from app.deps import Guard, caller_of, forget_caller
 from app.door import MAX_BODY, MAX_DEPTH, read_json
 from app.errors import TooLarge, TooSlow, Unparsable, WrongMediaType
-from app.faults import first_faults
+from app.faults import beginning, first_faults
 from app.heavy import off_loop
 from app.services import Services
 
@@ -28,6 +28,9 @@ __all__ = ["BodyRoute", "Bounds", "takes"]
 
 _AT_ONCE: Final = 65_536
 """Bytes that are read on the loop: a few milliseconds."""
+
+MAX_MEMBERS: Final = 100
+"""Members of a body's own object that are looked at first."""
 
 _STANDS_S: Final = 1.0
 """A body that took longer has its credential looked at once more."""
@@ -177,6 +180,9 @@ def _value(body: bytes, bounds: Bounds, model: TypeAdapter[Any] | None) -> Any:
     if model is None:
         return value
     try:
+        if isinstance(value, dict) and len(value) > MAX_MEMBERS:
+            # No model has so many: those of the beginning say as well what is wrong, and cost less.
+            model.validate_python(beginning(value))
         return model.validate_python(value)
     except ValidationError as refused:
         raise BodyFaults(refused, value, model) from None
@@ -187,5 +193,6 @@ class BodyFaults(RequestValidationError):
 
     def __init__(self, refused: ValidationError, value: Any, model: TypeAdapter[Any]) -> None:
         self.total = refused.error_count()
+        self.at_least = isinstance(value, dict) and len(value) > MAX_MEMBERS
         faults = first_faults(refused, value, model)
         super().__init__([{**fault, "loc": ("body", *fault["loc"])} for fault in faults], body=value)

@@ -10,6 +10,7 @@ import re
 import secrets
 from array import array
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from math import inf
 from typing import Any, Final, NoReturn, TypeGuard
@@ -146,12 +147,13 @@ def _parse_as_python(body: bytes) -> Any:
     try:
         return _AS_SENT.decode(body.decode())
     except ValueError:
-        _parse(body)  # which tells what is wrong
+        with suppress(_LoneSurrogate):
+            _parse(body)  # which tells what is wrong
         raise Unparsable("no JSON") from None
 
 
-class _LoneSurrogate(Unparsable):
-    """The parser met one."""
+class _LoneSurrogate(Exception):
+    """The parser met one: no fault of a caller yet, who may take texts as they were sent."""
 
     def __init__(self, message: str, body: bytes, fault: str) -> None:
         super().__init__(message)
@@ -168,7 +170,7 @@ class _LoneSurrogate(Unparsable):
         self.code = body[start + 2 : start + 6].decode("ascii", "replace").upper()
 
 
-def _unparsable(fault: ValueError, body: bytes) -> Unparsable:
+def _unparsable(fault: ValueError, body: bytes) -> Unparsable | _LoneSurrogate:
     # The parser repeats a key that stands twice, which may be a secret.
     what, _, place = str(fault).rpartition(" at ")
     if what.startswith("Detected duplicate key"):
@@ -284,7 +286,7 @@ def _text_refused(prefix: bytes, surrogate: str | None = None) -> AvalonError:
     """Why a body is refused that begins so, up to the end of its first control character, or up to a lone
     surrogate.
     """
-    refused = Unparsable("no JSON")
+    refused: Unparsable | _LoneSurrogate = Unparsable("no JSON")
     marked = prefix + _MARK.encode()
     for rest in (b"", b'":0'):  # a key counts only with its value
         try:
@@ -312,7 +314,7 @@ def _text_refused(prefix: bytes, surrogate: str | None = None) -> AvalonError:
             return InvalidRequest(
                 f"{'a key: ' if rest else ''}text takes no {found}", json_pointer(path), "text"
             )
-    return refused
+    return refused if isinstance(refused, Unparsable) else Unparsable("no JSON")
 
 
 def _is_marked(text: object) -> TypeGuard[str]:

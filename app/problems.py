@@ -216,6 +216,8 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
     total = getattr(error, "total", len(found))
     things = "1 thing" if total == 1 else f"{total} things"
     first = f", the first {len(found)} of them named here" if total > len(found) else ""
+    if getattr(error, "at_least", False):
+        things = f"at least {things}"
     return ProblemResponse(problem_body(problem, f"{things} to mend{first}: {places}", found), 422)
 
 

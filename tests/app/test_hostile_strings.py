@@ -33,7 +33,7 @@ async def test_hostile_text_comes_back_as_it_was_sent_or_is_refused(database_url
 async def test_a_door_that_lets_every_text_in_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.door._fault", lambda text, record: None)
+    monkeypatch.setattr("app.door._control_character", lambda body, record, dense: 0)
     found = await hostile(f"sqlite:///{tmp_path / 'games.sqlite'}", 300, seed=2)
     assert len(found["wrong"]) >= 5
 
