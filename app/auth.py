@@ -22,6 +22,7 @@ from app.settings import Settings, is_loopback
 from app.store.games import GameStore, Row
 from app.store.keys import ApiKey, KeyStore, TokenSecret
 from app.tokens import Grant, Secrets
+from engine.errors import CorruptLog
 from engine.terms import FULL, PUBLIC, Seat, Viewer
 from engine.view import viewer_name
 
@@ -113,7 +114,10 @@ OPERATOR: Final = Caller("operator", SCOPES)
 
 def epoch_of(epochs: Mapping[str, int] | None, seat: Seat) -> int:
     """How often the seat's tokens were made anew, from 1."""
-    return int((epochs or {}).get(str(seat), 1))
+    epoch = (epochs or {}).get(str(seat), 1)
+    if type(epoch) is not int:
+        raise CorruptLog("the epochs of a game do not read")
+    return epoch
 
 
 def new_key() -> str:
@@ -157,7 +161,8 @@ class Keys:
         """Reads the keys, and makes the first secret for tokens where there is none."""
         await self._read()
         while self._secrets is None:
-            await self._store.add_secret(TokenSecret(1, new_secret(), now_ms()))
+            number = await self._store.last_secret() + 1
+            await self._store.add_secret(TokenSecret(number, new_secret(), now_ms()))
             await self._read()
         self._loop = asyncio.create_task(self._keep_fresh(), name="keys")
 
@@ -250,7 +255,8 @@ class Keys:
         found = await self._store.keys()
         self._by_hash = {key.hash: key for key in found}
         self._by_id = {key.key_id: key for key in found}
-        self._configured = self._configured or bool(found)
+        # One that does not read opens nothing, and keeps the service closed.
+        self._configured = self._configured or bool(found) or await self._store.has_keys()
         if not self._given:
             kept = await self._store.secrets()
             self._secrets = Secrets([one.secret for one in kept]) if kept else None

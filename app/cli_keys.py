@@ -165,6 +165,8 @@ def list_keys(
 ) -> None:
     """List all keys, ended ones too. The last use is told to the hour."""
     keys = _with_store(database_url, lambda store: store.keys())
+    for key_id in _with_store(database_url, lambda store: store.damaged_keys()):
+        note(f"{key_id} does not read, and opens nothing")
     shown = [_shown(key, now_ms()) for key in keys]
     if as_json:
         _print_json(shown)

@@ -47,8 +47,9 @@ from app.queries import comma_list, listed
 from app.services import Services
 from app.store.games import OPEN
 from app.store.idempotency import Key, kept
+from app.store.json_column import Damaged
 from app.store.log import Line, line_text, timestamp
-from engine.errors import CorruptLog
+from engine.errors import UNREADABLE, CorruptLog
 from engine.events import payload, type_name
 from engine.rules import pending
 from engine.terms import FULL, PUBLIC, Viewer
@@ -91,9 +92,13 @@ async def _replayed(services: Services, key: Key | None) -> Response | None:
     if answer is None:
         return None
     status, body = answer
-    headers = {"Idempotent-Replayed": "true", "Location": _location(body)}
-    if "games" in body:
-        body = (await with_tokens(services, BatchCreated(**body))).model_dump(mode="json")
+    try:
+        headers = {"Idempotent-Replayed": "true", "Location": _location(body)}
+        created = BatchCreated(**body) if "games" in body else None
+    except UNREADABLE:
+        raise CorruptLog("an answer that was kept for this Idempotency-Key does not read") from None
+    if created is not None:
+        body = (await with_tokens(services, created)).model_dump(mode="json")
         headers |= NO_STORE
     return JSONResponse(body, status, headers)
 
@@ -211,8 +216,11 @@ async def list_games(
         statuses=statuses, of_batches=batches, limit=limit, cursor=cursor
     )
     if caller.grant is None and not caller.sees_all:
-        ahead = await services.store.ahead([row["game_id"] for row in rows if row["forked_from"]])
-        rows = [row for row in rows if row["game_id"] not in ahead]
+        # A fork of which it cannot be told what it was taken from may tell of a game that is not over.
+        lost = {row["game_id"] for row in rows if isinstance(row["forked_from"], Damaged)}
+        forks = [row["game_id"] for row in rows if row["game_id"] not in lost and row["forked_from"]]
+        hidden = lost | await services.store.ahead(forks)
+        rows = [row for row in rows if row["game_id"] not in hidden]
     if following is not None:
         url = request.url.include_query_params(cursor=following)
         response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'

@@ -38,6 +38,7 @@ from app.games.schemas import (
     GameImported,
     NewBudget,
     NewGames,
+    SeatSpec,
     SeatView,
 )
 from app.heavy import off_loop
@@ -58,7 +59,7 @@ from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, game_texts
 from engine.actions import Action
 from engine.chance import draw
-from engine.errors import CorruptLog, InvalidProfile
+from engine.errors import UNREADABLE, CorruptLog, InvalidProfile
 from engine.events import ActionDefaulted, Event, GameCreated, GameEnded
 from engine.profile import Profile, make_profile
 from engine.record import SCHEMA, Record, read_record
@@ -340,7 +341,7 @@ class Games:
         for one in named:
             if one["agent"] == LLM:
                 one.setdefault("model", self._only_model(spec["models"]))
-        seats = _spread(named, row["players"]) or row["seats"]
+        seats = _spread(named, row["players"]) or _stored_seats(row)
         if not seats:
             raise InvalidRequest(
                 "an imported game has no agents to go on with: name them in seats", "/seats", "missing"
@@ -664,6 +665,13 @@ def _spread(specs: Sequence[Mapping[str, Any]], players: int) -> list[Mapping[st
             "count",
         )
     return list(specs)
+
+
+def _stored_seats(row: Row) -> list[Mapping[str, Any]]:
+    try:
+        return [SeatSpec(**spec).model_dump(exclude_none=True) for spec in row["seats"]]
+    except UNREADABLE:
+        raise CorruptLog(f"the seats of {row['game_id']} do not read") from None
 
 
 def _seats(wish: NewGames, players: int, position: int) -> list[Mapping[str, Any]]:

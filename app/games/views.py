@@ -23,6 +23,8 @@ from app.models.spent import Paid
 from app.outside import now_ms
 from app.store.games import Tallied
 from app.store.log import timestamp
+from app.store.rows import check_row
+from app.store.tables import games
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, GameEnded
 from engine.rules import Request, pending
@@ -60,7 +62,17 @@ def _by_seat(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def game_view(row: Mapping[str, Any], full: State, viewer: Viewer) -> GameView:
-    """The game through one pair of eyes: folded anew from what those see, so nothing else can be in it."""
+    """The game through one pair of eyes: folded anew from what those see, so nothing else can be in it.
+
+    Raises CorruptLog where row and log make no game.
+    """
+    try:
+        return _game_view(row, full, viewer)
+    except UNREADABLE as fault:
+        raise CorruptLog(f"{row['game_id']} cannot be shown: {type(fault).__name__}") from None
+
+
+def _game_view(row: Mapping[str, Any], full: State, viewer: Viewer) -> GameView:
     seen = stream(full, viewer)
     state = full if viewer == FULL else fold(seen)
     table = state.table
@@ -139,6 +151,7 @@ def game_summary(row: Mapping[str, Any]) -> GameSummary:
 def readable_summary(row: Mapping[str, Any]) -> GameSummary | None:
     """The same; None for a row that does not read."""
     try:
+        check_row(games, row)
         return game_summary(row)
     except (CorruptLog, *UNREADABLE):
         return None

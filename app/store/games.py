@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from sqlalchemy import and_, func, insert, or_, select, update
+from sqlalchemy import Table, and_, case, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.outside import random_bits
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.db import Database
 from app.store.log import INSERT_EVENTS, event_rows
+from app.store.rows import STATUSES, check_row, is_moment
 from app.store.tables import batches, games
 from engine.events import Event
+from engine.terms import Ending, Side
 
 __all__ = ["OPEN", "GameStore", "NewGame", "Row", "Tallied", "new_id"]
 
@@ -48,6 +50,9 @@ class NewGame:
     winner: str | None = None
     ending: str | None = None
 
+
+_SIDES: Final = frozenset(Side)
+_ENDINGS: Final = frozenset(Ending)
 
 _ROWS: Final = 500
 """Events written in one piece: the loop goes on with other things in between."""
@@ -106,10 +111,12 @@ class GameStore:
             await connection.execute(INSERT_EVENTS, some)
 
     async def batch(self, batch_id: str) -> Row | None:
-        return await self._one(select(batches).where(batches.c.batch_id == batch_id))
+        """The batch's row. Raises CorruptLog for one that does not read."""
+        return await self._one(batches, batches.c.batch_id == batch_id)
 
     async def game(self, game_id: str) -> Row | None:
-        return await self._one(select(games).where(games.c.game_id == game_id))
+        """The game's row. Raises CorruptLog for one that does not read."""
+        return await self._one(games, games.c.game_id == game_id)
 
     async def games_of(self, game_ids: Iterable[str]) -> dict[str, Row]:
         """The rows of these games, by id; of 100 at most."""
@@ -129,10 +136,13 @@ class GameStore:
                     found[game] = (head, status, str(epochs))
         return found
 
-    async def _one(self, query: Any) -> Row | None:
+    async def _one(self, table: Table, where: Any) -> Row | None:
         async with self._database.read_engine.connect() as connection:
-            found = (await connection.execute(query)).mappings().one_or_none()
-        return None if found is None else dict(found)
+            found = (await connection.execute(select(table).where(where))).mappings().one_or_none()
+        if found is None:
+            return None
+        check_row(table, found)
+        return dict(found)
 
     async def ahead(self, game_ids: Sequence[str]) -> set[str]:
         """Of these games, the forks that carry the past of a game that is not over yet."""
@@ -140,6 +150,9 @@ class GameStore:
             return set()
         forks = games.alias()
         parent = forks.c.forked_from["game_id"].as_string()
+        if self._database.is_sqlite:
+            # What is no JSON would end the whole query.
+            parent = case((func.json_valid(forks.c.forked_from), parent), else_=None)
         line = (
             select(forks.c.game_id.label("fork"), parent.label("source"))
             .where(forks.c.game_id.in_(game_ids), forks.c.forked_from.is_not(None))
@@ -265,12 +278,14 @@ class GameStore:
         endings: dict[str, int] = {}
         last = None
         for state, winner, ending, count, finished in rows:
+            # What a damaged row holds in their place is counted, and not told.
+            state = state if state in STATUSES else "damaged"
             status[state] = status.get(state, 0) + count
-            if winner is not None:
+            if winner in _SIDES:
                 winners[winner] = winners.get(winner, 0) + count
-            if ending is not None:
+            if ending in _ENDINGS:
                 endings[ending] = endings.get(ending, 0) + count
-            if finished is not None:
+            if is_moment(finished):
                 last = max(last or 0, finished)
         return Tallied(status, winners, endings, last)
 

@@ -11,7 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import KeyReused
 from app.outside import now_ms
 from app.store.db import Database
+from app.store.json_column import Damaged
+from app.store.rows import check_row
 from app.store.tables import idempotency
+from engine.errors import CorruptLog
 
 __all__ = ["KEPT_MS", "Key", "keep", "kept"]
 
@@ -34,7 +37,9 @@ class Key:
 
 
 async def kept(database: Database, key: Key) -> tuple[int, Any] | None:
-    """The stored status and answer; None where this key is new. Raises KeyReused for another body."""
+    """The stored status and answer; None where this key is new. Raises KeyReused for another body,
+    CorruptLog where it does not read.
+    """
     query = select(idempotency).where(
         idempotency.c.caller == key.caller,
         idempotency.c.route == key.route,
@@ -45,6 +50,9 @@ async def kept(database: Database, key: Key) -> tuple[int, Any] | None:
         row = (await connection.execute(query)).mappings().one_or_none()
     if row is None:
         return None
+    check_row(idempotency, row)
+    if isinstance(row["answer"], Damaged) or not 200 <= row["status"] < 300:
+        raise CorruptLog("an answer that was kept for this Idempotency-Key does not read")
     if row["body_hash"] != key.body_hash:
         raise KeyReused("this Idempotency-Key came with another body before; take a new key")
     return row["status"], row["answer"]

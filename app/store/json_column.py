@@ -38,6 +38,7 @@ class JsonColumn(TypeDecorator[Any]):
         super().__init__(none_as_null=none_as_null)
         self.kind = kind
         self.items = items
+        self.none_as_null = none_as_null
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
         """Reads a stored text by itself: SQLAlchemy's own reader would end the whole result."""
@@ -53,7 +54,7 @@ class JsonColumn(TypeDecorator[Any]):
             if isinstance(value, self.kind) and isinstance(value, dict | list):
                 fits = all(isinstance(item, self.items) for item in value)
             else:
-                fits = value is None
+                fits = value is None and self.none_as_null
             return value if fits else Damaged()
 
         return read

@@ -9,6 +9,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
+from app.store.json_column import Damaged
+from app.store.rows import is_readable
 from app.store.tables import api_keys, games, token_secrets
 
 __all__ = ["ApiKey", "KeyStore", "TokenSecret"]
@@ -55,11 +57,22 @@ class KeyStore:
         self._database = database
 
     async def keys(self) -> list[ApiKey]:
-        """Every key there ever was, oldest first."""
+        """Every key there ever was, oldest first, but for those whose row does not read."""
         query = select(*_KEY_COLUMNS).order_by(api_keys.c.created_at, api_keys.c.key_id)
         async with self._database.read_engine.connect() as connection:
             rows = (await connection.execute(query)).mappings().all()
-        return [ApiKey(**{**row, "scopes": tuple(row["scopes"])}) for row in rows]
+        return [
+            ApiKey(**{**row, "scopes": tuple(row["scopes"])})
+            for row in rows
+            if is_readable(api_keys, row) and not isinstance(row["scopes"], Damaged)
+        ]
+
+    async def damaged_keys(self) -> list[str]:
+        """Ids of keys whose row does not read: they open nothing."""
+        async with self._database.read_engine.connect() as connection:
+            ids = (await connection.execute(select(api_keys.c.key_id))).scalars().all()
+        known = {key.key_id for key in await self.keys()}
+        return [str(key_id) for key_id in ids if key_id not in known]
 
     async def has_keys(self) -> bool:
         """Whether there ever was a key. False where the schema is older than keys, or not there yet.
@@ -106,10 +119,17 @@ class KeyStore:
         await self._database.writer.run(work)
 
     async def secrets(self) -> list[TokenSecret]:
-        """The secrets of tokens, newest first."""
+        """The secrets of tokens that read, newest first."""
         query = select(token_secrets).order_by(token_secrets.c.number.desc())
         async with self._database.read_engine.connect() as connection:
-            return [TokenSecret(**row) for row in (await connection.execute(query)).mappings()]
+            rows = (await connection.execute(query)).mappings().all()
+        return [TokenSecret(**row) for row in rows if is_readable(token_secrets, row)]
+
+    async def last_secret(self) -> int:
+        """The highest number of a secret, readable or not; 0 where there is none."""
+        query = select(func.coalesce(func.max(token_secrets.c.number), 0))
+        async with self._database.read_engine.connect() as connection:
+            return int((await connection.execute(query)).scalar_one())
 
     async def add_secret(self, secret: TokenSecret) -> bool:
         """Stores a secret under its number. False when another process was faster: read again."""

@@ -9,6 +9,7 @@ import orjson
 from sqlalchemy import and_, bindparam, func, insert, select, update
 
 from app.store.db import Database
+from app.store.rows import LAST_MS
 from app.store.tables import events, games
 from engine.errors import CorruptLog
 from engine.events import Event, GameCancelled, GameEnded, audience, payload, read_event, type_name
@@ -161,7 +162,7 @@ def _line(game_id: str, row: Any) -> Line:
     """A stored row as it is carried, when it reads. Raises CorruptLog."""
     seq, at, seen_by, type_, text = row
     _event(game_id, seq, seen_by, type_, text)
-    if type(at) is not int:
+    if type(at) is not int or not 0 <= at <= LAST_MS:
         raise CorruptLog(f"the log of {game_id} does not read at event {seq} (time)")
     return Line(seq, at, seen_by, type_, text)
 
