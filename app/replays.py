@@ -252,9 +252,12 @@ def _gzip(packed: _Started, place: Place, found: bool) -> Iterator[Document | Fa
             head = inner.peek(_TAR_AT + len(_TAR))
             named = place.file.lower().endswith(_ARCHIVES)
             if head[_TAR_AT:] == _TAR or (named and head.lstrip()[:1] not in (b"{", b"[")):
-                yield from _tar(inner, place)
+                whole = True
+                for one in _tar(inner, place):
+                    whole = whole and not (isinstance(one, Fault) and one.place == place)
+                    yield one
                 # The archive ends before the checksum of its compressed whole does.
-                while plain.read(1 << 16):
+                while whole and plain.read(1 << 16):
                     pass
             else:
                 yield from _text(inner, place, found)

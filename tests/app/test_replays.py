@@ -129,3 +129,17 @@ def test_a_bomb_is_not_unpacked(name: str, tmp_path: Path, monkeypatch: pytest.M
     found = list(documents([str(path)]))
     assert [one.rule for one in found if isinstance(one, Fault)] == ["size"]
     assert not [one for one in found if isinstance(one, Document)]
+
+
+def test_an_archive_that_is_cut_short_is_one_fault(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "records" / "forced-team.json").read_bytes()
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w:gz") as archive:
+        member = tarfile.TarInfo("a.json")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+    cut = tmp_path / "cut.tgz"
+    for left_out in (4, 30, 200):
+        cut.write_bytes(held.getvalue()[:-left_out])
+        faults = [found for found in documents([str(cut)]) if isinstance(found, Fault)]
+        assert [fault.rule for fault in faults] == ["reading"], left_out
