@@ -310,6 +310,8 @@ class Reports:
                 try:
                     groups = {batch_id: _every(row)} if group_by == "batch" else groups_of(row, group_by)
                     agents = tuple(map(agent_name, row["seats"])) or None
+                    if agents is not None and len(agents) != row["players"]:
+                        raise CorruptLog(f"the seats of {game_id} do not read")
                 except (CorruptLog, *UNREADABLE):
                     # Without a log it is left out, and named, as one whose log does not read.
                     logs[game_id], groups, agents = [("", "")], {}, None
