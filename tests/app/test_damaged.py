@@ -173,7 +173,7 @@ def test_a_damaged_row_hides_no_other_game_and_is_told_nobody(database_url: str,
                     internal = answer.status_code == 500 and answer.json()["code"] == "internal"
                     assert not internal, (name, method, path)
                     # What is said where the log still reads is said to the researcher.
-                    if (name in rows and name != "a time of text") or answer.status_code >= 400:
+                    if (name in rows and not name.startswith("a time")) or answer.status_code >= 400:
                         told.append((name, path, answer.text))
             listed = client.get("/games", params={"batch": batch, "limit": 100})
             page = listed.json()
@@ -192,7 +192,8 @@ def test_a_damaged_row_hides_no_other_game_and_is_told_nobody(database_url: str,
                 answer = client.get(path)
                 told.append(("batch", path, answer.text))
                 assert answer.status_code < 500, (path, answer.text)
-            assert {(name, path) for name, path, said in told if CANARY in said} == set()
+            leaks = {(name, path) for name, path, said in told if CANARY in said}
+            assert leaks == set(), leaks
             # And the service goes on.
             created(client, count=2)
         process.terminate()
