@@ -121,7 +121,8 @@ def read_json(
         own = dense and marks.count(b"{") * _SPARSE < len(body)
         value = _parse_as_python(body) if own else _parse(body)
     except _LoneSurrogate as fault:
-        raise _text_refused(fault.before, fault.code) from None
+        refused = _text_refused(fault.before, fault.code)
+        raise refused if isinstance(refused, AvalonError) else Unparsable("no JSON") from None
     # What is too large for a double has an exponent: digits alone are too few.
     if (b"e" in body or b"E" in body) and _is_beyond(value):
         raise InvalidRequest("a number beyond what a double holds", json_pointer(_beyond(value)), "number")
@@ -282,7 +283,7 @@ def _holds_control(text: str, record: bool) -> bool:
     return bool(others)
 
 
-def _text_refused(prefix: bytes, surrogate: str | None = None) -> AvalonError:
+def _text_refused(prefix: bytes, surrogate: str | None = None) -> AvalonError | _LoneSurrogate:
     """Why a body is refused that begins so, up to the end of its first control character, or up to a lone
     surrogate.
     """
@@ -314,7 +315,7 @@ def _text_refused(prefix: bytes, surrogate: str | None = None) -> AvalonError:
             return InvalidRequest(
                 f"{'a key: ' if rest else ''}text takes no {found}", json_pointer(path), "text"
             )
-    return refused if isinstance(refused, Unparsable) else Unparsable("no JSON")
+    return refused
 
 
 def _is_marked(text: object) -> TypeGuard[str]:
