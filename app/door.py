@@ -84,7 +84,6 @@ _ALIKE: Final = bytes.maketrans(b"{}", b"[]")
 _BLANK: Final = b" \t\n\r"
 _CHUNK: Final = 4_096
 _STEPS: Final = bytes.maketrans(b"[]", b"\x01\xff")
-_DIGITS: Final = re.compile(rb"[0-9]{4}")
 _ZEROS: Final = bytes.maketrans(b"123456789", b"0" * 9)
 _MARK: Final = secrets.token_hex(16)
 _INFINITIES: Final = (marshal.dumps(inf, 2), marshal.dumps(-inf, 2))
@@ -208,7 +207,7 @@ def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
     opened = marks.count(b"[") + marks.count(b"{")
     many = opened + marks.count(b",") > MAX_ELEMENTS
     # A number that is too long has digits at four of these places.
-    long = len(body) > _MAX_DIGITS and _DIGITS.search(body[:: _MAX_DIGITS // 4]) is not None
+    long = len(body) > _MAX_DIGITS and b"0000" in body[:: _MAX_DIGITS // 4].translate(_ZEROS)
     if opened <= max_depth and not many and not long:
         return
     # Of strings, one quote each is left.
@@ -249,10 +248,11 @@ def _control_character(body: bytes, record: bool, *, dense: bool) -> int:
         # A search would stop at each of them. Reading them all as one text is faster.
         text = _unescaped(body[: high - bool(raw)])
         try:
-            text.encode()
+            encoded = text.encode()
         except UnicodeEncodeError:
             _parse(body)  # which tells where the surrogate is
-        if not _holds_control(text, record):
+            encoded = text.encode("utf-8", "surrogatepass")
+        if not _holds_control(encoded, record):
             return raw
         while high - low > _CHUNK:
             middle = (low + high) // 2
@@ -260,7 +260,8 @@ def _control_character(body: bytes, record: bool, *, dense: bool) -> int:
                 middle = (low + middle) // 2
             if run is None or run.start() == low:
                 break
-            if _holds_control(_unescaped(body[low : run.start()]), record):
+            part = _unescaped(body[low : run.start()]).encode("utf-8", "surrogatepass")
+            if _holds_control(part, record):
                 high = run.start()
             else:
                 low = run.start()
@@ -278,9 +279,8 @@ def _unescaped(part: bytes) -> str:
     return read
 
 
-def _holds_control(text: str, record: bool) -> bool:
-    others = text.encode("utf-8", "surrogatepass").translate(None, _TAKEN_OF_RECORDS if record else _TAKEN)
-    return bool(others)
+def _holds_control(text: bytes, record: bool) -> bool:
+    return bool(text.translate(None, _TAKEN_OF_RECORDS if record else _TAKEN))
 
 
 def _text_refused(prefix: bytes, surrogate: str | None = None) -> AvalonError | _LoneSurrogate:
