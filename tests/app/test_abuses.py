@@ -16,6 +16,8 @@ from tests.app.abuses import ABUSES, abused
 from tests.app.serving import local_settings, running_server
 from tests.app.watcher import watching
 
+pytestmark = pytest.mark.long
+
 TIMES = int(os.environ.get("ABUSES", "10"))
 
 

@@ -316,6 +316,10 @@ class SocketWire(Wire):
         if head[0] & 0x0F == 8:
             self.closed = True
             return {"t": "close", "code": struct.unpack(">H", data[:2])[0]}
+        if head[0] & 0x0F == 9:
+            # Whoever takes long is asked whether it still lives.
+            self.send(b"\x8a" + bytes([0x80 | size]) + b"\0\0\0\0" + data)
+            return await self.frame()
         frame: dict[str, Any] = json.loads(data)
         if frame["t"] == "events":
             self.seq += len(frame["items"])

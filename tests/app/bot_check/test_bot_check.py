@@ -19,6 +19,8 @@ from app.cli_bot_check import bot_check_command
 from app.play.closes import CLOSES, ComeBack
 from tests.programs import EXAMPLES, command_of, environment
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 SOUND = (ROOT / "examples" / "bot.py").read_text("utf-8")
 
