@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Header, Path, Response
+from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from jinja2 import Environment
 
@@ -26,10 +26,10 @@ _NAME: Final = "InterIntent Server"
     response_model=Home,
     responses={200: {"content": {"text/html": {}}, "description": "Links: as JSON, to a browser as a page."}},
 )
-async def show_home(accept: Annotated[str, Header(description="`text/html` for the page.")] = "") -> Response:
-    """Documentation, contracts and the first things to look at."""
+async def show_home(request: Request) -> Response:
+    """Documentation, contracts and the first things to look at; `Accept: text/html` asks for the page."""
     varying = {"Vary": "Accept"}
-    if not _prefers_page(accept):
+    if not _prefers_page(request.headers.get("accept", "")):
         body = Home(name=_NAME, socket="/ws", links=list(LINKS))
         return JSONResponse(body.model_dump(mode="json"), headers=varying)
     environment = Environment(autoescape=True, trim_blocks=True)

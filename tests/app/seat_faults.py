@@ -290,7 +290,7 @@ async def cuts(served: Served, *, clients: int, cuts: int, seed: int) -> Cuts:
     wish: Frame = {} if clients > 20 else {"rules": SHORT}
     backend = served.url.removeprefix("http://")
     async with (
-        Balancer([backend], lambda: chance.randrange(600, 6_000)) as balancer,
+        Balancer([backend], lambda: chance.randrange(4_000, 30_000)) as balancer,
         http_to(served.url) as client,
     ):
         while found.clients < clients or balancer.cuts < clients * cuts:

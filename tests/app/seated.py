@@ -85,7 +85,11 @@ class Bot:
                     code = closed.rcvd.code if closed.rcvd else 1006
                     if code == 1000:
                         return self
-                    if code not in COME_BACK:
+                    if code == 4429 and closed.rcvd:
+                        # Cut off very often: it may come back when it is told.
+                        wait_ms = int(closed.rcvd.reason.removeprefix("retry_after_ms="))
+                        await asyncio.sleep(wait_ms / 1000)
+                    elif code not in COME_BACK:
                         raise
                 except (OSError, InvalidHandshake, EOFError):
                     pass  # cut off, or the server is not there yet

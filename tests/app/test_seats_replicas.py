@@ -35,7 +35,7 @@ async def test_bots_behind_a_balancer_are_cut_go_on_at_the_other_replica_and_fin
 ) -> None:
     chance = random.Random(3)
     backends = [process.url.removeprefix("http://") for process in replicas]
-    async with Balancer(backends, lambda: chance.randrange(2_000, 9_000)) as balancer:
+    async with Balancer(backends, lambda: chance.randrange(6_000, 36_000)) as balancer:
         async with http_to(replicas[1].url) as client:
             game, tokens = await remote_game(client, rules=SHORT)
         bots = [Bot(lambda: balancer.ws_url, game, tokens[seat], seat) for seat in tokens]

@@ -29,7 +29,7 @@ async def test_five_bots_play_a_whole_game_though_their_connections_are_cut(serv
     chance = random.Random(7)
     game, tokens = await new_game(served, rules={"summaries": False})
     backend = served.url.removeprefix("http://")
-    async with Balancer([backend], lambda: chance.randrange(1_500, 15_000)) as balancer:
+    async with Balancer([backend], lambda: chance.randrange(6_000, 40_000)) as balancer:
         bots = [Bot(lambda: balancer.ws_url, game, tokens[seat], seat) for seat in range(1, 6)]
         await asyncio.gather(*(bot.play() for bot in bots))
         assert balancer.cuts >= 5
