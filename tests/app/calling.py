@@ -32,6 +32,17 @@ PROJECT = Path(__file__).parents[2]
 WITHIN_S = 60.0
 """No test waits longer for games that are well."""
 
+NAMES = {
+    "game_id": "g_abc",
+    "batch_id": "b_abc",
+    "evaluation_id": "e_abc",
+    "other": "e_abd",
+    "request_id": "1.1.vote.1",
+    "code": "stale",
+    "name": "Act",
+}
+"""What a path may name, by parameter; no such game, batch or evaluation is there."""
+
 Line = dict[str, Any]
 
 

@@ -27,20 +27,10 @@ from app.main import create_app
 from app.play.messages import message_id, read_message, read_text, refusal, refusal_text
 from app.store.keys import ApiKey, KeyStore
 from engine.errors import InvalidAction
-from tests.app.calling import PROJECT, Caller, calling, problem
+from tests.app.calling import NAMES, PROJECT, Caller, calling, problem
 from tests.app.serving import local_settings
 
 KEY = "ik_" + "k" * 43
-
-IDS = {
-    "game_id": "g_abc",
-    "batch_id": "b_abc",
-    "evaluation_id": "e_abc",
-    "other": "e_abd",
-    "request_id": "1.1.vote.1",
-    "code": "stale",
-    "name": "Act",
-}
 
 
 @pytest.fixture
@@ -131,7 +121,7 @@ async def test_a_body_is_not_touched_before_route_credential_and_scope_are_settl
         key = ApiKey("k_1", "useless", hash_of(useless), ("metrics:read",), 1)
         await KeyStore(caller.services.database).add(key)
         good = {"authorization": f"Bearer {KEY}"}
-        for path in [path.format(**IDS) for path in taking(app)]:
+        for path in [path.format(**NAMES) for path in taking(app)]:
             # Who may answer for no seat is not told whether the game exists.
             refused = 404 if path.endswith("/action") else 403
             for bearer, expected in ((None, 401), (KEY + "x", 401), (useless, refused)):
@@ -250,7 +240,7 @@ def test_reading_takes_little_more_than_json_does(size: int) -> None:
 @pytest.mark.timeout(600)
 async def test_a_body_costs_little_at_every_entrance(caller: Caller) -> None:
     batch, [game] = await caller.create(drive="manual")
-    ids = {**IDS, "game_id": game, "batch_id": batch}
+    ids = {**NAMES, "game_id": game, "batch_id": batch}
     for path in taking(caller.app):
         await _costs_little(caller, path.format(**ids), 30_000 if "{request_id}" in path else 200_000)
 

@@ -10,21 +10,11 @@ import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.app.calling import Caller, calling, problem
+from tests.app.calling import NAMES, Caller, calling, problem
 from tests.app.serving import local_settings, running_server
 from tests.app.watcher import watching
 
 KEY = "ik_" + "k" * 43
-
-NAMES = {
-    "game_id": "g_abc",
-    "batch_id": "b_abc",
-    "evaluation_id": "e_abc",
-    "other": "e_abd",
-    "request_id": "1.1.vote.1",
-    "code": "stale",
-    "name": "Act",
-}
 
 
 @pytest.fixture
