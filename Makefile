@@ -58,8 +58,8 @@ replay: runtime ## show a log as a readable playthrough (GAME=file or id)
 	@$(IN_VENV) -m app.cli replay show "$(GAME)" $(ARGS)
 
 openapi: install ## write openapi/openapi.json and openapi/asyncapi.json anew
-	$(IN_VENV) -m app.openapi openapi/openapi.json
-	$(IN_VENV) -m app.asyncapi openapi/asyncapi.json
+	$(IN_VENV) -m app.cli.openapi openapi/openapi.json
+	$(IN_VENV) -m app.protocol.asyncapi openapi/asyncapi.json
 
 lock: ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	scripts/lock $(ARGS)

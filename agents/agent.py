@@ -10,7 +10,7 @@ from engine.rules import Request
 from engine.terms import Seat
 from engine.view import Observation
 
-__all__ = ["Agent", "Attentive", "Inbox", "Journal", "MakeAgent", "Setup", "Taken"]
+__all__ = ["Agent", "Attentive", "Inbox", "Journal", "MakeAgent", "RemoteOutcome", "Setup"]
 
 
 class Agent(Protocol):
@@ -63,8 +63,8 @@ class Journal(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What came from outside for one request."""
+class RemoteOutcome:
+    """What a remote player answered to one request."""
 
     action: SeatAction | None
     """The accepted answer with its thoughts; None: the default is to be played."""
@@ -75,8 +75,8 @@ class Taken:
 
 
 class Inbox(Protocol):
-    """Where answers from outside arrive. Time is its own: who waits on it knows no clock."""
+    """Where the answers of remote players arrive. It keeps the deadlines: callers need no clock."""
 
-    async def take(self, request: Request) -> Taken:
+    async def take(self, request: Request) -> RemoteOutcome:
         """The outcome of this request, however often it is asked for, as soon as there is one."""
         ...

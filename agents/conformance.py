@@ -22,7 +22,7 @@ from engine.state import State, fold
 from engine.terms import Seat
 from engine.view import observe
 
-__all__ = ["Game", "check_agent_kind", "games"]
+__all__ = ["ConformanceGame", "check_agent_kind", "games"]
 
 _SEVEN_ODD_ROLES: Final = ("merlin", "percival", "servant", "servant", "assassin", "mordred", "oberon")
 
@@ -42,7 +42,7 @@ _VARIATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-class Game(NamedTuple):
+class ConformanceGame(NamedTuple):
     """One game of the suite."""
 
     name: str
@@ -50,20 +50,22 @@ class Game(NamedTuple):
     seed: int
 
 
-def games() -> Iterator[Game]:
+def games() -> Iterator[ConformanceGame]:
     """Both profiles at every size, and each variation of the rules at five and at seven seats."""
     for players in range(5, 11):
         for name in ("interintent", "official"):
-            yield Game(f"{name}, {players} seats", make_profile(name, players), players)
+            yield ConformanceGame(f"{name}, {players} seats", make_profile(name, players), players)
     for players, roles in ((5, None), (7, _SEVEN_ODD_ROLES)):
         for name, rules in _VARIATIONS.items():
             profile = make_profile("official", players, roles=roles, rules=rules)
-            yield Game(f"official, {players} seats, {name}", profile, 100 + players)
+            yield ConformanceGame(f"official, {players} seats, {name}", profile, 100 + players)
     all_evil = ("merlin", "percival", *["servant"] * 4, "assassin", "morgana", "mordred", "oberon")
     for name in ("interintent", "official"):
-        yield Game(f"{name}, 10 seats, one of each", make_profile(name, 10, roles=all_evil), 11)
+        yield ConformanceGame(f"{name}, 10 seats, one of each", make_profile(name, 10, roles=all_evil), 11)
     no_merlin = ("percival", "servant", "servant", "morgana", "assassin")
-    yield Game("official, 5 seats, without Merlin", make_profile("official", 5, roles=no_merlin), 1)
+    yield ConformanceGame(
+        "official, 5 seats, without Merlin", make_profile("official", 5, roles=no_merlin), 1
+    )
 
 
 def check_agent_kind(
@@ -89,7 +91,9 @@ async def _check_all(make: MakeAgent, options: Mapping[str, Any], deterministic:
 
 
 class _Suite:
-    def __init__(self, make: MakeAgent, options: Mapping[str, Any], deterministic: bool, game: Game) -> None:
+    def __init__(
+        self, make: MakeAgent, options: Mapping[str, Any], deterministic: bool, game: ConformanceGame
+    ) -> None:
         self._make = make
         self._options = options
         self._deterministic = deterministic

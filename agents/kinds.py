@@ -11,17 +11,17 @@ from typing import Final
 
 from agents.agent import Agent, MakeAgent, Setup
 from agents.errors import InvalidAgent
-from agents.scripted import RandomAgent, ScriptedAgent
+from agents.scripted.agent import RandomAgent, ScriptedAgent
 
 __all__ = ["GROUP", "LLM", "REMOTE", "kinds", "make_agent"]
 
 GROUP: Final = "interintent.agents"
 
 LLM: Final = "llm"
-"""Seats that a language model plays. They need a model beside their setup: who has one makes them."""
+"""Seats that a language model plays. The holder of a model makes the agents."""
 
 REMOTE: Final = "remote"
-"""Seats that are played from outside, by programs and people: made by who has their inbox."""
+"""Seats that remote programs and people play. The holder of their inbox makes the agents."""
 
 _OURS: Final[Mapping[str, MakeAgent]] = {"random": RandomAgent, "scripted": ScriptedAgent}
 
@@ -29,13 +29,13 @@ _OURS: Final[Mapping[str, MakeAgent]] = {"random": RandomAgent, "scripted": Scri
 @cache
 def kinds() -> Mapping[str, MakeAgent]:
     """Every kind by name. Ours win over a package's of the same name. Imports what it lists."""
-    found = {point.name: point.load() for point in entry_points(group=GROUP)}
-    return {**found, **_OURS}
+    installed = {point.name: point.load() for point in entry_points(group=GROUP)}
+    return {**installed, **_OURS}
 
 
 def make_agent(kind: str, setup: Setup) -> Agent:
     """An agent of that kind for one seat. Raises InvalidAgent."""
-    # Ours without looking at other packages: a broken one must not stop them.
+    # Our kinds are made without loading other packages: a broken package must not stop them.
     known = _OURS if kind in _OURS else kinds()
     if kind not in known:
         names = ", ".join(sorted({LLM, REMOTE, *known}))

@@ -1,4 +1,4 @@
-"""A seat that is played from outside, by a program or a person: it waits on an inbox."""
+"""A seat that a remote program or person plays: its agent waits on an inbox."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ __all__ = ["RemoteAgent"]
 
 
 class RemoteAgent:
-    """Answers what its inbox took, and the default where it took none.
+    """Answers with what its inbox received, or with the default where it received nothing.
 
-    Refused answers are recorded before the outcome. What a default is depends on the public table only.
+    Refused answers are recorded before the outcome. The default depends on the public table only.
     """
 
     def __init__(self, inbox: Inbox) -> None:
@@ -22,9 +22,13 @@ class RemoteAgent:
 
     async def act(self, observation: Observation) -> SeatAction:
         request = observation.request
-        taken = await self._inbox.take(request)
-        notes: list[Note] = [ActionRefused(request.seat, request.id, refusal) for refusal in taken.refusals]
-        if taken.action is not None:
-            return replace(taken.action, thoughts=(*notes, *taken.action.thoughts)) if notes else taken.action
-        notes.append(ActionDefaulted(request.seat, request.id, taken.cause or "deadline"))
+        outcome = await self._inbox.take(request)
+        notes: list[Note] = [ActionRefused(request.seat, request.id, refusal) for refusal in outcome.refusals]
+        if outcome.action is not None:
+            return (
+                replace(outcome.action, thoughts=(*notes, *outcome.action.thoughts))
+                if notes
+                else outcome.action
+            )
+        notes.append(ActionDefaulted(request.seat, request.id, outcome.cause or "deadline"))
         return replace(default(observation.table, request), thoughts=tuple(notes))

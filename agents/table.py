@@ -1,4 +1,4 @@
-"""Play: ask who is open, decide, append, fold, until nobody is asked."""
+"""Plays a game: ask every seat with an open request, decide, append, fold, until nobody is asked."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -35,16 +35,16 @@ class MemoryJournal:
 async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Journal) -> State:
     """Plays a game on from ``log`` to its end and returns its state.
 
-    All that are asked at once answer at once; the order in which they do never shows in the log.
+    Seats that are asked together answer concurrently; the log never shows in which order.
     Whatever ``journal.append`` raises ends the play with nothing half done.
     """
     state = fold(log)
-    # By its method: asking a protocol whether it is met takes as long as a step of the rules.
-    attentive = {seat: cast(Attentive, one) for seat, one in agents.items() if hasattr(one, "notice")}
+    # hasattr, since an isinstance check against a protocol takes as long as a step of the rules.
+    attentive = {seat: cast(Attentive, agent) for seat, agent in agents.items() if hasattr(agent, "notice")}
     try:
         while True:
             if attentive:
-                _tell(state, attentive)
+                _notify(state, attentive)
             if not await step(state, agents, journal):
                 break
     finally:
@@ -53,7 +53,7 @@ async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Jour
     return state
 
 
-def _tell(state: State, attentive: Mapping[Seat, Attentive]) -> None:
+def _notify(state: State, attentive: Mapping[Seat, Attentive]) -> None:
     """Shows the table to every attentive agent whose seat is certain to speak next, before it is asked."""
     for speech in _coming(state.table):
         if speech.seat in attentive:
@@ -97,19 +97,19 @@ async def step(
     requests = pending(state)[:1] if alone else pending(state)
     if not requests:
         return ()
-    # What ``observe`` gives: a call less for every answer.
+    # The same as ``observe``, with one call less for every answer.
     public, table, hands = state.public, state.table, state.hands
-    given = [
-        (one.seat, agents[one.seat].act(Observation(one, public, table, hands[one.seat - 1])))
-        for one in requests
+    answered = [
+        (request.seat, agents[request.seat].act(Observation(request, public, table, hands[request.seat - 1])))
+        for request in requests
     ]
     # Most agents answer at once: a task for each would cost more than the rules do.
-    for _, answer in given:
+    for _, answer in answered:
         if type(answer) not in _ACTIONS:
-            answers = await _all_of(given)
+            answers = await _all_of(answered)
             break
     else:
-        answers = given  # type: ignore[assignment]
+        answers = answered  # type: ignore[assignment]
     try:
         events = decide(state, answers)
     except IllegalAction:
@@ -130,7 +130,7 @@ async def _all_of(answers: Sequence[tuple[Seat, SeatAction | Awaitable[SeatActio
         async with asyncio.TaskGroup() as group:
             tasks = [(seat, group.create_task(settled(answer))) for seat, answer in answers]
     except ExceptionGroup as faults:
-        # One agent's fault looks alike whether it was asked alone or among others.
+        # The same exception as if the agent had been asked alone.
         raise faults.exceptions[0] from None
     return [(seat, task.result()) for seat, task in tasks]
 

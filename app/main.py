@@ -1,4 +1,4 @@
-"""The application: routes, errors, the door, and what lives as long as it does."""
+"""The composition root: it alone knows every room, makes their parts and joins them into one application."""
 
 import time
 from collections.abc import AsyncIterator
@@ -6,23 +6,58 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
+import structlog
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
+from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app import metrics, pages, problems, reference
-from app.deps import known_query
-from app.door import Door
+from app import pages
+from app.base import metrics, problems
+from app.base.lifecycle import Lifecycle
+from app.edge.auth import Keys
+from app.edge.callers import CallerCheck
+from app.edge.deps import known_query
+from app.edge.headers import SecurityHeaders
+from app.edge.repeats import Repeats
 from app.evaluations.routes import router as evaluations_router
+from app.evaluations.service import Evaluations
+from app.games.access import Access
+from app.games.following import Following
 from app.games.routes import router as games_router
+from app.games.seat_tokens import SeatTokens
+from app.games.service import Games
 from app.games.tokens import router as tokens_router
-from app.headers import SecurityHeaders
+from app.models.endpoints import Endpoints
+from app.models.registry import ModelRegistry
+from app.pages import reference
 from app.play.routes import router as seats_router
+from app.play.socket import Sockets
 from app.play.socket import router as socket_router
-from app.services import Services
+from app.runner.claims import claims_of
+from app.runner.local import LocalRunner
+from app.runner.pickup import Pickup
+from app.seats.inboxes import Inboxes
+from app.seats.limits import Doorstep
+from app.seats.seats import Seats
 from app.settings import Settings
+from app.store.db import Database
+from app.store.games import GameStore
+from app.store.inbox import InboxStore
+from app.store.keys import KeyStore
+from app.store.log import LogReader
+from app.store.model_calls import CallStore
+from app.store.rows import GameRow
+from app.stream.feed import Feed
+from app.stream.pages import Pages
+from app.stream.positions import Positions
+from app.stream.pulse import Bell, Pulse
+from app.stream.relay import Relays
+from app.stream.shared import Shared
 
-__all__ = ["create_app"]
+__all__ = ["Composition", "create_app"]
+
+log = structlog.get_logger()
 
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
@@ -61,13 +96,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        services = Services(settings)
-        app.state.services = services
-        await services.start()
+        composition = Composition(settings)
+        composition.offer(app.state)
+        app.state.composition = composition
+        await composition.start()
         try:
             yield
         finally:
-            await services.stop()
+            await composition.stop()
 
     app = Service(
         title="InterIntent Server",
@@ -89,7 +125,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(reference.router, tags=["reference"])
     app.include_router(pages.router, tags=["pages"])
     app.include_router(socket_router, tags=["seats"])
-    app.add_middleware(Door, keyless=lambda: not app.state.services.keys.configured, origins=settings.origins)
+    app.add_middleware(CallerCheck, keyless=lambda: not app.state.keys.configured, origins=settings.origins)
     return app
 
 
@@ -115,3 +151,129 @@ class Timed:
             await send(message)
 
         await self._app(scope, receive, observed)
+
+
+class Composition:
+    """The parts of one service, and their order of starting and stopping."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.lifecycle = Lifecycle()
+        self.database = Database(settings)
+        self.store = GameStore(self.database)
+        self.keys = Keys(settings, KeyStore(self.database), self.store)
+        self.reader = LogReader(self.database)
+        self.feed = Feed()
+        self.inbox = InboxStore(self.database)
+        # Another process may write too on PostgreSQL, and where this one does not drive the games.
+        shared = not self.database.is_sqlite or not settings.runner
+        self.pulse = Pulse(self.feed, self.store, self.inbox, everything=shared)
+        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed)
+        self.rows: Shared[str, GameRow | None] = Shared(self.store.game, "row")
+        self.positions = Positions(self.reader)
+        self.pages = Pages(self.reader, self.feed.tails, self.positions)
+        self.relays = Relays(self.pages, self.feed)
+        self.models = ModelRegistry(
+            Endpoints(settings.endpoints()), CallStore(self.database), keep_messages=settings.store_prompts
+        )
+        inboxes = Inboxes(self.inbox, self.store, self.reader, self.feed)
+        self.runner = LocalRunner(
+            self.database,
+            self.store,
+            self.reader,
+            self.feed,
+            self.models,
+            inboxes,
+            settings.parallel_games,
+        )
+        claims = claims_of(settings.database_url)
+        self.pickup = Pickup(claims, self.store, lambda: self.runner.has_room)
+        self.evaluations = Evaluations(self.database, self.store, self.reader, self.models, claims)
+        self.games = Games(
+            self.database,
+            self.store,
+            self.reader,
+            self.feed,
+            self.models,
+            inboxes,
+            self.runner,
+            self.pickup,
+        )
+        self.seats = Seats(self.store, self.reader, self.inbox, self.feed)
+        self.access = Access(self.store)
+        self.lifecycle.on_drain = self.feed.ring_all
+
+    def offer(self, state: State) -> None:
+        """Puts each room's service where that room's own dependency finds it."""
+        state.settings = self.settings
+        state.lifecycle = self.lifecycle
+        state.database = self.database
+        state.repeats = Repeats(self.database)
+        state.keys = self.keys
+        state.access = self.access
+        state.games = self.games
+        state.following = Following(
+            self.store,
+            self.reader,
+            self.positions,
+            self.feed,
+            self.keys,
+            self.lifecycle,
+            self.settings.follow_blank_s,
+        )
+        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed)
+        state.evaluations = self.evaluations
+        state.feed = self.feed
+        state.seats = self.seats
+        state.sockets = Sockets(
+            settings=self.settings,
+            lifecycle=self.lifecycle,
+            keys=self.keys,
+            access=self.access,
+            rows=self.rows,
+            seats=self.seats,
+            feed=self.feed,
+            positions=self.positions,
+            pages=self.pages,
+            relays=self.relays,
+            doorstep=Doorstep(),
+        )
+
+    async def start(self) -> None:
+        """Migrates, takes up what an earlier process left, and is ready."""
+        await self.database.start()
+        self.keys.on_change = self.feed.ring_all
+        await self.keys.start()
+        await self.models.endpoints.open()
+        self.database.writer.on_commit = _observe_commit
+        self.pulse.start()
+        if self.bell is not None:
+            self.bell.start()
+        if self.settings.runner:
+            unfinished = await self.pickup.start(self.games.see_through)
+            await self.evaluations.judges.start()
+            if unfinished:
+                log.info("taking up unfinished batches", batches=unfinished)
+        self.lifecycle.open()
+
+    async def stop(self) -> None:
+        """Stops between two steps; the next start goes on from there."""
+        self.lifecycle.drain()
+        await self.pickup.stop()
+        await self.games.stop()
+        await self.evaluations.judges.stop()
+        await self.evaluations.reports.stop()
+        await self.runner.stop()
+        await self.models.stop(self.settings.drain_s)
+        await self.pickup.release()
+        await self.relays.stop()
+        if self.bell is not None:
+            await self.bell.stop()
+        await self.pulse.stop()
+        await self.keys.stop()
+        await self.database.stop()
+
+
+def _observe_commit(seconds: float, appends: int) -> None:
+    metrics.append_seconds.observe(seconds)
+    metrics.append_group.observe(appends)

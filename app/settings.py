@@ -1,17 +1,161 @@
 """What an operator may set: environment variables, or a ``.env`` file beside the service."""
 
 import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.models.endpoints import EndpointSettings, read_endpoints
-from app.tokens import MIN_SECRET
+from agents.model.model import Endpoint, Prices
 
-__all__ = ["Settings", "is_loopback"]
+__all__ = [
+    "MIN_SECRET",
+    "EndpointSettings",
+    "InvalidEndpoints",
+    "Settings",
+    "is_loopback",
+    "read_endpoints",
+]
+
+MIN_SECRET: Final = 32
+"""Characters of a secret: HS256 wants a key as long as its hash."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class InvalidEndpoints(ValueError):
+    """What the settings say of models makes no endpoint. The message holds no value of theirs."""
+
+
+class PriceSettings(BaseModel):
+    """What a million tokens cost."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    prompt: float = Field(0.0, ge=0, allow_inf_nan=False)
+    completion: float = Field(0.0, ge=0, allow_inf_nan=False)
+    cached: float | None = Field(None, ge=0, allow_inf_nan=False)
+
+
+class EndpointSettings(BaseModel):
+    """One endpoint as an operator writes it: a server and a model, or a file of recorded answers."""
+
+    # A key must not stand in a traceback.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    base_url: str | None = None
+    model: str = ""
+    api_key: SecretStr | None = None
+    api_key_env: str | None = None
+    """The variable that holds the key."""
+    recorded: Path | None = None
+    """Answers to repeat, as ``interintent answers export`` writes them; other fields are left out then."""
+    parallel: int = Field(16, ge=1, le=10_000)
+    requests_per_minute: float | None = Field(None, gt=0)
+    tokens_per_minute: float | None = Field(None, gt=0)
+    timeout_s: float = Field(60.0, gt=0)
+    attempts: int = Field(4, ge=1, le=100)
+    total_s: float = Field(180.0, gt=0)
+    retry_after_s: float = Field(30.0, ge=0)
+    max_bytes: int = Field(512 * 1024, ge=1)
+    prices: PriceSettings | None = None
+    extra_body: dict[str, Any] = Field({}, repr=False)
+    extra_headers: dict[str, str] = Field({}, repr=False)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.recorded is not None:
+            if self.model_fields_set - {"recorded", "parallel"}:
+                raise ValueError("an endpoint of recorded answers has no server: leave out the rest")
+        elif self.base_url is None or not self.model:
+            raise ValueError("an endpoint has base_url and model, or recorded")
+        if self.api_key is not None and self.api_key_env is not None:
+            raise ValueError("give api_key or api_key_env, not both")
+        return self
+
+    def endpoint(self, name: str) -> Endpoint:
+        """As the client takes it. Raises ValueError for what no call could keep."""
+        assert self.base_url is not None
+        prices = self.prices
+        return Endpoint(
+            name=name,
+            base_url=self.base_url,
+            model=self.model,
+            api_key=self._key(name),
+            parallel=self.parallel,
+            requests_per_minute=self.requests_per_minute,
+            tokens_per_minute=self.tokens_per_minute,
+            timeout_s=self.timeout_s,
+            attempts=self.attempts,
+            total_s=self.total_s,
+            retry_after_s=self.retry_after_s,
+            max_bytes=self.max_bytes,
+            prices=Prices()
+            if prices is None
+            else Prices(prompt=prices.prompt, completion=prices.completion, cached=prices.cached),
+            extra_body=self.extra_body,
+            extra_headers=self.extra_headers,
+        )
+
+    def _key(self, name: str) -> str:
+        if self.api_key is not None:
+            return self.api_key.get_secret_value()
+        if self.api_key_env is None:
+            return ""
+        if self.api_key_env not in os.environ:
+            raise InvalidEndpoints(f"endpoint {name!r}: the variable {self.api_key_env} is not set")
+        return os.environ[self.api_key_env]
+
+
+def read_endpoints(configured: Mapping[str, Any], file: Path | None) -> dict[str, EndpointSettings]:
+    """The endpoints by name, those of the TOML file included.
+
+    Raises InvalidEndpoints. Its message says where and repeats no value, which may be a key.
+    """
+    named = dict(configured)
+    if file is not None:
+        try:
+            tables = tomllib.loads(file.read_text("utf-8"))
+        except OSError as fault:
+            raise InvalidEndpoints(f"{file} cannot be read: {fault.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+            raise InvalidEndpoints(f"{file} is not TOML") from None
+        if twice := named.keys() & tables.keys():
+            raise InvalidEndpoints(f"{', '.join(sorted(twice))} is in INTERINTENT_MODELS and in {file}")
+        named |= tables
+    read: dict[str, EndpointSettings] = {}
+    for name, values in named.items():
+        if _NAME.fullmatch(name) is None:
+            raise InvalidEndpoints("an endpoint's name has letters, digits, dots, dashes: at most 64")
+        try:
+            read[name] = EndpointSettings.model_validate(values)
+            recorded = read[name].recorded
+            if recorded is None:
+                read[name].endpoint(name)
+            elif not recorded.is_file():
+                raise InvalidEndpoints(f"endpoint {name!r}: there is no file {recorded}")
+        except ValidationError as fault:
+            wrong = "; ".join(
+                f"{'.'.join(map(str, error['loc']))} {error['msg']}".strip() for error in fault.errors()
+            )
+            raise InvalidEndpoints(f"endpoint {name!r}: {wrong}") from None
+        except ValueError as fault:
+            raise InvalidEndpoints(str(fault)) from None
+    return read
 
 
 class Settings(BaseSettings):
@@ -22,7 +166,7 @@ class Settings(BaseSettings):
         env_file=".env",
         extra="ignore",
         frozen=True,
-        # A key must not stand in the message about a wrong one.
+        # The message about a wrong key must not repeat it.
         hide_input_in_errors=True,
     )
 
@@ -83,12 +227,12 @@ class Settings(BaseSettings):
 
     @field_validator("token_secrets")
     @classmethod
-    def _long_secrets(cls, given: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        if any(len(secret.get_secret_value()) < MIN_SECRET for secret in given):
+    def _long_secrets(cls, secrets: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        if any(len(secret.get_secret_value()) < MIN_SECRET for secret in secrets):
             raise ValueError(
                 f"a secret has at least {MIN_SECRET} characters; openssl rand -base64 48 makes one"
             )
-        return given
+        return secrets
 
     @field_validator("origins", "token_secrets", mode="before")
     @classmethod
@@ -124,13 +268,13 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _with_driver(cls, url: str) -> str:
-        scheme, found, rest = url.partition("://")
+        scheme, separator, rest = url.partition("://")
         drivers = {
             "postgres": "postgresql+asyncpg",
             "postgresql": "postgresql+asyncpg",
             "sqlite": "sqlite+aiosqlite",
         }
-        if not found or drivers.get(scheme, scheme) not in drivers.values():
+        if not separator or drivers.get(scheme, scheme) not in drivers.values():
             raise ValueError("DATABASE_URL starts with sqlite:/// or postgresql://")
         return f"{drivers.get(scheme, scheme)}://{rest}"
 

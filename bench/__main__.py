@@ -24,16 +24,16 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from app.simulate import Plan, run
+from app.runner.simulate import Plan, run
 from bench.floor import random_game
 from bench.models import model_rows
 from bench.reports import report_rows
 from bench.row import Row
 from bench.watchers import TooFewFiles, watcher_rows
 from engine.actions import Action, Assassinate, ProposeTeam, SeatAction
+from engine.foreign.record import read_record
+from engine.foreign.replay import replay
 from engine.profile import Profile, make_profile, without_talk
-from engine.record import read_record
-from engine.replay import replay
 from engine.rules import create, decide, default, legal, pending
 from engine.state import apply, fold
 from engine.terms import Kind, Phase, Side

@@ -14,11 +14,11 @@ from typing import Final
 
 from agents.agent import Agent, Setup
 from agents.llm.agent import LlmAgent
-from agents.llm.desk import CallKey
-from agents.llm.model import Form, Message, Reply, Usage
 from agents.llm.prefix import PrefixMeter
+from agents.llm.session import CallKey
+from agents.model.model import Form, Message, Reply, Usage
 from agents.table import MemoryJournal, play
-from app.fake_model.sensible import answer
+from app.instruments.fake_model.sensible import answer
 from bench.row import Row
 from engine.chance import secret
 from engine.profile import make_profile
@@ -44,7 +44,7 @@ _CHARACTERS: Final = 4
 """A token, roughly."""
 
 
-class _Desk:
+class _Session:
     """Answers from the prompt, agrees with every team, and remembers."""
 
     def __init__(self, game: PrefixMeter) -> None:
@@ -93,17 +93,18 @@ class Asked:
 def asked_of(mechanism: str, seed: int, instructions: str = "once") -> Asked:
     """The game of this seed."""
     game = PrefixMeter()
-    desks = {seat: _Desk(game) for seat in range(1, 6)}
+    sessions = {seat: _Session(game) for seat in range(1, 6)}
     options = {"mechanism": mechanism, "instructions": instructions}
     agents: Mapping[Seat, Agent] = {
-        seat: LlmAgent(Setup(seat, secret(str(seed), seat), options), desk) for seat, desk in desks.items()
+        seat: LlmAgent(Setup(seat, secret(str(seed), seat), options), session)
+        for seat, session in sessions.items()
     }
     state = asyncio.run(play(create(make_profile("interintent", 5), seed), agents, MemoryJournal()))
     return Asked(
         len(state.table.quests),
-        sum(key.step != "assassination" for desk in desks.values() for key in desk.answered),
+        sum(key.step != "assassination" for session in sessions.values() for key in session.answered),
         game.sent,
-        sum(desk.seat.repeated for desk in desks.values()),
+        sum(session.seat.repeated for session in sessions.values()),
         game.repeated,
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from app.server import PING_S, listen, new_loop
+from app.serving.server import PING_S, listen, new_loop
 from bench.errands import answer, errands
 from bench.steps import broadcast_frames
 

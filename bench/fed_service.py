@@ -8,11 +8,10 @@ import sys
 import time
 from typing import Any
 
-from app.logs import configure
-from app.main import create_app
+from app.base.logs import configure
+from app.main import Composition, create_app
 from app.runner.drive import TellingJournal
-from app.server import Server, listen, new_loop
-from app.services import Services
+from app.serving.server import Server, listen, new_loop
 from app.settings import Settings
 from app.store.log import GameLog
 from bench.errands import answer, errands
@@ -24,7 +23,7 @@ from engine.terms import PUBLIC
 class Feeder:
     """Appends to games that nobody drives."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Composition) -> None:
         self._services = services
         self._journals: dict[str, TellingJournal] = {}
 
@@ -32,8 +31,8 @@ class Feeder:
         if game not in self._journals:
             row = await self._services.store.game(game)
             assert row is not None
-            log = GameLog(self._services.database, game, row["head"])
-            self._journals[game] = TellingJournal(log, self._services.feed, game, row["batch_id"])
+            log = GameLog(self._services.database, game, row.head)
+            self._journals[game] = TellingJournal(log, self._services.feed, game, row.batch_id)
         return self._journals[game]
 
     async def fast(self, games: list[str], appends: int) -> None:
@@ -94,7 +93,7 @@ async def main(database_url: str) -> None:
             serving.result()
         await asyncio.sleep(0.01)
     answer(int(bound.result().rpartition(":")[2]))
-    feeder = Feeder(app.state.services)
+    feeder = Feeder(app.state.composition)
     async for errand in errands():
         if "rate" in errand:
             answer(await feeder.steady(errand["games"], errand["rate"], errand["seconds"]))

@@ -20,16 +20,17 @@ from typing import Final
 
 from agents.agent import Agent, Setup
 from agents.llm.agent import LlmAgent
-from agents.llm.desk import CallKey
-from agents.llm.model import Form, Message, Reply, Usage
 from agents.llm.prefix import PrefixMeter
+from agents.llm.session import CallKey
+from agents.model.model import Form, Message, Reply, Usage
 from agents.table import MemoryJournal, play
-from app.fake_model.sensible import answer
-from app.models.account import Budget, total
-from app.models.endpoints import EndpointSettings
+from app.instruments.fake_model.sensible import answer
+from app.models.account import Budget
 from app.models.recording import Recording
-from app.models.simulating import ModelRun
-from app.simulate import Plan
+from app.runner.simulate import Plan
+from app.runner.simulating_models import ModelRun
+from app.settings import EndpointSettings
+from app.store.usage import total
 from bench.asked import AUTHORS_CALLS, AUTHORS_PROMPT, GAMES, games_rows
 from bench.row import Row
 from engine.chance import secret
@@ -98,7 +99,7 @@ class _Waves:
 
 @dataclass
 class _Meter:
-    """A desk that answers from the prompt, agrees with every team and lets quests end as wished."""
+    """A session that answers from the prompt, agrees with every team and lets quests end as wished."""
 
     waves: _Waves
     failed: frozenset[int]
@@ -263,7 +264,7 @@ def timed(latency_s: float, games: int) -> _Timed:
         for _ in ModelRun(plan, ("fake", endpoint), Recording(), Budget(), 1).run(0):
             pass
         run = ModelRun(plan, ("fake", endpoint), recording, Budget(), games)
-        import agents.llm.wire  # noqa: F401
+        import agents.model.wire  # noqa: F401
 
         started, cpu = time.perf_counter(), time.process_time()
         for _ in run.run(games):

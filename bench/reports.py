@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from app.simulate import Plan, run
+from app.runner.simulate import Plan, run
 from bench.row import Row
 from engine.profile import make_profile
 
@@ -20,17 +20,18 @@ __all__ = ["one_pass", "report_rows"]
 # A process of its own: its peak is this work's alone.
 _WORK = """
 import resource, sys, time
-from app.game_files import bundles
-from app.reporting import Work, counted
-from evaluators.report import ReportBuilder
-from evaluators.report_page import as_html
+from app.files.games import bundles
+from app.files.reporting import Work, counted
+from evaluators.report.builder import ReportBuilder
+from evaluators.report.sections import make_report
+from evaluators.report.page import as_html
 
 started = time.process_time()
 builder = ReportBuilder("bench")
 for part in counted(bundles([sys.argv[1]], lambda size: None), Work("bench")):
     builder.merge(part)
 counted_in = time.process_time() - started
-report = builder.report()
+report = make_report(builder)
 made_in = time.process_time() - started - counted_in
 as_html(report, drawn=False)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

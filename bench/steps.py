@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from agents.table import play
-from app.play.messages import events_frame
-from app.seating import seat_agents
-from app.store.log import Line, event_rows, line_text
+from app.protocol.messages import events_frame
+from app.seats.seating import seat_agents
+from app.store.log import LogLine, event_rows, line_text
 from engine.events import Event, GameEnded, visible
 from engine.profile import make_profile
 from engine.rules import create
@@ -70,7 +70,7 @@ def broadcast_frames(count: int) -> list[str]:
         events_frame(
             [
                 line_text(
-                    row["game_id"], row["seq"], Line(row["seq"], row["at"], 0, row["type"], row["payload"])
+                    row["game_id"], row["seq"], LogLine(row["seq"], row["at"], 0, row["type"], row["payload"])
                 )
             ]
         )

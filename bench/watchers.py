@@ -173,7 +173,7 @@ def delivery(fed: Fed, bare: Helper, games: int, watchers: int, appends: int, la
             "events/s",
             f"bare {bare_speed:,.0f}",
             speed / bare_speed,
-            "0.7" if games == 1 else "",
+            "0.5" if games == 1 else "",
         ),
         Row(
             f"    server CPU a frame ({page:.1f} events; appends included)",

@@ -103,7 +103,7 @@ ACTION_OF: Final[dict[Kind, type[SeatAction]]] = {
 """The action that answers each kind of request."""
 
 
-# Answers without a text or a thought, made once: ``decide`` knows these very objects, and looks no further.
+# Answers without text or thoughts, made once: the short way of ``decide`` recognises these very objects.
 APPROVE: Final = CastVote(True)
 REJECT: Final = CastVote(False)
 SUCCESS: Final = PlayCard(True)
@@ -112,8 +112,8 @@ SILENCE: Final = Speak("")
 NOTHING: Final = Summarise(())
 
 
-# Import-only: what a foreign record tells when it does not tell who did what. ``decide`` takes
-# them only when it is told that the answers come from a record.
+# Import-only: actions of a foreign record that does not say who did what. ``decide`` accepts them only
+# with ``foreign=True``.
 
 
 @dataclass(frozen=True, slots=True)

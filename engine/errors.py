@@ -116,5 +116,5 @@ def leaves(root: type[AvalonError]) -> Iterator[type[AvalonError]]:
     below = root.__subclasses__()
     if not below:
         yield root
-    for one in below:
-        yield from leaves(one)
+    for child in below:
+        yield from leaves(child)

@@ -139,9 +139,9 @@ class VotesRevealed:
     votes: Annotated[tuple[bool | None, ...], "by_seat"]
     """None: the record does not know."""
     approved: bool
-    """What the ballots said."""
+    """Whether the ballots approved the team."""
     forced: bool
-    """Rejected, and goes all the same."""
+    """The team goes on the quest although it was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class IntentionsSelected:
 
 @dataclass(frozen=True, slots=True)
 class SelectionPrepared:
-    """The first selection of this turn was made before the seat had heard its whole record."""
+    """The seat made the first selection of this turn before it had its whole record."""
 
     seen_by: ClassVar[SeenBy] = "seat"
     seat: Seat

@@ -83,9 +83,9 @@ def _read(entry: Mapping[str, Any]) -> Intention:
 _DATA: Final = json.loads(files("engine").joinpath("intentions.json").read_text("utf-8"))
 
 CATALOGUE: Final[tuple[Intention, ...]] = tuple(_read(entry) for entry in _DATA["intentions"])
-BY_ID: Final[Mapping[IntentionId, Intention]] = {one.id: one for one in CATALOGUE}
+BY_ID: Final[Mapping[IntentionId, Intention]] = {intention.id: intention for intention in CATALOGUE}
 CATEGORIES: Final[tuple[str, ...]] = tuple(_DATA["categories"])
-IMPACTFUL_RELEASE: Final = frozenset(one.id for one in CATALOGUE if one.impactful_release)
+IMPACTFUL_RELEASE: Final = frozenset(intention.id for intention in CATALOGUE if intention.impactful_release)
 
 
 @cache
@@ -97,21 +97,23 @@ def menu(role: Role, *, opener: bool, first_quest: bool) -> tuple[IntentionId, .
     """
     turns = ("any", "opener" if opener else "responder")
     return tuple(
-        one.id
-        for one in CATALOGUE
-        if role in one.roles and one.turn[role] in turns and (one.first_quest or not first_quest)
+        intention.id
+        for intention in CATALOGUE
+        if role in intention.roles
+        and intention.turn[role] in turns
+        and (intention.first_quest or not first_quest)
     )
 
 
 @cache
 def allowed(role: Role) -> tuple[IntentionId, ...]:
     """The role's whole list, whatever the turn, in catalogue order."""
-    return tuple(one.id for one in CATALOGUE if role in one.roles)
+    return tuple(intention.id for intention in CATALOGUE if role in intention.roles)
 
 
 def missing_facts(intention: IntentionId, facts: Iterable[str]) -> tuple[str, ...]:
-    """The facts this intention requires that the public record does not hold. Empty: nothing speaks
-    against it that a rule can check.
+    """The facts that this intention requires and the public record does not hold. Empty: no rule speaks
+    against it.
     """
     held = frozenset(facts)
     return tuple(fact for fact in BY_ID[intention].requires if fact not in held)
@@ -124,7 +126,9 @@ def plain(text: str) -> str:
 
 
 WORDINGS: Final[Mapping[str, IntentionId]] = {
-    plain(wording): one.id for one in CATALOGUE for wording in (one.id, one.label, *one.aliases)
+    plain(wording): intention.id
+    for intention in CATALOGUE
+    for wording in (intention.id, intention.label, *intention.aliases)
 }
 """The id that each plain wording names: ids, labels and aliases."""
 

@@ -48,7 +48,7 @@ def playthrough(
     """The game as this viewer sees it, one happening a line; equal logs give equal texts.
 
     ``log`` may be any viewer's stream: what is not in it is not shown. ``thoughts``: whether beliefs,
-    intentions, drafts, readings and summaries are told. ``first_seat`` is the number shown for the
+    intentions, drafts, readings and summaries are shown. ``first_seat`` is the number shown for the
     first seat: 0 keeps a foreign record's numbering. What seats say is quoted on one line, so that
     no speech can pass for a line of the game. Raises CorruptLog for a log without its first event.
     """
@@ -56,7 +56,7 @@ def playthrough(
     first = next(events, None)
     if type(first) is not GameCreated:
         raise CorruptLog(f"a log starts with game_created, got {type(first).__name__}")
-    reader = _Reader(first, first_seat)
+    reader = _LogWriter(first, first_seat)
     lines = [*reader.opening()]
     for event in events:
         if type(event) is GameCreated:
@@ -66,7 +66,7 @@ def playthrough(
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-class _Reader:
+class _LogWriter:
     """What the lines need to remember: the profile, the names, the numbering."""
 
     __slots__ = ("_first", "_names", "_profile")
@@ -230,33 +230,33 @@ class _Reader:
         yield f"    {self.seat(e.seat)} answers unusably at {where}: {_quoted(e.raw)}"
 
 
-_LINES: Final[dict[type[Any], Callable[[_Reader, Any], Iterator[str]]]] = {
-    ProposalOpened: _Reader.proposal_opened,
-    TeamProposed: _Reader.team_proposed,
-    UtteranceMade: _Reader.utterance_made,
-    TeamConfirmed: _Reader.team_confirmed,
-    VotesRevealed: _Reader.votes_revealed,
-    QuestResolved: _Reader.quest_resolved,
-    AssassinationOpened: _Reader.assassination_opened,
-    AssassinationDeclined: _Reader.assassination_declined,
-    AssassinationMade: _Reader.assassination_made,
-    GameEnded: _Reader.game_ended,
-    GameCancelled: _Reader.game_cancelled,
-    RolesDealt: _Reader.roles_dealt,
-    RoleLearned: _Reader.role_learned,
-    VoteCast: _Reader.vote_cast,
-    CardPlayed: _Reader.card_played,
-    EvilConferred: _Reader.evil_conferred,
-    RoundSummarised: _Reader.round_summarised,
-    BeliefsFormed: _Reader.beliefs_formed,
-    IntentionsSelected: _Reader.intentions_selected,
-    SelectionPrepared: _Reader.selection_prepared,
-    SpeechDrafted: _Reader.speech_drafted,
-    ReadingsImagined: _Reader.readings_imagined,
-    ChoiceExplained: _Reader.choice_explained,
-    ActionRefused: _Reader.action_refused,
-    ActionDefaulted: _Reader.action_defaulted,
-    ReplyUnusable: _Reader.reply_unusable,
+_LINES: Final[dict[type[Any], Callable[[_LogWriter, Any], Iterator[str]]]] = {
+    ProposalOpened: _LogWriter.proposal_opened,
+    TeamProposed: _LogWriter.team_proposed,
+    UtteranceMade: _LogWriter.utterance_made,
+    TeamConfirmed: _LogWriter.team_confirmed,
+    VotesRevealed: _LogWriter.votes_revealed,
+    QuestResolved: _LogWriter.quest_resolved,
+    AssassinationOpened: _LogWriter.assassination_opened,
+    AssassinationDeclined: _LogWriter.assassination_declined,
+    AssassinationMade: _LogWriter.assassination_made,
+    GameEnded: _LogWriter.game_ended,
+    GameCancelled: _LogWriter.game_cancelled,
+    RolesDealt: _LogWriter.roles_dealt,
+    RoleLearned: _LogWriter.role_learned,
+    VoteCast: _LogWriter.vote_cast,
+    CardPlayed: _LogWriter.card_played,
+    EvilConferred: _LogWriter.evil_conferred,
+    RoundSummarised: _LogWriter.round_summarised,
+    BeliefsFormed: _LogWriter.beliefs_formed,
+    IntentionsSelected: _LogWriter.intentions_selected,
+    SelectionPrepared: _LogWriter.selection_prepared,
+    SpeechDrafted: _LogWriter.speech_drafted,
+    ReadingsImagined: _LogWriter.readings_imagined,
+    ChoiceExplained: _LogWriter.choice_explained,
+    ActionRefused: _LogWriter.action_refused,
+    ActionDefaulted: _LogWriter.action_defaulted,
+    ReplyUnusable: _LogWriter.reply_unusable,
 }
 
 _THOUGHTS: Final = frozenset(

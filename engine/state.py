@@ -57,7 +57,7 @@ class Tally(NamedTuple):
     votes: tuple[bool | None, ...]
     """Seat 1 first; empty where no vote was taken."""
     approved: bool
-    """What the ballots said."""
+    """Whether the ballots approved the team."""
     forced: bool
     """It went on the quest although rejected, or without a vote."""
 
@@ -66,7 +66,7 @@ class Table:
     """The fold of the public events: all that everybody knows."""
 
     __slots__ = (
-        "_told",
+        "_tallies",
         "attempt",
         "cancelled",
         "ending",
@@ -82,9 +82,9 @@ class Table:
         "quests",
         "round",
         "succeeded",
+        "tally_rows",
         "team",
         "turn",
-        "untold",
         "winner",
     )
 
@@ -113,8 +113,8 @@ class Table:
     missed: bool
     """A shot was taken and missed, and the game went on."""
     quests: list[QuestResolved]
-    untold: list[tuple[Any, ...]]
-    """The fields of ``tallies``, not yet put into their names."""
+    tally_rows: list[tuple[Any, ...]]
+    """The fields of ``tallies`` as plain tuples, oldest first."""
     winner: Side | None
     ending: Ending | None
     cancelled: bool
@@ -129,14 +129,14 @@ class Table:
         self.succeeded = self.failed = 0
         self.missed = self.cancelled = False
         self.quests = []
-        self.untold = []
-        self._told: list[Tally] = []
+        self.tally_rows = []
+        self._tallies: list[Tally] = []
         self.winner = self.ending = None
 
     def __eq__(self, other: object) -> bool:
-        # _told is a cache of untold, as long as it was last looked at.
+        # _tallies caches what tally_rows held when it was last read.
         return isinstance(other, Table) and all(
-            getattr(self, s) == getattr(other, s) for s in Table.__slots__ if s != "_told"
+            getattr(self, s) == getattr(other, s) for s in Table.__slots__ if s != "_tallies"
         )
 
     __hash__ = None  # type: ignore[assignment]  # folded in place
@@ -144,10 +144,10 @@ class Table:
     @property
     def tallies(self) -> list[Tally]:
         """The proposals that were voted on, or went without a vote, oldest first."""
-        told = self._told
-        if len(told) < len(self.untold):
-            told += map(Tally._make, self.untold[len(told) :])
-        return told
+        tallies = self._tallies
+        if len(tallies) < len(self.tally_rows):
+            tallies += map(Tally._make, self.tally_rows[len(tallies) :])
+        return tallies
 
     @property
     def over(self) -> bool:
@@ -229,7 +229,7 @@ class Hand:
         return placed
 
     def among(self, public: Sequence[Event]) -> list[Event]:
-        """This seat's stream: the public one, and its own events at their places."""
+        """This seat's stream: the public one, and its own events in their positions."""
         events: list[Event] = []
         taken = 0
         for shown, event in self._placed():
@@ -353,7 +353,7 @@ def _on_votes_revealed(table: Table, event: VotesRevealed) -> None:
     approved = event.approved
     forced = event.forced
     # A plain tuple: a named one costs a third of the whole step, and few games look at it.
-    table.untold.append(
+    table.tally_rows.append(
         (table.round, table.attempt, table.leader, table.proposed, table.team, event.votes, approved, forced)
     )
     if approved or forced:
@@ -368,7 +368,7 @@ def _on_votes_revealed(table: Table, event: VotesRevealed) -> None:
 def _on_quest_resolved(table: Table, event: QuestResolved) -> None:
     profile = table.profile
     if event.team and table.attempt == profile.unvoted_attempt:
-        table.untold.append(
+        table.tally_rows.append(
             (table.round, table.attempt, table.leader, table.proposed, event.team, (), False, True)
         )
     table.quests.append(event)

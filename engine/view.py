@@ -1,7 +1,7 @@
 """What one viewer sees: its stream, and what an asked seat may know.
 
 Streams are kept as the game runs: the public one as a list, a seat's own events beside it with
-their places, so that joining them needs no filter and gives dense positions for free.
+their positions. Joining the two needs no filter and gives positions without gaps.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,7 +2,7 @@
 
 AvalonError                  (engine.errors)
 ├── InvalidInput
-│   ├── UnknownItem          an item id that reads as none, or that is not among those scored
+│   ├── UnknownItem          an invalid item id, or an item that is not among the scored ones
 │   └── InvalidRun           a run folder of the authors that cannot be read
 └── IllegalInput
     └── Unmeasurable         a game that is not over, or not shown whole
@@ -14,9 +14,9 @@ __all__ = ["InvalidRun", "UnknownItem", "Unmeasurable"]
 
 
 class UnknownItem(InvalidInput, ValueError):
-    """An item id that reads as none, or a guess about an item outside those that are scored.
+    """An invalid item id, or a guess about an item that is not among the scored ones.
 
-    A ValueError too: the scoring functions are public, and who calls them from outside expects one.
+    It is also a ValueError, because callers of the public scoring functions expect one.
     """
 
 
@@ -28,4 +28,4 @@ class InvalidRun(InvalidInput):
 
 
 class Unmeasurable(IllegalInput):
-    """A game that is not over, or whose deal is not in the log given: nothing can be counted in it."""
+    """A game that is not over, or whose log lacks the deal: nothing can be counted in it."""

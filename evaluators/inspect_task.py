@@ -28,9 +28,9 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import TaskState, generate
 
 from engine.intentions import BY_ID
-from evaluators.answers import Guess, majority, read_reply
-from evaluators.items import Dimension
-from evaluators.scoring import F1, Counts, micro_f1
+from evaluators.ground.answers import Guess, majority, read_reply
+from evaluators.ground.items import Dimension
+from evaluators.measures.scoring import F1, Counts, micro_f1
 
 __all__ = ["guessing", "summarisation"]
 
@@ -154,10 +154,10 @@ def most_named() -> ScoreReducer:
     """One score of several replies: that of their majority."""
 
     def reduce(scores: list[Score]) -> Score:
-        told = [score.metadata or {} for score in scores]
+        samples = [score.metadata or {} for score in scores]
         joined = majority(
-            [Guess(one["item"], frozenset(one["intentions"]), tuple(one["unmapped"])) for one in told]
+            [Guess(one["item"], frozenset(one["intentions"]), tuple(one["unmapped"])) for one in samples]
         )
-        return _score(told[0]["gold_ids"], joined, told[0]["policy"])
+        return _score(samples[0]["gold_ids"], joined, samples[0]["policy"])
 
     return reduce

@@ -22,9 +22,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from app.tables import print_metrics
+from app.cli.tables import print_metrics
 from engine.events import Event, read_event
-from evaluators.play import PlayMetrics
+from evaluators.measures.play import PlayMetrics
 
 console = Console(highlight=False)
 WAIT_S = 60

@@ -10,7 +10,7 @@ from tests.postgres import PostgresServer, fresh_database
 LONGEST_FIRST = (
     *(
         "app/test_schemathesis.py",
-        "app/bot_check/test_bot_check.py",
+        "app/instruments/test_bot_check.py",
         "app/test_kill.py",
         "engine/test_twins.py",
     ),

@@ -31,10 +31,10 @@ READY_S: Final = 120.0
 FIRST: Final = (
     "app.cli",
     "app.main",
-    "app.server",
-    "app.simulate",
-    "app.replays",
-    "agents.llm.wire",
+    "app.serving.server",
+    "app.runner.simulate",
+    "app.files.replays",
+    "agents.model.wire",
     "uvloop",
 )
 """What commands import sooner or later."""
@@ -252,7 +252,7 @@ def _be(wish: Mapping[str, Any], streams: Sequence[int]) -> None:
         os.environ.clear()
         os.environ.update(wish["env"])
         sys.argv = ["interintent", *wish["arguments"]]
-        from app.cli import main
+        from app.cli.main import main
 
         try:
             main()

@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +24,38 @@ MAY_IMPORT: dict[str, set[str]] = {
 # own for others: the service does without it, and it without the service.
 OURS = MAY_IMPORT.keys() | {"tests", "examples", "interintent_client"}
 CLIENT = ROOT / "client" / "src" / "interintent_client"
+
+ROOMS: dict[str, set[str]] = {
+    # Bottom first: a room knows rooms above it in this table, never one below.
+    "settings": set(),
+    "base": set(),
+    "protocol": {"base"},
+    "store": {"base", "settings"},
+    "edge": {"base", "settings", "store"},
+    "stream": {"base", "protocol", "store"},
+    "serving": {"base", "edge", "protocol", "settings", "store", "stream"},
+    "seats": {"base", "edge", "protocol", "store", "stream"},
+    "models": {"base", "seats", "settings", "store"},
+    "runner": {"base", "models", "seats", "settings", "store", "stream"},
+    "games": {"base", "edge", "models", "runner", "seats", "store", "stream"},
+    "evaluations": {"base", "edge", "models", "runner", "store"},
+    "play": {"base", "edge", "games", "protocol", "seats", "settings", "store", "stream"},
+    "pages": {"base", "edge", "games", "protocol", "store"},
+    "files": {"evaluations", "store"},
+    "instruments": {"base", "edge", "games", "protocol", "seats", "serving", "store"},
+    # The composition root joins the rooms; the command line stands on top of it and of the instruments.
+    "main": {
+        "base", "edge", "evaluations", "games", "models", "pages", "play", "runner", "seats", "settings",
+        "store", "stream",
+    },
+    "cli": {
+        "base", "edge", "evaluations", "files", "instruments", "main", "models", "runner", "seats", "serving",
+        "settings", "store", "games",
+    },
+}  # fmt: skip
+"""Who may import whom inside ``app``. ``main`` and ``settings`` are files, all others are folders."""
+
+FLAT = {"main", "settings"}
 
 # Clock, chance and the outside world: the engine gets them as arguments, or not at all.
 IMPURE = {"asyncio", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}
@@ -88,6 +120,89 @@ def test_packages_import_only_downwards(package: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def modules() -> dict[str, Path]:
+    found = {}
+    for package in ("engine", "agents", "evaluators", "app"):
+        for path in sources(package):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported_files(path: Path, known: Collection[str]) -> set[str]:
+    """The modules of ours that a file imports, a package's own file included."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            while name and name not in known:
+                name = name.rpartition(".")[0]
+            found.add(name)
+    return found - {""}
+
+
+def rooms_breached(room: str, imported: Iterable[str]) -> list[str]:
+    """Those of the imported modules of ``app`` whose room this one may not know."""
+    rooms = {name: name.split(".")[1] for name in imported if name.startswith("app.")}
+    return sorted(name for name, other in rooms.items() if other != room and other not in ROOMS[room])
+
+
+def test_rooms_of_the_service_import_only_what_the_table_allows() -> None:
+    known = modules()
+    for name, path in known.items():
+        if name.startswith("app."):
+            breached = rooms_breached(name.split(".")[1], imported_files(path, known))
+            assert not breached, f"{path.relative_to(ROOT)} may not import {', '.join(breached)}"
+
+
+@pytest.mark.parametrize(
+    ("room", "source"),
+    [
+        ("store", "from app import main"),
+        ("base", "from app.store.db import Database"),
+        ("games", "def late():\n    from app.evaluations import service"),
+        ("evaluations", "import app.cli.database"),
+    ],
+)
+def test_a_planted_arrow_between_rooms_is_found(room: str, source: str, tmp_path: Path) -> None:
+    (file := tmp_path / "planted.py").write_text(source)
+    assert rooms_breached(room, imported_files(file, modules()))
+
+
+def test_the_table_names_every_room_and_nothing_else() -> None:
+    there = {path.name for path in (ROOT / "app").iterdir() if (path / "__init__.py").exists()}
+    flat = {path.stem for path in (ROOT / "app").glob("*.py")} - {"__init__"}
+    assert flat == FLAT
+    assert there | flat == ROOMS.keys()
+
+
+def test_arrows_of_the_table_point_one_way() -> None:
+    order = list(ROOMS)
+    for place, (room, known) in enumerate(ROOMS.items()):
+        assert known <= set(order[:place]), f"{room} knows a room that stands below it"
+
+
+def test_the_service_has_few_rooms_and_floors() -> None:
+    floors: dict[str, int] = {}
+    for room, known in ROOMS.items():
+        floors[room] = 1 + max((floors[other] for other in known), default=0)
+    assert len(ROOMS.keys() - FLAT) <= 16
+    assert max(floors.values()) <= 10
+
+
+def test_no_files_import_one_another_in_a_circle() -> None:
+    known = modules()
+    open_files = {name: imported_files(path, known) - {name} for name, path in known.items()}
+    while free := {name for name, needs in open_files.items() if not needs & open_files.keys()}:
+        for name in free:
+            del open_files[name]
+    assert not open_files, f"a circle among or below {sorted(open_files)}"
+
+
 @pytest.mark.parametrize("package", ["engine", "agents", "evaluators", "app", "migrations"])
 def test_no_package_is_overlooked(package: str) -> None:
     assert ROOT / package / "__init__.py" in sources(package)
@@ -126,7 +241,7 @@ def test_a_migration_stands_alone() -> None:
         ("engine", "from time import monotonic", "time"),
         ("engine", "def late():\n    from app.store import log", "app.store"),
         ("engine", "if TYPE_CHECKING:\n    import evaluators", "evaluators"),
-        ("agents", "from evaluators.items import Item", "evaluators.items"),
+        ("agents", "from evaluators.ground.items import Item", "evaluators.ground.items"),
         ("agents", "importlib.import_module('app.main')", "app.main"),
         ("evaluators", "__import__('agents')", "agents"),
         ("evaluators", "from app import settings", "app"),
@@ -155,3 +270,14 @@ def test_a_planted_breach_is_found(package: str, source: str, module: str) -> No
 )
 def test_what_is_allowed_is_not_called_a_breach(package: str, source: str) -> None:
     assert breaches(source, package) == []
+
+
+def test_a_class_name_means_one_class() -> None:
+    places: dict[str, list[str]] = {}
+    for package in ("engine", "agents", "evaluators", "app"):
+        for path in sources(package):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert not twice, twice

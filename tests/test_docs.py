@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from app.settings import Settings
 from tests import forked
 from tests.app.serving import local_settings, running_server
+from tests.test_architecture import ROOMS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -59,14 +61,15 @@ def learn(answer: str, names: dict[str, str]) -> None:
         names["BATCH"] = read["batch_id"]
         if isinstance(read["games"], list):
             names["GAME"] = read["games"][0]["game_id"]
+            names["TOKEN"] = read["games"][0]["seats"][0]["token"] or ""
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     async with running_server(local_settings(f"sqlite:///{tmp_path}/readme.db")) as server:
         port = httpx.URL(server.url).port
         assert port is not None
-        assert await asyncio.to_thread(run_readme, port, tmp_path) >= 12
+        assert await asyncio.to_thread(run_readme, port, tmp_path) >= 15
 
 
 WRITTEN = {"games.ndjson", "report.html", "report.csv", "items.jsonl"}
@@ -84,15 +87,25 @@ def run_readme(port: int, folder: Path) -> int:
             if words[0] == "curl":
                 answer = curl(words[1:], port, names)
                 learn(answer, names)
-                if "POST" in words:
+                if "POST" in words and not names["TOKEN"]:
                     # What is asked for next is a game that is over.
                     curl(["localhost:8000/batches/$BATCH/events?follow=true"], port, names)
                 if then:
                     assert run(shlex.split(then), answer), f"{then} prints nothing"
+            elif words[0] == ".venv/bin/python":
+                play_bot(words[1:], port, names)
             else:
                 assert run(words, None), f"{line} prints nothing"
             ran += 1
     return ran
+
+
+def play_bot(words: list[str], port: int, names: dict[str, str]) -> None:
+    """Runs the example of a bot; it ends with its game."""
+    words = [word.replace("localhost:8000", f"127.0.0.1:{port}") for word in words]
+    words = [names[word[1:]] if word.startswith("$") else word for word in words]
+    subprocess.run([sys.executable, *words], cwd=ROOT, check=True, timeout=100)
+    curl(["localhost:8000/batches/$BATCH/events?follow=true"], port, names)
 
 
 def run(words: list[str], given: str | None) -> str:
@@ -100,6 +113,18 @@ def run(words: list[str], given: str | None) -> str:
     done = forked.run(words[1:], given=given or "")
     assert done.returncode == 0, f"{shlex.join(words)}: {done.returncode} {done.stderr}"
     return done.stdout
+
+
+def test_the_turn_in_the_readme_is_one_of_a_real_game(tmp_path: Path) -> None:
+    (turn,) = blocks(README, "text")
+    (seed,) = re.findall(r"`simulate --seed (\d+)`", README)
+    file = str(tmp_path / "games.ndjson")
+    run([".venv/bin/interintent", "simulate", "-n", "1", "--seed", seed, "--out", file], None)
+    shown = run([".venv/bin/interintent", "replay", "show", file], None).splitlines()
+    assert len(turn.splitlines()) > 5
+    for line in turn.splitlines():
+        beginning, cut, _ = line.partition("…")
+        assert any(real.startswith(beginning) if cut else real == line for real in shown), line
 
 
 def test_the_commands_of_the_page_on_reports_run(tmp_path: Path) -> None:
@@ -135,10 +160,78 @@ def test_the_readme_begins_with_the_two_commands() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
             if document.name != "template.md":
                 assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} links to {target}"
+
+
+FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
+
+
+def paths_in(text: str) -> set[str]:
+    """What a page names in backticks and what stands in this repository, or should."""
+    named = re.findall(r"`([\w./-]+)`", text)
+    return {
+        name
+        for name in named
+        if ("/" in name and name.partition("/")[0] in FOLDERS) or re.fullmatch(r"\w+\.md", name)
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "least"),
+    [
+        ("CONTRIBUTING.md", 10),
+        ("docs/architecture.md", 100),
+        ("docs/glossary.md", 40),
+        ("docs/performance.md", 8),
+    ],
+)
+def test_every_path_that_a_page_names_exists(page: str, least: int) -> None:
+    paths = paths_in((ROOT / page).read_text("utf-8"))
+    assert len(paths) >= least
+    missing = sorted(path for path in paths if not (ROOT / path).exists())
+    assert not missing, f"{page} names {', '.join(missing)}"
+
+
+def rows_of(text: str, heading: str) -> list[list[str]]:
+    """The cells of the table whose first column has this heading, without the heading."""
+    lines = text[text.index(f"| {heading} |") :].partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_architecture_shows_the_rooms_as_the_law_has_them() -> None:
+    rows = rows_of((ROOT / "docs/architecture.md").read_text("utf-8"), "room")
+    known = {name.strip("`"): set() if may == "nothing" else set(may.split(", ")) for name, _, may in rows}
+    assert list(known.items()) == list(ROOMS.items())
+
+
+def test_the_architecture_says_where_many_things_are_added() -> None:
+    rows = rows_of((ROOT / "docs/architecture.md").read_text("utf-8"), "to add")
+    assert len(rows) >= 20
+    for thing, touch, _ in rows:
+        assert paths_in(touch), f"{thing}: no path"
+
+
+def test_every_type_of_the_glossary_is_where_it_says() -> None:
+    text = (ROOT / "docs/glossary.md").read_text("utf-8")
+    named = re.findall(r"`(\w+)`(?: and `(\w+)`)? in `([\w./]+)`", text)
+    assert len(named) > 50
+    for *names, path in named:
+        for name in filter(None, names):
+            defines = rf"^(?:class |def |async def )?{name}\b(?!\.)"
+            assert re.search(defines, (ROOT / path).read_text("utf-8"), flags=re.M), (
+                f"{name} is not in {path}"
+            )
+
+
+def test_a_word_of_the_glossary_has_one_row() -> None:
+    text = (ROOT / "docs/glossary.md").read_text("utf-8")
+    words = [word for cell in re.findall(r"^\| ([^|]+) \|", text, flags=re.M) for word in cell.split(", ")]
+    words = [word for word in words if word not in ("word", "---")]
+    assert len(words) > 60
+    assert len(words) == len(set(words))
 
 
 def test_no_page_names_a_registry_or_a_package_in_one() -> None:
@@ -168,11 +261,11 @@ def test_every_setting_is_documented() -> None:
 def test_every_command_tells_what_it_does() -> None:
     from typer.main import get_command
 
-    from app import cli
+    from app.cli.main import COMMANDS, command_line
 
-    if not any(group.name == "replay" for group in cli.app.registered_groups):
-        cli._register()
-    waiting: list[tuple[str, Any]] = [("interintent", get_command(cli.app))]
+    waiting: list[tuple[str, Any]] = [
+        (f"interintent {word}", get_command(command_line(word))) for word in ("", *COMMANDS)
+    ]
     while waiting:
         name, command = waiting.pop()
         assert command.help, f"{name} has no help"

@@ -133,7 +133,7 @@ def test_what_the_tests_import_is_declared_too(folder: str) -> None:
 def test_the_wheel_holds_the_five_packages_and_the_command() -> None:
     assert PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == PACKAGES
     [script] = distribution("interintent-server").entry_points.select(group="console_scripts")
-    assert (script.name, script.value) == ("interintent", "app.cli:main")
+    assert (script.name, script.value) == ("interintent", "app.cli.main:main")
 
 
 def test_the_wheel_brings_what_the_pages_consist_of(tmp_path: Path) -> None:

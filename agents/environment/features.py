@@ -27,8 +27,8 @@ _QUESTS: Final = 5
 class Features:
     """The layout of a row, and how it is filled.
 
-    A game without talk is short enough to be told whole: a row holds everything that the seat has
-    ever been shown, so a policy needs no memory of its own.
+    A game without talk is short: a row holds everything that the seat has ever been shown, so a
+    policy needs no memory of its own.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -69,9 +69,9 @@ class Features:
         row = np.zeros(self.length, np.int8)
         start = {name: part.start for name, part in self.layout.items()}
 
-        def mark(name: str, *places: int) -> None:
-            for place in places:
-                row[start[name] + place] = 1
+        def mark(name: str, *offsets: int) -> None:
+            for offset in offsets:
+                row[start[name] + offset] = 1
 
         mark("seat", hand.seat - 1)
         if hand.role is not None:
@@ -112,13 +112,13 @@ class Features:
 
     def _proposals(self, part: NDArray[np.int8], table: Table) -> None:
         seats = table.players
-        for one in table.tallies:
-            at = part[((one.round - 1) * self._attempts + one.attempt - 1) * self._proposal :]
-            at[:2] = _sign(one.approved), one.forced
-            at[1 + one.leader] = 1
-            for seat in one.team:
+        for tally in table.tallies:
+            at = part[((tally.round - 1) * self._attempts + tally.attempt - 1) * self._proposal :]
+            at[:2] = _sign(tally.approved), tally.forced
+            at[1 + tally.leader] = 1
+            for seat in tally.team:
                 at[1 + seats + seat] = 1
-            for seat, vote in enumerate(one.votes, 1):
+            for seat, vote in enumerate(tally.votes, 1):
                 at[1 + 2 * seats + seat] = _sign(vote)
 
 

@@ -1,14 +1,14 @@
 """A seat played by a language model: which steps a request needs."""
 
 from agents.agent import Setup
-from agents.errors import ModelUnavailable
-from agents.llm.desk import Desk
 from agents.llm.eager import Begun, eager_turn, prepare
 from agents.llm.joins import held, whole_question
 from agents.llm.mechanism import speaking_turn
 from agents.llm.options import read_options
-from agents.llm.talk import StepFailed, Turn
+from agents.llm.session import ModelSession
+from agents.llm.talk import ModelTurn, StepFailed
 from agents.llm.templates import Templates, our_templates
+from agents.model.model import ModelUnavailable
 from engine.actions import SeatAction
 from engine.rules import legal, offered
 from engine.terms import Kind
@@ -20,14 +20,14 @@ __all__ = ["LlmAgent"]
 class LlmAgent:
     """Answers every request through a model, and always answers.
 
-    What it answers depends on its options, the observation and the desk's replies alone: one that is
+    What it answers depends on its options, the observation and the session's replies alone: one that is
     made anew for a request answers as one that sat there from the start.
     """
 
-    def __init__(self, setup: Setup, desk: Desk, templates: Templates | None = None) -> None:
+    def __init__(self, setup: Setup, session: ModelSession, templates: Templates | None = None) -> None:
         """``templates``: other words for the prompts. Raises InvalidAgent for options it cannot take."""
         self._options = read_options(setup.options)
-        self._desk = desk
+        self._session = session
         self._templates = our_templates() if templates is None else templates
         self._eager = self._options.timing == "eager" and self._options.mechanism == "paper"
         self._begun = Begun()
@@ -62,30 +62,30 @@ class LlmAgent:
         self._begun.give_up()
         self._begun = Begun()
 
-    def _taken(self, turn: Turn) -> Begun:
+    def _taken(self, turn: ModelTurn) -> Begun:
         """What was begun for this turn, once: an answer that is refused is asked for from the start."""
         if self._begun.request_id == turn.request.id:
             self._turn_begun, self._begun = self._begun, Begun()
         return self._turn_begun
 
-    def _turn(self, observation: Observation) -> Turn:
-        return Turn(observation, self._options, self._desk, self._templates)
+    def _turn(self, observation: Observation) -> ModelTurn:
+        return ModelTurn(observation, self._options, self._session, self._templates)
 
-    async def _answer(self, turn: Turn) -> SeatAction:
+    async def _answer(self, turn: ModelTurn) -> SeatAction:
         options, request = turn.options, turn.request
         if request.kind is Kind.CARD and options.one_option == "settled":
             cards = legal(turn.table, turn.hand)
             if cards is not None and len(cards) == 1:
-                await self._desk.linger(turn.seat)
+                await self._session.linger(turn.seat)
                 return cards[0]
         if _speaks(turn) and options.mechanism in ("paper", "contemplation"):
             return await speaking_turn(turn)
-        action = await held(turn, self._desk)
+        action = await held(turn, self._session)
         if action is not None:
             return action
         return await turn.talk().ask_action(whole_question(turn))
 
 
-def _speaks(turn: Turn) -> bool:
+def _speaks(turn: ModelTurn) -> bool:
     """Whether the request is for a turn of the discussion."""
     return offered(turn.table, turn.hand, turn.request.kind) is not None

@@ -63,7 +63,7 @@ __all__ = [
 RECORD: Final = "=== RECORD ==="
 END_OF_RECORD: Final = "=== END OF RECORD ==="
 RECORD_GOES_ON: Final = "=== THE RECORD GOES ON ==="
-"""Before what was heard after the conversation had begun (timing eager)."""
+"""The header of events that came after the conversation had begun (timing eager)."""
 
 # Control, format, private, surrogate and unassigned characters, and the separators that end lines:
 # what cannot be seen cannot be judged.
@@ -88,8 +88,8 @@ def quoted(text: str) -> str:
     return _SUSPECT.sub(_escaped, json.dumps(text, ensure_ascii=False))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    c = found[0]
+def _escaped(match: re.Match[str]) -> str:
+    c = match[0]
     if c > "~" and category(c) not in _HIDDEN and c not in _BLANK:
         return c
     units = c.encode("utf-16-be", "surrogatepass")
@@ -101,7 +101,7 @@ def one_line(value: Any) -> str:
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{quoted(str(name))}: {one_line(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{quoted(str(name))}: {one_line(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(one_line, value)) + "]"
     return json.dumps(value)
@@ -121,7 +121,11 @@ def catalogue() -> list[tuple[str, list[tuple[str, str, str]]]]:
     return [
         (
             name,
-            [(one.id, _holders(one.roles), one.label) for one in CATALOGUE if one.category == name],
+            [
+                (intention.id, _holders(intention.roles), intention.label)
+                for intention in CATALOGUE
+                if intention.category == name
+            ],
         )
         for name in CATEGORIES
     ]
@@ -133,16 +137,16 @@ def menus() -> list[tuple[str, list[tuple[str, str]]]]:
     then the rest, where the id is followed by who may.
     """
     by_holders: dict[str, list[tuple[str, str]]] = {}
-    for one in CATALOGUE:
-        by_holders.setdefault(_holders(one.roles), []).append((one.id, one.label))
-    found = []
+    for intention in CATALOGUE:
+        by_holders.setdefault(_holders(intention.roles), []).append((intention.id, intention.label))
+    groups = []
     rest: list[tuple[str, str]] = []
     for holders, entries in sorted(by_holders.items(), key=lambda item: item[0] != "any"):
         if len(entries) > 1:
-            found.append(("any role" if holders == "any" else f"only {holders}", entries))
+            groups.append(("any role" if holders == "any" else f"only {holders}", entries))
         else:
             rest += [(f"{id_} ({holders})", label) for id_, label in entries]
-    return [*found, ("only who is named", rest)]
+    return [*groups, ("only who is named", rest)]
 
 
 def _holders(roles: frozenset[Role]) -> str:
@@ -226,8 +230,8 @@ def _brief(event: Event) -> list[str]:
     if type(event) is BeliefsFormed and event.beliefs:
         return [f"you believed {'; '.join(map(_in_short, event.beliefs))}"]
     if type(event) is RoundSummarised and event.answers:
-        told = {question: text for question, text in event.answers if question not in _ON_RECORD}
-        return [f"you summed up {one_line(told)}"]
+        answers = {question: text for question, text in event.answers if question not in _ON_RECORD}
+        return [f"you summed up {one_line(answers)}"]
     return []
 
 

@@ -11,9 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 
-from agents.errors import ModelUnavailable
 from agents.llm.context import situation
-from agents.llm.heard import heard_first, last_on_quest, unheard
 from agents.llm.mechanism import (
     Sibling,
     abouts,
@@ -26,8 +24,10 @@ from agents.llm.mechanism import (
     selection,
     selection_words,
 )
-from agents.llm.replies import Selected, Speech
-from agents.llm.talk import StepFailed, Talk, Turn
+from agents.llm.preparation import heard_first, last_on_quest, unheard
+from agents.llm.replies import Selected, SpeechReply
+from agents.llm.talk import ModelTurn, StepFailed, Talk
+from agents.model.model import ModelUnavailable
 from engine.actions import SeatAction
 from engine.events import Note, ProposalOpened, SelectionPrepared
 from engine.state import fold
@@ -46,8 +46,8 @@ class _First:
         self.selected: Selected | None = None
         self.notes: list[Note] = []
         self.fault: StepFailed | ModelUnavailable | None = None
-        self.heard = 0
-        """Events of the seat's stream that it had heard."""
+        self.events_read = 0
+        """Events of the seat's stream that it was based on."""
         self.without: Unheard | None = None
 
 
@@ -70,7 +70,7 @@ class Begun:
                 task.exception()
 
 
-def prepare(turn: Turn, begun: Begun) -> None:
+def prepare(turn: ModelTurn, begun: Begun) -> None:
     """Puts those questions of a coming speech that need not wait any longer.
 
     They are the very ones that ``eager_turn`` would put: a seat made anew misses nothing but time.
@@ -82,7 +82,7 @@ def prepare(turn: Turn, begun: Begun) -> None:
         begun.first = asyncio.create_task(_first_selection(turn, begun.about))
 
 
-async def eager_turn(turn: Turn, begun: Begun) -> SeatAction:
+async def eager_turn(turn: ModelTurn, begun: Begun) -> SeatAction:
     """The turn, with what was begun before it. Raises StepFailed or ModelUnavailable; what was completed
     before stands in the turn's notes.
     """
@@ -96,11 +96,11 @@ async def eager_turn(turn: Turn, begun: Begun) -> SeatAction:
             first = await (begun.first or group.create_task(_first_selection(turn, asked)))
             if first.talk is not None:
                 # It was begun before the turn was: what is noted from here on is this turn's.
-                first.talk.goes_on_in(turn)
+                first.talk.continue_in(turn)
             # Who opens has had time to hear of everybody; who responds drafts while it is asked about the
             # last one to speak.
-            told = [await asked[seat] for seat in late] if turn.opens else []
-            draft = await _first_draft(turn, first, told)
+            late_results = [await asked[seat] for seat in late] if turn.opens else []
+            draft = await _first_draft(turn, first, late_results)
             results = [await asked[seat] for seat in about]
     except ExceptionGroup as faults:
         raise faults.exceptions[0] from None
@@ -120,26 +120,28 @@ async def eager_turn(turn: Turn, begun: Begun) -> SeatAction:
     assert draft.speech is not None
     turn.notes.append(drafted(turn, first.selected, draft.speech))
     if not turn.opens:
-        first.talk.tell(beliefs=[one.belief for one in results if one.about in late and one.belief])
+        first.talk.add_to_record(
+            beliefs=[result.belief for result in results if result.about in late and result.belief]
+        )
     return await revised(turn, first.talk, first.selected)
 
 
-async def _first_selection(turn: Turn, asked: Mapping[Seat, Awaitable[Sibling]]) -> _First:
+async def _first_selection(turn: ModelTurn, asked: Mapping[Seat, Awaitable[Sibling]]) -> _First:
     """The selection, upon what is heard before the last speech, and the beliefs about all others."""
     # Nothing is raised here: the questions beside it go on.
     out = _First()
     about = abouts(turn)
     late = _late(turn, about)
     known = [await asked[seat] for seat in about if seat not in late]
-    if any(one.unavailable is not None for one in known):
+    if any(result.unavailable is not None for result in known):
         return out
     request = turn.request
     part = heard_first(turn.events, request, turn.opens, turn.leader, turn.table.players)
     opening = ProposalOpened(request.round, request.attempt, turn.leader)
     waits = turn.opens and part[-1] != opening
     where = situation(fold([*part, opening] if waits else part).table, turn.hand)
-    out.heard = len(part)
-    out.talk = turn.talk_through(part, [one.belief for one in known if one.belief is not None])
+    out.events_read = len(part)
+    out.talk = turn.talk_through(part, [result.belief for result in known if result.belief is not None])
     words = selection_words(turn, situation=where, early=not turn.opens)
     try:
         out.selected = await selection(turn, out.talk, words, out.notes)
@@ -152,19 +154,22 @@ class _Draft:
     """What came of the formulation."""
 
     def __init__(self) -> None:
-        self.speech: Speech | None = None
+        self.speech: SpeechReply | None = None
         self.notes: list[Note] = []
         self.fault: StepFailed | ModelUnavailable | None = None
 
 
-async def _first_draft(turn: Turn, first: _First, told: list[Sibling]) -> _Draft:
+async def _first_draft(turn: ModelTurn, first: _First, late_results: list[Sibling]) -> _Draft:
     """The draft, upon the whole record."""
     out = _Draft()
-    if first.talk is None or first.selected is None or any(one.unavailable for one in told):
+    if first.talk is None or first.selected is None or any(result.unavailable for result in late_results):
         return out
-    part = turn.events[: first.heard]
+    part = turn.events[: first.events_read]
     first.without = unheard(turn.events, part, turn.opens)
-    first.talk.tell(turn.events[first.heard :], [one.belief for one in told if one.belief is not None])
+    first.talk.add_to_record(
+        turn.events[first.events_read :],
+        [result.belief for result in late_results if result.belief is not None],
+    )
     try:
         out.speech = await formulation(turn, first.talk, out.notes)
     except (StepFailed, ModelUnavailable) as fault:
@@ -175,9 +180,9 @@ async def _first_draft(turn: Turn, first: _First, told: list[Sibling]) -> _Draft
 # --- what waits for what ------------------------------------------------------------------------------
 
 
-def _late(turn: Turn, about: tuple[Seat, ...]) -> tuple[Seat, ...]:
-    """The seats about which the selection does not wait to be told: the one that speaks just before; for who
-    opens those who were on the quest just before.
+def _late(turn: ModelTurn, about: tuple[Seat, ...]) -> tuple[Seat, ...]:
+    """The seats whose beliefs the selection does not wait for: the one that speaks just before; for an
+    opener those who were on the quest just before.
     """
     if turn.opens:
         last = last_on_quest(turn.events, turn.request)
@@ -186,8 +191,8 @@ def _late(turn: Turn, about: tuple[Seat, ...]) -> tuple[Seat, ...]:
     return tuple(seat for seat in about if seat in last)
 
 
-def _ready_abouts(turn: Turn) -> tuple[Seat, ...]:
-    """The seats about which nothing more will be heard that belongs into the question."""
+def _ready_abouts(turn: ModelTurn) -> tuple[Seat, ...]:
+    """The seats about which the question will get no further events."""
     table = turn.table
     if turn.opens:
         on_quest = table.team if table.phase is Phase.QUEST else ()
@@ -197,7 +202,7 @@ def _ready_abouts(turn: Turn) -> tuple[Seat, ...]:
     return tuple(seat for seat in abouts(turn) if order[seat] < table.turn or order[seat] > mine)
 
 
-def _ready_to_select(turn: Turn) -> bool:
+def _ready_to_select(turn: ModelTurn) -> bool:
     table = turn.table
     if turn.opens:
         return table.phase is not Phase.QUEST

@@ -29,7 +29,7 @@ MARGIN: Final = 5.0
 """So much likelier than the next option a match must be to count as clear."""
 
 _SHOWN: Final = 120
-"""Characters of a wrong value that are told back."""
+"""Characters of a wrong value that are repeated to the model."""
 
 _UNTEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _NUMBERS: Final = re.compile(r"[\s,\d]*")
@@ -54,10 +54,10 @@ def close_intention(text: str, options: Sequence[IntentionId]) -> IntentionId | 
     if exact is not None:
         return exact if exact in options else None
     best: dict[IntentionId, float] = {}
-    for one in options:
-        entry = BY_ID[one]
-        wordings = (one.replace("_", " "), entry.label, *entry.aliases)
-        best[one] = max(fuzz.token_sort_ratio(_plain(text), _plain(wording)) for wording in wordings)
+    for id_ in options:
+        entry = BY_ID[id_]
+        wordings = (id_.replace("_", " "), entry.label, *entry.aliases)
+        best[id_] = max(fuzz.token_sort_ratio(_plain(text), _plain(wording)) for wording in wordings)
     return _clear(best)
 
 
@@ -134,17 +134,16 @@ class Fields:
         names = {
             _plain(one): meaning for word, (meaning, others) in options.items() for one in (word, *others)
         }
-        said = _plain(str(value)) if isinstance(value, str | bool) else ""
-        if said in names:
-            return names[said]
-        if self._loose and said and not _NOT & set(said.split()):
-            held = [meaning for one, meaning in names.items() if one in said.split()]
-            if held and all(meaning == held[0] for meaning in held):
-                return held[0]
-            likeness = {one: fuzz.ratio(said, one) for one in names}
-            found = _clear(likeness)
-            if found is not None:
-                return names[found]
+        answer = _plain(str(value)) if isinstance(value, str | bool) else ""
+        if answer in names:
+            return names[answer]
+        if self._loose and answer and not _NOT & set(answer.split()):
+            meanings = [meaning for word, meaning in names.items() if word in answer.split()]
+            if meanings and all(meaning == meanings[0] for meaning in meanings):
+                return meanings[0]
+            closest = _clear({word: fuzz.ratio(answer, word) for word in names})
+            if closest is not None:
+                return names[closest]
         raise self._fault(name, expected, value)
 
     def flag(self, name: str) -> bool:
@@ -198,16 +197,16 @@ class Fields:
         number = _number(value)
         if number is not None or not isinstance(value, str):
             return number
-        said = _plain(value)
+        answer = _plain(value)
         for seat, own_name in enumerate(self._names, 1):
-            if said in (f"seat {seat}", f"seat{seat}", _plain(own_name)):
+            if answer in (f"seat {seat}", f"seat{seat}", _plain(own_name)):
                 return seat
         if not self._loose:
             return None
         found = re.findall(r"\d+", value[:_SHOWN])
         if len(found) == 1 and len(found[0]) < 3:
             return int(found[0])
-        squeezed = said.replace(" ", "")
+        squeezed = answer.replace(" ", "")
         likeness = {
             seat: fuzz.ratio(squeezed, _plain(one).replace(" ", ""))
             for seat, one in enumerate(self._names, 1)

@@ -2,22 +2,21 @@
 
 A leader's vote is in the answer of its reconsideration, and the opening turn of the next leader in the
 answer of its summary. Nothing is kept in memory between the two requests: the later one rebuilds the
-earlier question from the record as it was then, and the desk still has its answer.
+earlier question from the record as it was then, and the session still has its answer.
 """
 
 from collections.abc import Sequence
 from typing import Any, Final, get_args
 
-from agents.errors import ModelUnavailable
-from agents.llm.desk import CallKey, Desk
 from agents.llm.fields import Fields, UnusableReply
 from agents.llm.mechanism import compact_turn
-from agents.llm.model import Form, Message, Reply
 from agents.llm.question import Question
 from agents.llm.questions import question, vote
 from agents.llm.replies import THEN, joined_shape
-from agents.llm.schema import longest
-from agents.llm.talk import StepFailed, Turn, unusable
+from agents.llm.session import CallKey, ModelSession
+from agents.llm.talk import ModelTurn, StepFailed, unusable
+from agents.model.model import Form, Message, ModelUnavailable, Reply
+from agents.model.request import longest
 from engine.actions import SeatAction
 from engine.events import Note, ProposalOpened, RoundSummarised, TeamConfirmed, TeamProposed
 from engine.rules import asked, decide, offered, opens_next
@@ -31,7 +30,7 @@ _CHARACTERS: Final = 4
 """A token, roughly."""
 
 
-def whole_question(turn: Turn) -> Question[Any]:
+def whole_question(turn: ModelTurn) -> Question[Any]:
     """What the seat is asked, with the question that follows where one answer holds both."""
     first = question(turn)
     if turn.options.mechanism != "compact":
@@ -45,7 +44,7 @@ def whole_question(turn: Turn) -> Question[Any]:
     return first
 
 
-def _joined(turn: Turn, first: Question[Any], second: Question[Any]) -> Question[Any]:
+def _joined(turn: ModelTurn, first: Question[Any], second: Question[Any]) -> Question[Any]:
     shape = joined_shape(first.shape, second.shape)
     if longest(shape.form.schema) > _CHARACTERS * turn.options.max_output_tokens:
         # A server that keeps to the schema would cut it off.
@@ -54,7 +53,7 @@ def _joined(turn: Turn, first: Question[Any], second: Question[Any]) -> Question
     return Question(f"{first.step}+{second.step}", words, shape, first.build)
 
 
-def _vote_follows(turn: Turn) -> bool:
+def _vote_follows(turn: ModelTurn) -> bool:
     """Whether this answer settles the team that all vote on next."""
     profile = turn.table.profile
     if turn.table.attempt == profile.unvoted_attempt:
@@ -65,7 +64,7 @@ def _vote_follows(turn: Turn) -> bool:
     return alone and turn.request.kind is Kind.PROPOSE_TEAM
 
 
-def _opening(turn: Turn) -> Turn | None:
+def _opening(turn: ModelTurn) -> ModelTurn | None:
     """The turn with which this seat will open the next discussion; None where it does not."""
     table = turn.table
     summed = RoundSummarised(turn.seat, table.round, table.attempt, ())
@@ -80,7 +79,7 @@ def _opening(turn: Turn) -> Turn | None:
 # --- the second of the two ------------------------------------------------------------------------------
 
 
-async def held(turn: Turn, desk: Desk) -> SeatAction | None:
+async def held(turn: ModelTurn, session: ModelSession) -> SeatAction | None:
     """The action that an earlier answer of the seat holds; None where it has to be asked for.
 
     An answer that holds one that cannot be used is recorded as unusable.
@@ -88,10 +87,10 @@ async def held(turn: Turn, desk: Desk) -> SeatAction | None:
     done = _earlier(turn)
     if turn.options.mechanism != "compact" or turn.refusals or done is None:
         return None
-    found = await _answered(turn, desk, done)
-    if found is None:
+    earlier = await _answered(turn, session, done)
+    if earlier is None:
         return None
-    step, reply = found
+    step, reply = earlier
     second = question(turn)
     try:
         fields = Fields(reply.value, turn.table.names, loose=False).inside(THEN)
@@ -101,7 +100,7 @@ async def held(turn: Turn, desk: Desk) -> SeatAction | None:
         return None
 
 
-def _earlier(turn: Turn) -> int | None:
+def _earlier(turn: ModelTurn) -> int | None:
     """The place, in the seat's stream, of what it did when it may have answered this request as well."""
     events, table = turn.events, turn.table
     if turn.request.kind is Kind.VOTE and table.leader == turn.seat:
@@ -116,7 +115,7 @@ def _earlier(turn: Turn) -> int | None:
 _NOTES: Final = frozenset(get_args(Note))
 
 
-async def _answered(turn: Turn, desk: Desk, done: int) -> tuple[str, Reply] | None:
+async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[str, Reply] | None:
     """The step, and the answer of which came what stands at that place of the seat's stream; None where
     that answer held no more than this, or is not to be found.
     """
@@ -128,7 +127,7 @@ async def _answered(turn: Turn, desk: Desk, done: int) -> tuple[str, Reply] | No
     request = asked(state.table, state.hands[seat - 1])
     if request is None:
         return None
-    earlier = turn.at(observe(state, request), _Memory(desk))
+    earlier = turn.at(observe(state, request), _Memory(session))
     both = whole_question(earlier)
     if "+" not in both.step:
         return None
@@ -146,13 +145,13 @@ async def _answered(turn: Turn, desk: Desk, done: int) -> tuple[str, Reply] | No
 class _Memory:
     """Answers what was answered before; asks nobody."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, session: ModelSession) -> None:
+        self._session = session
 
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
-        reply = self._desk.recall(key, messages, temperature=temperature, max_tokens=max_tokens)
+        reply = self._session.recall(key, messages, temperature=temperature, max_tokens=max_tokens)
         if reply is None:
             raise StepFailed(key.step)
         return reply

@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from agents.errors import ModelUnavailable
 from agents.llm.fields import close_intention
+from agents.llm.instructions import how_many, off_menu
+from agents.llm.instructions import other_roles as roles_beside
 from agents.llm.question import Question
 from agents.llm.replies import (
     BRIEF,
@@ -19,7 +20,7 @@ from agents.llm.replies import (
     Readings,
     Selected,
     Shape,
-    Speech,
+    SpeechReply,
     TurnReply,
     belief_shape,
     compact_shape,
@@ -29,9 +30,8 @@ from agents.llm.replies import (
     selection_shape,
     speech_shape,
 )
-from agents.llm.standing import how_many, off_menu
-from agents.llm.standing import other_roles as roles_beside
-from agents.llm.talk import StepFailed, Talk, Turn
+from agents.llm.talk import ModelTurn, StepFailed, Talk
+from agents.model.model import ModelUnavailable
 from engine.actions import ProposeTeam, SeatAction, Speak
 from engine.events import (
     BeliefsFormed,
@@ -63,14 +63,14 @@ __all__ = [
 ]
 
 
-async def speaking_turn(turn: Turn) -> SeatAction:
+async def speaking_turn(turn: ModelTurn) -> SeatAction:
     """A turn of the discussion in several questions. Raises StepFailed or ModelUnavailable; what was
     completed before stands in the turn's notes.
     """
     return await (_paper(turn) if turn.options.mechanism == "paper" else _contemplation(turn))
 
 
-async def _paper(turn: Turn) -> SeatAction:
+async def _paper(turn: ModelTurn) -> SeatAction:
     talk = turn.talk(formed(turn, await first_order(turn, abouts(turn))))
     first = await selection(turn, talk, selection_words(turn))
     turn.notes += selected_first(turn, first)
@@ -79,7 +79,7 @@ async def _paper(turn: Turn) -> SeatAction:
     return await revised(turn, talk, first)
 
 
-async def revised(turn: Turn, talk: Talk, first: Selected) -> SeatAction:
+async def revised(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
     """The last three steps of a turn, after the draft."""
     await _read_by_others(turn, talk)
     final = await modification(turn, talk, first)
@@ -87,7 +87,7 @@ async def revised(turn: Turn, talk: Talk, first: Selected) -> SeatAction:
     return await refinement(turn, talk, final)
 
 
-async def _contemplation(turn: Turn) -> SeatAction:
+async def _contemplation(turn: ModelTurn) -> SeatAction:
     talk = turn.talk()
     draft = await formulation(turn, talk)
     turn.notes.append(SpeechDrafted(turn.seat, "formulation", draft.think, draft.speak))
@@ -95,7 +95,7 @@ async def _contemplation(turn: Turn) -> SeatAction:
     return await refinement(turn, talk, Selected(()))
 
 
-async def _read_by_others(turn: Turn, talk: Talk) -> None:
+async def _read_by_others(turn: ModelTurn, talk: Talk) -> None:
     try:
         read = await second_order(turn, talk)
     except StepFailed:
@@ -107,7 +107,7 @@ async def _read_by_others(turn: Turn, talk: Talk) -> None:
 # --- the steps ---------------------------------------------------------------------------------------
 
 
-async def first_order(turn: Turn, about: Sequence[Seat]) -> "list[Sibling]":
+async def first_order(turn: ModelTurn, about: Sequence[Seat]) -> "list[Sibling]":
     """What the seat makes of other seats: one question each, all at once, none knowing the others' answers.
     A seat about which no answer was usable has no belief.
     """
@@ -121,16 +121,16 @@ async def first_order(turn: Turn, about: Sequence[Seat]) -> "list[Sibling]":
     return [task.result() for task in tasks]
 
 
-def formed(turn: Turn, results: "Sequence[Sibling]") -> tuple[Belief, ...]:
+def formed(turn: ModelTurn, results: "Sequence[Sibling]") -> tuple[Belief, ...]:
     """The beliefs, recorded. Raises ModelUnavailable when any question met it."""
-    for one in results:
-        turn.notes += one.notes
-    beliefs = tuple(one.belief for one in results if one.belief is not None)
+    for result in results:
+        turn.notes += result.notes
+    beliefs = tuple(result.belief for result in results if result.belief is not None)
     if beliefs:
         turn.notes.append(BeliefsFormed(turn.seat, beliefs))
-    for one in results:
-        if one.unavailable is not None:
-            raise one.unavailable
+    for result in results:
+        if result.unavailable is not None:
+            raise result.unavailable
     return beliefs
 
 
@@ -144,7 +144,7 @@ class Sibling:
         self.unavailable: ModelUnavailable | None = None
 
 
-async def ask_about(turn: Turn, seat: Seat) -> Sibling:
+async def ask_about(turn: ModelTurn, seat: Seat) -> Sibling:
     """The first-order question about one other seat."""
     # Nothing is raised here: a fault of one would cut short the others, and what is left of them
     # would depend on their order.
@@ -169,37 +169,37 @@ async def ask_about(turn: Turn, seat: Seat) -> Sibling:
     return out
 
 
-async def selection(turn: Turn, talk: Talk, words: str, notes: list[Note] | None = None) -> Selected:
+async def selection(turn: ModelTurn, talk: Talk, words: str, notes: list[Note] | None = None) -> Selected:
     """What the speech is to do. Unusable answers go to ``notes``, else to the turn's."""
     return await talk.ask("selection", words, _selection_shape(turn, "selection"), notes=notes)
 
 
-async def formulation(turn: Turn, talk: Talk, notes: list[Note] | None = None) -> Speech:
+async def formulation(turn: ModelTurn, talk: Talk, notes: list[Note] | None = None) -> SpeechReply:
     """A first draft. Unusable answers go to ``notes``, else to the turn's."""
     words = turn.render("formulation", opening=_opening(turn))
     return await talk.ask("formulation", words, speech_shape("formulation"), notes=notes)
 
 
-async def second_order(turn: Turn, talk: Talk) -> Readings:
+async def second_order(turn: ModelTurn, talk: Talk) -> Readings:
     """How the others would take the draft."""
     readers = other_roles(turn)
     words = turn.render("second_order", readers=[role.value for role in readers])
     return await talk.ask("second_order", words, readings_shape(readers))
 
 
-async def modification(turn: Turn, talk: Talk, first: Selected) -> Selected:
+async def modification(turn: ModelTurn, talk: Talk, first: Selected) -> Selected:
     """The selection that stands."""
     words = turn.render("modification", count=_count(turn, len(offer(turn))))
     return await talk.ask("modification", words, _selection_shape(turn, "modification"))
 
 
-async def refinement(turn: Turn, talk: Talk, final: Selected) -> SeatAction:
+async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction:
     """The final version, and the team where an opening leader proposes one."""
     size = _size(turn)
     words = turn.render("refinement", size=size)
     shape = speech_shape("refinement", size=size, players=turn.table.players)
 
-    def build(speech: Speech) -> SeatAction:
+    def build(speech: SpeechReply) -> SeatAction:
         drafted = SpeechDrafted(turn.seat, "refinement", _think(final, speech), speech.speak)
         return _spoken(turn, speech, (*turn.notes, drafted))
 
@@ -209,7 +209,7 @@ async def refinement(turn: Turn, talk: Talk, final: Selected) -> SeatAction:
 # --- the presets of one question -----------------------------------------------------------------------
 
 
-def compact_turn(turn: Turn) -> Question[TurnReply]:
+def compact_turn(turn: ModelTurn) -> Question[TurnReply]:
     """The whole turn in one answer."""
     about = abouts(turn)
     size = _size(turn)
@@ -222,7 +222,7 @@ def compact_turn(turn: Turn) -> Question[TurnReply]:
         snippets=SNIPPETS,
         menu=on_offer,
         off=off_menu(turn.role, on_offer),
-        listed="compact" in turn.told,
+        listed="compact" in turn.known_forms,
         others=[role.value for role in readers],
         categories=CATEGORIES,
         size=size,
@@ -240,7 +240,7 @@ def compact_turn(turn: Turn) -> Question[TurnReply]:
     return Question("compact", words, shape, lambda reply: _all_at_once(turn, reply))
 
 
-def _all_at_once(turn: Turn, reply: TurnReply) -> SeatAction:
+def _all_at_once(turn: ModelTurn, reply: TurnReply) -> SeatAction:
     """The action with the records of every step, in their order."""
     seat = turn.seat
     formed = (BeliefsFormed(seat, reply.beliefs),) if reply.beliefs else ()
@@ -257,7 +257,7 @@ def _all_at_once(turn: Turn, reply: TurnReply) -> SeatAction:
     return _spoken(turn, reply.speech, notes)
 
 
-def direct_turn(turn: Turn) -> Question[Speech]:
+def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
     """Speak at once."""
     size = _size(turn)
     words = turn.render("direct", size=size, opening=_opening(turn))
@@ -268,7 +268,7 @@ def direct_turn(turn: Turn) -> Question[Speech]:
 # --- what the questions ask about ------------------------------------------------------------------------
 
 
-def abouts(turn: Turn) -> tuple[Seat, ...]:
+def abouts(turn: ModelTurn) -> tuple[Seat, ...]:
     """The seats to be analysed: the others; in the game's first discussion those that have spoken."""
     others = tuple(seat for seat in range(1, turn.table.players + 1) if seat != turn.seat)
     if turn.request.round > 1 or turn.request.attempt > 1:
@@ -277,32 +277,32 @@ def abouts(turn: Turn) -> tuple[Seat, ...]:
     return tuple(seat for seat in others if seat in spoken)
 
 
-def other_roles(turn: Turn) -> tuple[Role, ...]:
+def other_roles(turn: ModelTurn) -> tuple[Role, ...]:
     """The roles that others may hold, in the deck's order: without the seat's own unless there are two."""
     return roles_beside(turn.table.profile, turn.role)
 
 
-def _asked_roles(turn: Turn) -> tuple[Role, ...]:
+def _asked_roles(turn: ModelTurn) -> tuple[Role, ...]:
     return () if turn.role is Role.MERLIN else other_roles(turn)
 
 
-def _their_intentions(turn: Turn) -> tuple[IntentionId, ...]:
+def _their_intentions(turn: ModelTurn) -> tuple[IntentionId, ...]:
     lists = [allowed(role) for role in other_roles(turn)]
     # In catalogue order: a role's list is, and so is the first list that holds one.
-    every = {id_ for one in lists for id_ in one}
+    every = {id_ for ids in lists for id_ in ids}
     return tuple(id_ for id_ in _CATALOGUE_ORDER if id_ in every)
 
 
 _CATALOGUE_ORDER: Final = tuple(dict.fromkeys(id_ for role in Role for id_ in allowed(role)))
 
 
-def _belief_of(turn: Turn, lengths: Lengths = FULL) -> Callable[[Seat], Shape[Belief]]:
+def _belief_of(turn: ModelTurn, lengths: Lengths = FULL) -> Callable[[Seat], Shape[Belief]]:
     roles, theirs = _asked_roles(turn), _their_intentions(turn)
     fewest, most = _limits(turn, len(theirs))
     return lambda seat: belief_shape(seat, roles, theirs, fewest, most, lengths)
 
 
-def offer(turn: Turn) -> tuple[IntentionId, ...]:
+def offer(turn: ModelTurn) -> tuple[IntentionId, ...]:
     """The menu of this turn, cut down where the options say so."""
     # What ``offered`` gives in the turn itself, which a question put before it cannot ask.
     whole = menu(turn.role, opener=turn.opens, first_quest=turn.request.round == 1)
@@ -312,23 +312,23 @@ def offer(turn: Turn) -> tuple[IntentionId, ...]:
     return impactful if len(impactful) >= turn.options.min_intentions else whole
 
 
-def _limits(turn: Turn, available: int) -> tuple[int, int]:
+def _limits(turn: ModelTurn, available: int) -> tuple[int, int]:
     return min(turn.options.min_intentions, available), min(turn.options.max_intentions, available)
 
 
-def _count(turn: Turn, available: int) -> str:
+def _count(turn: ModelTurn, available: int) -> str:
     return how_many(*_limits(turn, available))
 
 
-def selection_words(turn: Turn, **told: object) -> str:
+def selection_words(turn: ModelTurn, **values: object) -> str:
     on_offer = offer(turn)
     count = _count(turn, len(on_offer))
     if turn.options.selection == "generated":
-        return turn.render("selection_generated", categories=CATEGORIES, count=count, **told)
-    return turn.render("selection", menu=on_offer, count=count, **told)
+        return turn.render("selection_generated", categories=CATEGORIES, count=count, **values)
+    return turn.render("selection", menu=on_offer, count=count, **values)
 
 
-def _selection_shape(turn: Turn, step: str, lengths: Lengths = FULL) -> Shape[Selected]:
+def _selection_shape(turn: ModelTurn, step: str, lengths: Lengths = FULL) -> Shape[Selected]:
     on_offer = offer(turn)
     fewest, most = _limits(turn, len(on_offer))
     if turn.options.selection == "generated":
@@ -336,12 +336,12 @@ def _selection_shape(turn: Turn, step: str, lengths: Lengths = FULL) -> Shape[Se
     return (selection_shape if step == "selection" else modification_shape)(on_offer, fewest, most, lengths)
 
 
-def _size(turn: Turn) -> int:
+def _size(turn: ModelTurn) -> int:
     """Seats of the team that an opening leader proposes with its speech; 0 for everybody else."""
     return turn.request.team_size or 0 if turn.request.kind is Kind.PROPOSE_TEAM else 0
 
 
-def _opening(turn: Turn) -> str:
+def _opening(turn: ModelTurn) -> str:
     table = turn.table
     if turn.seat != table.leader:
         return ""
@@ -360,29 +360,31 @@ def _opening(turn: Turn) -> str:
 # --- what the answers become -------------------------------------------------------------------------------
 
 
-def selected_first(turn: Turn, first: Selected) -> list[Note]:
+def selected_first(turn: ModelTurn, first: Selected) -> list[Note]:
     """The record of the first selection; none where it holds nothing of the catalogue."""
     return _selected(turn, "first", first)
 
 
-def drafted(turn: Turn, first: Selected, draft: Speech) -> Note:
+def drafted(turn: ModelTurn, first: Selected, draft: SpeechReply) -> Note:
     """The record of the draft."""
     return SpeechDrafted(turn.seat, "formulation", _think(first, draft), draft.speak)
 
 
-def _selected(turn: Turn, stage: SelectionStage, selected: Selected, *, changed: bool = False) -> list[Note]:
+def _selected(
+    turn: ModelTurn, stage: SelectionStage, selected: Selected, *, changed: bool = False
+) -> list[Note]:
     # Own words that are none of the catalogue's stand in the draft's thinking (docs/models.md).
     if not selected.choices:
         return []
     return [IntentionsSelected(turn.seat, stage, selected.choices, changed, selected.why)]
 
 
-def _modified(turn: Turn, first: Selected, final: Selected) -> list[Note]:
+def _modified(turn: ModelTurn, first: Selected, final: Selected) -> list[Note]:
     changed = final.ids != first.ids or set(final.own_words) != set(first.own_words)
     return _selected(turn, "final", final, changed=changed)
 
 
-def _think(selected: Selected, speech: Speech) -> str:
+def _think(selected: Selected, speech: SpeechReply) -> str:
     if not selected.own_words:
         return speech.think
     own = "; ".join(selected.own_words)
@@ -391,7 +393,7 @@ def _think(selected: Selected, speech: Speech) -> str:
     return " ".join(filter(None, (f"In my own words I intend: {own}.", why, speech.think)))
 
 
-def _spoken(turn: Turn, speech: Speech, notes: tuple[Note, ...]) -> SeatAction:
+def _spoken(turn: ModelTurn, speech: SpeechReply, notes: tuple[Note, ...]) -> SeatAction:
     if speech.team is None:
         return Speak(speech.speak, notes)
     why = (ChoiceExplained(turn.seat, Kind.PROPOSE_TEAM, speech.why_team),) if speech.why_team else ()

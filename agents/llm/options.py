@@ -6,7 +6,16 @@ from typing import Any, Final, Literal, get_args
 
 from agents.errors import InvalidAgent
 
-__all__ = ["Instructions", "Mechanism", "Menu", "OneOption", "Options", "Selection", "Timing", "read_options"]
+__all__ = [
+    "Instructions",
+    "Mechanism",
+    "Menu",
+    "OneOption",
+    "SeatOptions",
+    "Selection",
+    "Timing",
+    "read_options",
+]
 
 Mechanism = Literal["paper", "compact", "contemplation", "direct"]
 Selection = Literal["catalogue", "generated"]
@@ -17,7 +26,7 @@ Instructions = Literal["once", "each"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SeatOptions:
     """How one seat plays. The defaults are the paper's."""
 
     mechanism: Mechanism = "paper"
@@ -82,10 +91,10 @@ _WRONG: Final[Mapping[str, Callable[[object], str | None]]] = {
     "one_option": _one_of(get_args(OneOption)),
     "instructions": _one_of(get_args(Instructions)),
 }
-assert set(_WRONG) == {field.name for field in fields(Options)}
+assert set(_WRONG) == {field.name for field in fields(SeatOptions)}
 
 
-def read_options(values: Mapping[str, Any]) -> Options:
+def read_options(values: Mapping[str, Any]) -> SeatOptions:
     """Options from plain values; what is left out has its default.
 
     Raises InvalidAgent with a pointer such as ``/options/mechanism``.
@@ -97,7 +106,7 @@ def read_options(values: Mapping[str, Any]) -> Options:
         if expected := _WRONG[name](value):
             raise InvalidAgent(f"{name} must be {expected}, got {value!r}", f"/options/{name}")
     settled = {"one_option": "settled"} if values.get("mechanism") == "compact" else {}
-    options = Options(**{**settled, **values})
+    options = SeatOptions(**{**settled, **values})
     if options.min_intentions > options.max_intentions:
         raise InvalidAgent(
             f"min_intentions must not exceed max_intentions, got {options.min_intentions} "

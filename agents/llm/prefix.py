@@ -3,14 +3,14 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 
-from agents.llm.model import Message
+from agents.model.model import Message
 
 __all__ = ["PrefixMeter", "flat", "measured"]
 
 
 def flat(messages: Sequence[Message]) -> str:
     """A conversation as one text, roles included."""
-    return "".join(f"\x02{one.role}\x03{one.content}" for one in messages)
+    return "".join(f"\x02{message.role}\x03{message.content}" for message in messages)
 
 
 class PrefixMeter:
@@ -27,7 +27,7 @@ class PrefixMeter:
         at = bisect_left(self._earlier, text)
         # The longest common prefix is with a neighbour in the order of the alphabet.
         nearest = self._earlier[max(at - 1, 0) : at + 1]
-        shared = max((_alike(text, one) for one in nearest), default=0)
+        shared = max((_alike(text, earlier) for earlier in nearest), default=0)
         insort(self._earlier, text)
         self.sent += len(text)
         self.repeated += shared
@@ -39,12 +39,12 @@ class PrefixMeter:
         return self.repeated / self.sent if self.sent else 0.0
 
 
-def _alike(one: str, other: str) -> int:
+def _alike(text: str, other: str) -> int:
     """How many characters both begin with."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(text), len(other))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if text[low:middle] == other[low:middle]:
             low = middle
         else:
             high = middle - 1
@@ -54,6 +54,6 @@ def _alike(one: str, other: str) -> int:
 def measured(prompts: Iterable[Sequence[Message]]) -> PrefixMeter:
     """One seat's prompts, in the order they were sent."""
     meter = PrefixMeter()
-    for one in prompts:
-        meter.add(one)
+    for prompt in prompts:
+        meter.add(prompt)
     return meter

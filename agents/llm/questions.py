@@ -9,14 +9,14 @@ from agents.llm.replies import (
     LAST,
     QUESTIONS,
     Explained,
-    Told,
+    TeamReply,
     card_shape,
     proposal_shape,
     summary_shape,
     target_shape,
     vote_shape,
 )
-from agents.llm.talk import Turn
+from agents.llm.talk import ModelTurn
 from engine.actions import Assassinate, CastVote, PlayCard, ProposeTeam, Reconsider, SeatAction, Summarise
 from engine.events import ChoiceExplained, Note
 from engine.rules import offered
@@ -25,7 +25,7 @@ from engine.terms import Kind, Seat, Side
 __all__ = ["question", "vote"]
 
 
-def question(turn: Turn) -> Question[Any]:
+def question(turn: ModelTurn) -> Question[Any]:
     """What the seat is asked, where one question answers the request by itself."""
     request = turn.request
     if offered(turn.table, turn.hand, request.kind) is not None:
@@ -45,31 +45,31 @@ def question(turn: Turn) -> Question[Any]:
             return _assassination(turn)
 
 
-def _explained(turn: Turn, why: str) -> tuple[Note, ...]:
+def _explained(turn: ModelTurn, why: str) -> tuple[Note, ...]:
     """The notes so far, and the private reason where one was given."""
-    told = (ChoiceExplained(turn.seat, turn.request.kind, why),) if why else ()
-    return (*turn.notes, *told)
+    explained = (ChoiceExplained(turn.seat, turn.request.kind, why),) if why else ()
+    return (*turn.notes, *explained)
 
 
-def _proposal(turn: Turn) -> Question[Told]:
+def _proposal(turn: ModelTurn) -> Question[TeamReply]:
     size = turn.request.team_size or 0
     talks = turn.table.profile.discussion != "none"
     words = turn.render("proposal", size=size, talks=talks)
 
-    def build(told: Told) -> SeatAction:
-        return ProposeTeam(told.team, told.speak, _explained(turn, told.why))
+    def build(reply: TeamReply) -> SeatAction:
+        return ProposeTeam(reply.team, reply.speak, _explained(turn, reply.why))
 
     shape = proposal_shape("proposal", size, turn.table.players, talks=talks)
     return Question("proposal", words, shape, build)
 
 
-def _reconsideration(turn: Turn) -> Question[Told]:
+def _reconsideration(turn: ModelTurn) -> Question[TeamReply]:
     size = turn.request.team_size or 0
     talks = turn.table.profile.discussion != "none"
     words = turn.render("reconsideration", size=size, talks=talks, team=listed(turn.table.team))
 
-    def build(told: Told) -> SeatAction:
-        return Reconsider(told.team, told.speak, _explained(turn, told.why))
+    def build(reply: TeamReply) -> SeatAction:
+        return Reconsider(reply.team, reply.speak, _explained(turn, reply.why))
 
     shape = proposal_shape("reconsideration", size, turn.table.players, talks=talks)
     return Question("reconsideration", words, shape, build)
@@ -82,7 +82,7 @@ _IF_REJECTED: Final = {
 }
 
 
-def vote(turn: Turn, *, joined: bool = False) -> Question[Explained[bool]]:
+def vote(turn: ModelTurn, *, joined: bool = False) -> Question[Explained[bool]]:
     """On the team that stands; ``joined``: on the one that the leader settles on in the same answer."""
     table = turn.table
     profile = table.profile
@@ -95,7 +95,7 @@ def vote(turn: Turn, *, joined: bool = False) -> Question[Explained[bool]]:
     return Question("vote", words, vote_shape(), build)
 
 
-def _card(turn: Turn) -> Question[Explained[bool]]:
+def _card(turn: ModelTurn) -> Question[Explained[bool]]:
     table = turn.table
     evil = turn.side is Side.EVIL
     words = turn.render(
@@ -111,7 +111,7 @@ def _card(turn: Turn) -> Question[Explained[bool]]:
     return Question("card", words, card_shape(may_fail=evil), build)
 
 
-def _assassination(turn: Turn) -> Question[Explained[Seat | None]]:
+def _assassination(turn: ModelTurn) -> Question[Explained[Seat | None]]:
     may_hold = turn.table.profile.assassination == "after_any_quest"
     others = tuple(seat for seat in range(1, turn.table.players + 1) if seat != turn.seat)
     words = turn.render("assassination", may_hold=may_hold)
@@ -123,7 +123,7 @@ def _assassination(turn: Turn) -> Question[Explained[Seat | None]]:
     return Question("assassination", words, shape, build)
 
 
-def _summary(turn: Turn) -> Question[tuple[tuple[str, str], ...]]:
+def _summary(turn: ModelTurn) -> Question[tuple[tuple[str, str], ...]]:
     table = turn.table
     if len(table.quests) == table.round:
         result = "succeeded" if table.quests[-1].succeeded else "failed"

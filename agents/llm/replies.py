@@ -1,7 +1,7 @@
 """What each step is answered with: its form, and the reading of an answer into values.
 
 A ``Shape`` holds both, so that what is asked for and what is read cannot part. Reading raises
-``UnusableReply`` with words that the model is told.
+``UnusableReply`` with words for the model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from agents.llm.context import listed
 from agents.llm.fields import Fields, UnusableReply
-from agents.llm.model import Form
+from agents.model.model import Form
 from engine.intentions import CATEGORIES, IntentionId
 from engine.terms import Role, Seat
 from engine.thoughts import Belief, Choice, Reading
@@ -28,8 +28,8 @@ __all__ = [
     "Schema",
     "Selected",
     "Shape",
-    "Speech",
-    "Told",
+    "SpeechReply",
+    "TeamReply",
     "TurnReply",
     "belief_shape",
     "card_shape",
@@ -55,7 +55,7 @@ T = TypeVar("T")
 Schema = Mapping[str, Any]
 
 SHORT: Final = 400
-"""Characters of a reason outside speeches."""
+"""Characters of a reason that is not spoken."""
 SNIPPETS: Final = 3
 
 
@@ -110,7 +110,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
+class SpeechReply:
     """What a seat thinks and says; ``think`` is empty and ``team`` None where they were not asked for."""
 
     speak: str
@@ -133,10 +133,10 @@ class TurnReply:
 
     beliefs: tuple[Belief, ...]
     first: Selected
-    draft: Speech
+    draft: SpeechReply
     readings: Readings
     final: Selected
-    speech: Speech
+    speech: SpeechReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Explained(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TeamReply:
     """A team, why, and what the leader says with it."""
 
     team: tuple[Seat, ...]
@@ -202,7 +202,7 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
         if len(parts) > 1 and "$ref" in parts[0] and parts.count(parts[0]) == len(parts):
             names = ", ".join(f'"{name}"' for name in schema["properties"])
             return f"{{{names}, each: {sketch(parts[0], root)}}}"
-        inside = ", ".join(f'"{name}": {sketch(one, root)}' for name, one in schema["properties"].items())
+        inside = ", ".join(f'"{name}": {sketch(part, root)}' for name, part in schema["properties"].items())
         return f"{{{inside}}}"
     if kind == "array":
         low, high = schema["minItems"], schema["maxItems"]
@@ -214,8 +214,8 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
 
 
 def terse(schema: Schema) -> str:
-    """A form in short where the words beside it say what each text is. A list that came before is not told
-    again.
+    """A form in short where the words beside it say what each text is. A list that came before is not
+    repeated.
     """
     return _terse(whole(schema), "", set())
 
@@ -234,7 +234,7 @@ def _terse(schema: Schema, name: str, before: set[str]) -> str:
         return f"{min(schema['enum'])} to {max(schema['enum'])}"
     if kind != "object":
         return "<text>" if kind == "string" and "enum" not in schema else sketch(schema)
-    parts = {key: _terse(one, key, before) for key, one in schema["properties"].items()}
+    parts = {key: _terse(part, key, before) for key, part in schema["properties"].items()}
     if len(parts) > 3 and len(set(parts.values())) == 1:
         # One for each seat, or for each role: the words say for which.
         key, part = next(iter(parts.items()))
@@ -244,37 +244,39 @@ def _terse(schema: Schema, name: str, before: set[str]) -> str:
 
 
 def outline(schema: Schema, known: Mapping[str, Schema]) -> str:
-    """An object in short, one ``…`` for all that is known in its place (without references)."""
+    """An object in short, with ``…`` for the parts that ``known`` already gives (without references)."""
     return _outline(whole(schema), known)
 
 
 def _outline(schema: Schema, known: Mapping[str, Schema]) -> str:
     parts: list[str] = []
-    for name, one in schema["properties"].items():
-        told = known.get(name)
-        if told is not None and name != THEN and _covers(told, one):
+    for name, part in schema["properties"].items():
+        known_part = known.get(name)
+        if known_part is not None and name != THEN and _covers(known_part, part):
             if parts[-1:] != ["…"]:
                 parts.append("…")
             continue
-        if told is not None and "properties" in one:
-            shown = _outline(one, told["properties"])
+        if known_part is not None and "properties" in part:
+            shown = _outline(part, known_part["properties"])
         else:
-            shown = sketch(one)
+            shown = sketch(part)
         parts.append(f'"{name}": {shown}')
     return f"{{{', '.join(parts)}}}"
 
 
-def _covers(told: Schema, schema: Schema) -> bool:
-    """Whether all that may stand in the one may stand in the other."""
+def _covers(known: Schema, schema: Schema) -> bool:
+    """Whether every value of ``schema`` is a value of ``known``."""
     if schema.get("type") == "object":
-        there = told["properties"]
-        return all(name in there and _covers(there[name], one) for name, one in schema["properties"].items())
+        parts = known["properties"]
+        return all(
+            name in parts and _covers(parts[name], part) for name, part in schema["properties"].items()
+        )
     if schema.get("type") == "array":
-        spans = [(one["minItems"], one["maxItems"]) for one in (told, schema)]
-        return spans[0] == spans[1] and _covers(told["items"], schema["items"])
+        spans = [(form["minItems"], form["maxItems"]) for form in (known, schema)]
+        return spans[0] == spans[1] and _covers(known["items"], schema["items"])
     if "enum" in schema:
-        return set(schema["enum"]) <= set(told.get("enum", ()))
-    return told == schema
+        return set(schema["enum"]) <= set(known.get("enum", ()))
+    return known == schema
 
 
 def whole(schema: Schema, root: Schema | None = None) -> Schema:
@@ -284,7 +286,7 @@ def whole(schema: Schema, root: Schema | None = None) -> Schema:
         return whole(root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root)
     out = {key: value for key, value in schema.items() if key != "$defs"}
     if "properties" in schema:
-        out["properties"] = {name: whole(one, root) for name, one in schema["properties"].items()}
+        out["properties"] = {name: whole(part, root) for name, part in schema["properties"].items()}
     if "items" in schema:
         out["items"] = whole(schema["items"], root)
     return out
@@ -342,8 +344,8 @@ def belief_shape(
 
 
 def _choices(menu: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths) -> Schema:
-    one = _object({"intention": _enum(menu, "intention id"), "reason": _text("why", lengths.reason)})
-    return _list(one, fewest, most)
+    choice = _object({"intention": _enum(menu, "intention id"), "reason": _text("why", lengths.reason)})
+    return _list(choice, fewest, most)
 
 
 def selection_shape(
@@ -353,7 +355,7 @@ def selection_shape(
 
     def read(fields: Fields) -> Selected:
         chosen = fields.choices("intentions", menu, fewest, most)
-        return Selected(tuple(Choice(*one) for one in chosen))
+        return Selected(tuple(Choice(*choice) for choice in chosen))
 
     return Shape(Form("selection", _object({"intentions": _choices(menu, fewest, most, lengths)})), read)
 
@@ -366,7 +368,7 @@ def modification_shape(
     def read(fields: Fields) -> Selected:
         why = fields.note("why")
         chosen = fields.choices("intentions", menu, fewest, most)
-        return Selected(tuple(Choice(*one) for one in chosen), why=why)
+        return Selected(tuple(Choice(*choice) for choice in chosen), why=why)
 
     schema = {
         "why": _text("what you keep, add or drop, and why", lengths.reason),
@@ -423,7 +425,7 @@ def speech_shape(
     players: int = 0,
     why: bool = True,
     lengths: Lengths = FULL,
-) -> Shape[Speech]:
+) -> Shape[SpeechReply]:
     """Think and speak; ``size`` above 0 asks for a team as well, ``why`` for its reason."""
     schema: dict[str, Schema] = {}
     if thinks:
@@ -432,8 +434,8 @@ def speech_shape(
         schema |= _team_fields(size, players, lengths.reason if why else 0)
     schema["speak"] = _text("what you say to all, at most about 100 words", lengths.speech)
 
-    def read(fields: Fields) -> Speech:
-        return Speech(
+    def read(fields: Fields) -> SpeechReply:
+        return SpeechReply(
             speak=fields.text("speak"),
             think=fields.text("think") if thinks else "",
             team=fields.team("team", size, players) if size else None,
@@ -477,8 +479,8 @@ def compact_shape(
     first: Shape[Selected],
     readers: Sequence[Role],
     final: Shape[Selected],
-    draft: Shape[Speech],
-    speech: Shape[Speech],
+    draft: Shape[SpeechReply],
+    speech: Shape[SpeechReply],
 ) -> Shape[TurnReply]:
     """All steps of a turn in one object, in their order; its parts come with brief lengths."""
     schema: dict[str, Any] = {}
@@ -535,7 +537,7 @@ def joined_shape(first: Shape[T], second: Shape[Any]) -> Shape[T]:
 _WHY: Final = _text("why, privately")
 
 
-def proposal_shape(step: str, size: int, players: int, *, talks: bool) -> Shape[Told]:
+def proposal_shape(step: str, size: int, players: int, *, talks: bool) -> Shape[TeamReply]:
     """A team and why; ``talks``: and what the leader says with it."""
     schema: dict[str, Schema] = {
         "explanation": _WHY,
@@ -544,8 +546,8 @@ def proposal_shape(step: str, size: int, players: int, *, talks: bool) -> Shape[
     if talks:
         schema["speak"] = _text("what you say to all, at most about 100 words", FULL.speech)
 
-    def read(fields: Fields) -> Told:
-        return Told(
+    def read(fields: Fields) -> TeamReply:
+        return TeamReply(
             fields.team("team", size, players),
             fields.note("explanation"),
             fields.text("speak") if talks else "",

@@ -22,15 +22,15 @@ from agents.llm.context import (
     situation,
     table_settings,
 )
-from agents.llm.desk import Answering, CallKey
 from agents.llm.fields import Fields, UnusableReply
-from agents.llm.heard import heard_about
-from agents.llm.model import Message, Reply
-from agents.llm.options import Options
+from agents.llm.instructions import common_instructions
+from agents.llm.options import SeatOptions
+from agents.llm.preparation import heard_about
 from agents.llm.question import Question
 from agents.llm.replies import THEN, Schema, Shape, outline
-from agents.llm.standing import told_once
+from agents.llm.session import Answering, CallKey
 from agents.llm.templates import NOW, Templates
+from agents.model.model import Message, Reply
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
 from engine.events import ActionDefaulted, Event, Note, ReplyUnusable
@@ -41,7 +41,7 @@ from engine.terms import Kind, Role, Seat, side_of
 from engine.thoughts import Belief
 from engine.view import Observation
 
-__all__ = ["LONGEST_RAW", "NOTES", "UNUSABLE", "StepFailed", "Talk", "Turn", "unusable"]
+__all__ = ["LONGEST_RAW", "NOTES", "UNUSABLE", "ModelTurn", "StepFailed", "Talk", "unusable"]
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ NOTES: Final = "=== YOUR NOTES IN THIS TURN ==="
 UNUSABLE: Final = "=== THAT CANNOT BE USED ==="
 
 LONGEST_RAW: Final = 4000
-"""Characters of an unusable answer that are recorded, and told back when it is asked again."""
+"""Characters of an unusable answer that are recorded, and repeated to the model when it is asked again."""
 
 _CUT: Final = frozenset({"length", "max_tokens"})
 
@@ -62,13 +62,13 @@ class StepFailed(Exception):
         self.step = step
 
 
-class Turn:
+class ModelTurn:
     """One request of one seat. All that its questions need is read when it is made: what others do
     while a model thinks does not reach them.
     """
 
     def __init__(
-        self, observation: Observation, options: Options, desk: Answering, templates: Templates
+        self, observation: Observation, options: SeatOptions, session: Answering, templates: Templates
     ) -> None:
         table, hand = observation.table, observation.hand
         assert hand.role is not None, "a seat is asked after it has learned its role"
@@ -77,16 +77,16 @@ class Turn:
         self.request = observation.request
         self.refusals = observation.refusals
         self.options = options
-        self.desk = desk
+        self.session = session
         self.table = table
         self.hand = hand
         self.seat: Seat = hand.seat
         self.role = hand.role
         self.side = hand.side
         self.events: Sequence[Event] = observation.events
-        self.system, told = _system(observation, options, templates)
-        self.told: Mapping[str, Schema] = told
-        """The steps of which the system message tells what they ask and in what form."""
+        self.system, known_forms = _system(observation, options, templates)
+        self.known_forms: Mapping[str, Schema] = known_forms
+        """The forms of the steps that the system message explains, by step."""
         self.record = record(self.events, self.seat, brief=options.mechanism == "compact")
         self.situation = situation(table, hand)
         self.notes: list[Note] = []
@@ -122,23 +122,23 @@ class Turn:
             "rejected": self.rejected,
         }
         values = common | values
-        if template in self.told:
+        if template in self.known_forms:
             words = self._templates.part(template, NOW, **values)
-            assert words is not None, "what is told stands in two parts"
+            assert words is not None, "a step of the system message has a template in two parts"
             return words
         return self._templates.render(template, **values)
 
     def sketch(self, question: Question[Any]) -> str:
-        """The form of an answer in short; of what is told in the system message the names alone."""
+        """The form of an answer in short; without the parts that the system message explains."""
         first, _, second = question.step.partition("+")
-        known = {**self.told.get(first, {}).get("properties", {})}
-        if second in self.told:
-            known[THEN] = self.told[second]
+        known = {**self.known_forms.get(first, {}).get("properties", {})}
+        if second in self.known_forms:
+            known[THEN] = self.known_forms[second]
         return outline(question.shape.form.schema, known)
 
-    def at(self, observation: Observation, desk: Answering | None = None) -> "Turn":
-        """The same seat at another point of its game, asking at ``desk``, else where this one asks."""
-        return Turn(observation, self.options, desk or self.desk, self._templates)
+    def at(self, observation: Observation, session: Answering | None = None) -> "ModelTurn":
+        """The same seat at another point of its game, asking at ``session``, else where this one asks."""
+        return ModelTurn(observation, self.options, session or self.session, self._templates)
 
     def talk(self, beliefs: Iterable[Belief] = ()) -> "Talk":
         """A conversation that begins with the record, and with beliefs formed in this turn."""
@@ -180,7 +180,7 @@ def _notes(lines: Sequence[str]) -> str:
 
 
 def _system(
-    observation: Observation, options: Options, templates: Templates
+    observation: Observation, options: SeatOptions, templates: Templates
 ) -> tuple[str, Mapping[str, Schema]]:
     table, hand = observation.table, observation.hand
     assert hand.role is not None
@@ -195,11 +195,11 @@ def _rendered_system(
     profile: Profile,
     names: tuple[str, ...],
     known: tuple[Seat, Role, tuple[Seat, ...], bool],
-    options: Options,
+    options: SeatOptions,
 ) -> tuple[str, Mapping[str, Schema]]:
     """The message, and the steps that it tells of."""
     seat, role, sees, shoots = known
-    steps, told = told_once(templates, profile, options)
+    steps, known_forms = common_instructions(templates, profile, options)
     system = templates.render(
         "system",
         profile=profile,
@@ -219,24 +219,24 @@ def _rendered_system(
     if not steps or steps not in system:
         # Templates of other words may leave it out: then each question tells all.
         return system, {}
-    return system, told
+    return system, known_forms
 
 
 class Talk:
     """One conversation: nothing that was sent in it is ever changed."""
 
-    def __init__(self, turn: Turn, head: str) -> None:
+    def __init__(self, turn: ModelTurn, head: str) -> None:
         assert head.startswith(RECORD)
         self._turn = turn
         self._head = head
-        self._said: list[Message] = [Message("system", turn.system)]
+        self._messages: list[Message] = [Message("system", turn.system)]
 
-    def goes_on_in(self, turn: Turn) -> None:
+    def continue_in(self, turn: ModelTurn) -> None:
         """From here on the questions are this turn's, at a later point of the same seat's game."""
         self._turn = turn
 
-    def tell(self, events: Sequence[Event] = (), beliefs: Iterable[Belief] = ()) -> None:
-        """Puts what was heard and believed meanwhile before the next question: the record goes on."""
+    def add_to_record(self, events: Sequence[Event] = (), beliefs: Iterable[Belief] = ()) -> None:
+        """Puts new events and beliefs before the next question, as a continuation of the record."""
         lines = record_lines(events, self._turn.seat)
         goes_on = "\n".join([RECORD_GOES_ON, *lines, END_OF_RECORD, "", ""]) if lines else ""
         self._head = goes_on + _notes([believed(belief) for belief in beliefs])
@@ -283,12 +283,12 @@ class Talk:
         if about:
             # Last, so that the questions of one step are alike up to here.
             form += f"\nThis question is about: {about}"
-        said = [*self._said, Message("user", f"{self._head}{header}\n{words}\n{form}")]
+        messages = [*self._messages, Message("user", f"{self._head}{header}\n{words}\n{form}")]
         recorded = turn.notes if notes is None else notes
         for attempt in range(1, options.repairs + 2):
-            reply = await turn.desk.ask(
+            reply = await turn.session.ask(
                 CallKey(turn.request.id, step, about, before + attempt),
-                said,
+                messages,
                 shape.form,
                 temperature=options.temperature,
                 max_tokens=options.max_output_tokens,
@@ -301,12 +301,12 @@ class Talk:
                     value = self._mapped(reply, read, step)
                 else:
                     repair = turn.render("repair", wrong=_wrong(reply, fault))
-                    said += [
+                    messages += [
                         Message("assistant", _spoken_back(reply)),
                         Message("user", f"{UNUSABLE}\n{repair}\n{form}"),
                     ]
                     continue
-            self._said = [*said, Message("assistant", _spoken_back(reply))]
+            self._messages = [*messages, Message("assistant", _spoken_back(reply))]
             self._head = ""
             turn.reply = reply
             return value
@@ -319,7 +319,7 @@ class Talk:
             raise StepFailed(step) from None
 
 
-def unusable(turn: Turn, step: str, reply: Reply) -> ReplyUnusable:
+def unusable(turn: ModelTurn, step: str, reply: Reply) -> ReplyUnusable:
     """The note that this answer could not be used."""
     return ReplyUnusable(turn.seat, turn.request.id, step, bounded(reply.text, LONGEST_RAW))
 

@@ -18,8 +18,8 @@ TEMPLATES: Final = (
 
 NOW: Final = "now"
 STANDING: Final = "standing"
-"""The blocks of a template that stands in two parts: what differs from question to question, and what may
-be told once for a game. Rendered as a whole it holds both.
+"""The blocks of a template that stands in two parts: what differs from question to question, and what the
+system message may hold once for a game. Rendered as a whole it holds both.
 """
 
 

@@ -5,28 +5,29 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.auth import Caller
-from app.errors import InvalidRequest, NotComparable
+from app.base.errors import InvalidRequest, NotComparable
+from app.base.off_loop import off_loop
+from app.edge.auth import Caller
 from app.evaluations.games import FinishedGames
 from app.evaluations.items import Items
 from app.evaluations.judge_scores import rulings_as_judgements
+from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.judged import judgements_from
-from app.evaluations.said import SaidAbout
+from app.evaluations.rater_work import RaterWorkReader
 from app.evaluations.schemas import ComparedRater, ComparisonView, RaterKind
 from app.evaluations.scoring import guesses_of, variant_of
-from app.heavy import off_loop
 from app.store.evaluations import EvaluationStore
-from app.store.games import Row
-from evaluators.agreement import grouped, judge_agreement, ratings_of
-from evaluators.answers import Guess
-from evaluators.comparing import PARTS_OF, TEST, Pairing, Part, answer_counts, judged_counts
-from evaluators.items import Dimension
-from evaluators.judgements import Judgement, by_game
-from evaluators.report import Answered
-from evaluators.resampling import Counts
-from evaluators.rule_judge import ruled
-from evaluators.totals import LEAST
-from evaluators.turns import Game
+from app.store.rows import EvaluationRow
+from evaluators.ground.answers import Guess
+from evaluators.ground.items import Dimension
+from evaluators.ground.judgements import Judgement, by_game
+from evaluators.ground.turns import Game
+from evaluators.judges.rules import ruled
+from evaluators.measures.comparing import PARTS_OF, TEST, Pairing, Part, answer_counts, judged_counts
+from evaluators.measures.scoring import LEAST
+from evaluators.report.builder import Answered
+from evaluators.statistics.agreement import grouped, judge_agreement, ratings_of
+from evaluators.statistics.resampling import Counts
 
 __all__ = ["Comparisons"]
 
@@ -51,42 +52,42 @@ class Comparisons:
 
     # --- evaluations ------------------------------------------------------------------------
 
-    async def evaluations(self, first: Row, second: Row, caller: Caller) -> ComparisonView:
+    async def evaluations(
+        self, first: EvaluationRow, second: EvaluationRow, caller: Caller
+    ) -> ComparisonView:
         """Two evaluations of one dimension. Raises NotComparable where they have nothing in common, differ
         in dimension or in how their items count, or where one is still being judged.
         """
         rows = (first, second)
-        ids = [row["evaluation_id"] for row in rows]
+        ids = [row.evaluation_id for row in rows]
         if ids[0] == ids[1]:
             raise NotComparable(f"{ids[0]} is named twice: name another evaluation")
-        if first["dimension"] != second["dimension"]:
-            told = " and ".join(f"{row['evaluation_id']} is of {row['dimension']}" for row in rows)
+        if first.dimension != second.dimension:
+            told = " and ".join(f"{row.evaluation_id} is of {row.dimension}" for row in rows)
             raise NotComparable(f"{told}: both must be of one dimension")
-        if first["dimension"] not in PARTS_OF:
+        if first.dimension == STATEMENTS:
             raise NotComparable(
-                f"what is said of {first['dimension']} is compared with the rules, in the evaluation itself"
+                f"what is said of {first.dimension} is compared with the rules, in the evaluation itself"
             )
         for row in rows:
-            if row["status"] == "judging":
-                raise NotComparable(
-                    f"{row['evaluation_id']} is still being judged: ask again when it is done"
-                )
-        dimension: Dimension = first["dimension"]
+            if row.status == "judging":
+                raise NotComparable(f"{row.evaluation_id} is still being judged: ask again when it is done")
+        dimension = first.dimension
         match = _Match(dimension, _rater_of(first), _rater_of(second))
         if dimension in ("guessing", "summarisation"):
             await self._answers(match, first, second)
         else:
             await self._judged(match, first, second)
-        return match.view(ids, caller)
+        return await off_loop(match.view, ids, caller)
 
-    async def _answers(self, match: "_Match", first: Row, second: Row) -> None:
-        variants = [row["wish"]["variant"] for row in (first, second)]
+    async def _answers(self, match: "_Match", first: EvaluationRow, second: EvaluationRow) -> None:
+        variants = [row.spec["variant"] for row in (first, second)]
         for name in _SAME:
             if variants[0][name] != variants[1][name]:
                 told = " and ".join(str(one[name]).lower() for one in variants)
                 raise NotComparable(f"{name} is {told}: grade the answers of one of them under the other's")
         guesses = [
-            _by_game(await off_loop(guesses_of, await self._store.answers_of(row["evaluation_id"])))
+            _by_game(await off_loop(guesses_of, await self._store.answers_of(row.evaluation_id)))
             for row in (first, second)
         ]
         for game_id in sorted(guesses[0].keys() | guesses[1].keys()):
@@ -108,8 +109,8 @@ class Comparisons:
             match.hand_in(mine, yours)
             match.count(match.part, game_id, *sides)
 
-    async def _judged(self, match: "_Match", first: Row, second: Row) -> None:
-        games = sorted(set(first["wish"]["games"]) | set(second["wish"]["games"]))
+    async def _judged(self, match: "_Match", first: EvaluationRow, second: EvaluationRow) -> None:
+        games = sorted(set(first.spec["games"]) | set(second.spec["games"]))
         for start in range(0, len(games), _AT_ONCE):
             some = games[start : start + _AT_ONCE]
             said = [await self._said_in(row, some) for row in (first, second)]
@@ -119,11 +120,11 @@ class Comparisons:
                     game = await self._games.by_id(game_id)
                     await asyncio.to_thread(match.count_judged, game, mine, yours)
 
-    async def _said_in(self, row: Row, games: Sequence[str]) -> Mapping[str, list[Judgement]]:
-        if row["wish"]["judge"]["kind"] == "model":
-            rows = await self._store.judged_by(row["evaluation_id"], games)
+    async def _said_in(self, row: EvaluationRow, games: Sequence[str]) -> Mapping[str, list[Judgement]]:
+        if row.spec["judge"]["kind"] == "model":
+            rows = await self._store.judged_by(row.evaluation_id, games)
             return by_game(judgements_from(rows))
-        mine = sorted(set(games) & set(row["wish"]["games"]))
+        mine = sorted(set(games) & set(row.spec["games"]))
         return {
             game_id: rulings_as_judgements(list(ruled(await self._games.by_id(game_id)))) for game_id in mine
         }
@@ -146,7 +147,7 @@ class Comparisons:
         if first == second:
             raise NotComparable(f"{first} is named twice: name another rater")
         whose = None if caller.sees_all else caller.name
-        about = await SaidAbout.games(self._store, games, whose)
+        about = await RaterWorkReader.games(self._store, games, whose)
         names = (first, second)
         found: set[str] = set()
         kinds: dict[str, RaterKind] = {}
@@ -180,7 +181,7 @@ class Comparisons:
         if not answered:
             match.first, match.second = (ComparedRater(rater=name, kind=kinds[name]) for name in names)
             match.lacking = _lacking(kept, names, kinds, match.parts)
-        return match.view(names, caller)
+        return await off_loop(match.view, names, caller)
 
     async def _count_answers(
         self, match: "_Match", game: Game, sides: Sequence[Answered | None], *, followed: bool
@@ -281,14 +282,14 @@ class _Match:
         return self.dimension in ("selection", "following")
 
 
-def _rater_of(row: Row) -> ComparedRater:
+def _rater_of(row: EvaluationRow) -> ComparedRater:
     return ComparedRater(
-        rater=row["rater"],
-        kind=row["kind"],
-        evaluation_id=row["evaluation_id"],
-        grade=row["grade"],
-        variant=row["wish"].get("variant"),
-        judge=row["wish"].get("judge"),
+        rater=row.rater,
+        kind=row.kind,
+        evaluation_id=row.evaluation_id,
+        grade=row.grade,
+        variant=row.spec.get("variant"),
+        judge=row.spec.get("judge"),
     )
 
 

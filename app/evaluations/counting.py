@@ -17,17 +17,18 @@ from typing import Any, Final, Literal, TypeVar
 
 import orjson
 
+from app.store.evaluations import Lost
 from engine.errors import UNREADABLE, AvalonError
 from engine.events import read_event
 from engine.terms import Seat
 from evaluators.errors import Unmeasurable
-from evaluators.judgements import Judgement
-from evaluators.report import Answered, Given, ReportBuilder
-from evaluators.report_csv import as_csv
-from evaluators.report_page import as_html
-from evaluators.report_tables import Report, limited
-from evaluators.statement_scores import SpeechJudgement
-from evaluators.turns import read_game
+from evaluators.ground.judgements import Judgement
+from evaluators.ground.turns import read_game
+from evaluators.judges.statement_scores import SpeechJudgement
+from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
+from evaluators.report.page import as_html
+from evaluators.report.sections import make_report
+from evaluators.report.tables import Report, as_csv, limited
 
 __all__ = [
     "Beside",
@@ -63,11 +64,15 @@ class StoredGame:
     agents: tuple[str, ...] | None
     groups: Mapping[str, Collection[Seat]]
     judges: frozenset[str]
+    damaged: Sequence[Lost] = ()
+    """What was said of it and does not read any more."""
 
 
 def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
     """Counts stored games. One that cannot be read or measured is left out and listed."""
     for one in games:
+        for lost in one.damaged:
+            builder.lose(_SAID[lost.table], lost.name, lost.game_id)
         try:
             log = [read_event(type_, orjson.loads(text)) for type_, text in one.log]
             game = read_game(one.game_id, log)
@@ -77,7 +82,7 @@ def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
             builder.leave_out(one.game_id, "its log does not read")
         else:
             builder.add(
-                Given(
+                ReportedGame(
                     game,
                     one.judgements,
                     one.answers,
@@ -89,9 +94,17 @@ def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
             )
 
 
+_SAID: Final = {
+    "judgements": "judgements",
+    "answers": "answers",
+    "statement_judgements": "judgements of statements",
+}
+"""What the rows of a table are called in a report."""
+
+
 def made(builder: ReportBuilder, *, sees_all: bool) -> Report:
     """The report of what was counted, as far as it may be told."""
-    report = builder.report()
+    report = make_report(builder)
     return report if sees_all else limited(report)
 
 

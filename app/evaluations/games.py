@@ -5,12 +5,13 @@ from collections import OrderedDict
 from collections.abc import Collection
 from typing import Final
 
-from app.errors import NotFound, Unfinished
-from app.store.games import GameStore, Row
+from app.base.errors import NotFound, Unfinished
+from app.store.games import GameStore
 from app.store.log import LogReader
+from app.store.rows import GameRow
 from engine.errors import UNREADABLE, CorruptLog
 from evaluators.errors import Unmeasurable
-from evaluators.turns import Game, read_game
+from evaluators.ground.turns import Game, read_game
 
 __all__ = ["FinishedGames", "Turn"]
 
@@ -30,13 +31,13 @@ class FinishedGames:
         self._reader = reader
         self._kept: OrderedDict[str, Game] = OrderedDict()
 
-    async def game(self, row: Row) -> Game:
+    async def game(self, row: GameRow) -> Game:
         """The game of this row. Raises Unfinished for one that is not over, and for one that cannot be
         measured: a cancelled game, a record without its deal.
         """
-        game_id = row["game_id"]
-        if row["status"] != "finished":
-            raise Unfinished(f"items come of finished games only, this one is {row['status']}")
+        game_id = row.game_id
+        if row.status != "finished":
+            raise Unfinished(f"items come of finished games only, this one is {row.status}")
         kept = self._kept.get(game_id)
         if kept is None:
             log = await self._reader.events(game_id)
@@ -58,7 +59,7 @@ class FinishedGames:
         of a game that still runs.
         """
         row = await self._store.game(game_id)
-        if row is None or (not sees_all and row["forked_from"] and await self._store.ahead([game_id])):
+        if row is None or (not sees_all and row.forked_from and await self._store.ahead([game_id])):
             raise NotFound("no such game for this caller")
         return await self.game(row)
 
@@ -70,7 +71,7 @@ class FinishedGames:
                 for turn in (await self.by_id(game_id)).turns:
                     owner = game_id
                     for source, events in sources:
-                        if turn.said >= events:
+                        if turn.utterance >= events:
                             break
                         owner = source
                     if (game_id, turn.request_id) in found:
@@ -80,7 +81,7 @@ class FinishedGames:
     async def _sources(self, game_id: str) -> list[tuple[str, int]]:
         """The games whose past it carries, nearest first, each with how many of its events."""
         found: list[tuple[str, int]] = []
-        while (row := await self._store.game(game_id)) is not None and (origin := row["forked_from"]):
+        while (row := await self._store.game(game_id)) is not None and (origin := row.forked_from):
             game_id = origin["game_id"]
             found.append((game_id, origin["events"]))
         return found

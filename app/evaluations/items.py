@@ -12,9 +12,9 @@ from app.evaluations.judged import judgements_from
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.evaluations import EvaluationStore
 from engine.errors import CorruptLog
-from evaluators.items import Dimension, Excluded, Followed, Item, Variant, items
-from evaluators.judgements import follow_scores
-from evaluators.turns import Game
+from evaluators.ground.items import Dimension, Excluded, Followed, Item, Variant, items
+from evaluators.ground.judgements import follow_scores
+from evaluators.ground.turns import Game
 
 __all__ = ["DAMAGED", "SHOWING", "Found", "Items"]
 

@@ -9,21 +9,21 @@ from app.evaluations.games import FinishedGames
 from app.evaluations.judge_work import STATEMENTS, spoken_from
 from app.evaluations.judged import judgements_from
 from app.store.evaluations import EvaluationStore
-from app.store.games import Row
+from app.store.rows import EvaluationRow, StatementsRow
 from engine.errors import AvalonError
 from engine.terms import Side
-from evaluators.agreement import BAR, JudgeAgreement, Kappa, grouped, judge_agreement, ratings_of
-from evaluators.following import PARTS, FollowingScores
-from evaluators.hallucination import Hallucinations
-from evaluators.judgements import SCORES, Judgement, by_game
-from evaluators.play import Rate
-from evaluators.resampling import bootstrap, ratio, share
-from evaluators.rule_judge import RATER as RULES
-from evaluators.rule_judge import Ruling, ruled
-from evaluators.selection import SelectionScores
-from evaluators.statement_scores import READERS, StatementScores, against_rules
-from evaluators.totals import LEAST, estimate_as_json
-from evaluators.turns import Game
+from evaluators.ground.judgements import SCORES, Judgement, by_game
+from evaluators.ground.turns import Game
+from evaluators.judges.rules import RATER as RULES
+from evaluators.judges.rules import Ruling, ruled
+from evaluators.judges.statement_scores import READERS, StatementScores, against_rules
+from evaluators.measures.following import PARTS, FollowingScores
+from evaluators.measures.hallucination import Hallucinations
+from evaluators.measures.scoring import LEAST, estimate_as_json
+from evaluators.measures.selection import SelectionScores
+from evaluators.statistics.agreement import BAR, JudgeAgreement, Kappa, grouped, judge_agreement, ratings_of
+from evaluators.statistics.rates import Rate
+from evaluators.statistics.resampling import bootstrap, ratio, share
 
 __all__ = ["RuleScores", "StatementRules", "agreement", "judged_scores", "rulings_as_judgements"]
 
@@ -75,9 +75,9 @@ async def _statement_scores(
     scores = StatementScores()
     for first in range(0, len(game_ids), _CHUNK):
         rows = await store.statements_by(evaluation_id, game_ids[first : first + _CHUNK])
-        said: dict[str, list[Row]] = {}
+        said: dict[str, list[StatementsRow]] = {}
         for row in rows:
-            said.setdefault(row["game_id"], []).append(row)
+            said.setdefault(row.game_id, []).append(row)
         for game_id, of_game in said.items():
             game = await _readable(games, game_id)
             if game is not None:
@@ -103,7 +103,7 @@ def _statements_told(scores: StatementScores) -> dict[str, Any]:
             "totals": {
                 **totals,
                 **groups,
-                "against_rules": against_rules(scores.spans, scores.planted).as_json(),
+                "against_rules": against_rules(scores.spans, scores.control).as_json(),
             }
         },
         "limited": {"totals": totals if speeches >= LEAST else None},
@@ -233,24 +233,24 @@ def rulings_as_judgements(rulings: Collection[Ruling]) -> list[Judgement]:
 
 
 async def agreement(
-    row: Row, games: FinishedGames, store: EvaluationStore, *, sees_all: bool
+    row: EvaluationRow, games: FinishedGames, store: EvaluationStore, *, sees_all: bool
 ) -> tuple[dict[str, Any] | None, bool]:
     """How this evaluation's judge agrees with people in the same games, and whether that is enough.
 
     What people say later counts too, so it is reckoned anew each time. Following scores are grouped as
     the paper groups them (1-3, 4-5). Fewer than 20 common items are told to who sees all.
     """
-    dimension: str = row["dimension"]
+    dimension = row.dimension
     if dimension == STATEMENTS:
         return _with_rules(row, sees_all=sees_all)
-    people_rows = await store.judgements_of(row["wish"]["games"], kind="human", dimension=dimension)
-    shared = sorted({one["game_id"] for one in people_rows})
+    people_rows = await store.judgements_of(row.spec["games"], kind="human", dimension=dimension)
+    shared = sorted({one.game_id for one in people_rows})
     people = judgements_from(people_rows)
-    if row["wish"]["judge"]["kind"] == "rule":
+    if row.spec["judge"]["kind"] == "rule":
         readable = [await _readable(games, game_id) for game_id in shared]
         judged = [one for game in readable if game for one in rulings_as_judgements(list(ruled(game)))]
     else:
-        judged = judgements_from(await store.judged_by(row["evaluation_id"], shared))
+        judged = judgements_from(await store.judged_by(row.evaluation_id, shared))
     parts: tuple[Part, ...] = ("reasonable",) if dimension == "selection" else ("think", "speak")
     measured = {part: _measured(judged, people, part) for part in parts}
     fit = all(one.shown for one in measured.values())
@@ -260,14 +260,14 @@ async def agreement(
     return {"bar": BAR._asdict(), **told}, fit
 
 
-def _with_rules(row: Row, *, sees_all: bool) -> tuple[dict[str, Any] | None, bool]:
+def _with_rules(row: EvaluationRow, *, sees_all: bool) -> tuple[dict[str, Any] | None, bool]:
     """A judge of statements is measured by the rules, where both read the same; nobody else judges them.
 
     It is reckoned once, with the scores: before, there is none.
     """
-    if row["wish"]["judge"]["kind"] == "rule":
+    if row.spec["judge"]["kind"] == "rule":
         return None, True
-    result = row["result"] or {}
+    result = row.result or {}
     told = ((result.get("full") or {}).get("totals") or {}).get("against_rules")
     if told is None:
         return None, False

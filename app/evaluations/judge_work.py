@@ -2,26 +2,26 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agents.llm.desk import CallKey
-from agents.llm.model import Form
+from agents.llm.session import CallKey
+from agents.model.model import Form
 from app.evaluations.judged import named
 from app.store.evaluations import EvaluationStore
-from app.store.games import Row
-from evaluators.asking import Ask
-from evaluators.items import Item, items
-from evaluators.judge import Evidence, Verdict, judge
-from evaluators.planted import planted
-from evaluators.speeches import Speech, SpeechKey, speeches
-from evaluators.statement_judge import Statement, StatementVerdict, judge_speech
-from evaluators.statement_scores import Against, SpeechJudgement, rules_and_judge
-from evaluators.turns import Game
+from app.store.rows import EvaluationRow, JudgementRow, StatementsRow
+from evaluators.ground.items import Item, items
+from evaluators.ground.turns import Game
+from evaluators.judges.asking import Ask
+from evaluators.judges.control_speeches import control_speeches
+from evaluators.judges.model import Evidence, Verdict, judge
+from evaluators.judges.statement_scores import Against, SpeechJudgement, rules_and_judge
+from evaluators.judges.statements import Statement, StatementVerdict, judge_speech
+from evaluators.measures.speeches import Speech, SpeechKey, speeches
 
-__all__ = ["MOST", "STATEMENTS", "Judged", "Work", "plain", "spoken_from", "work_of"]
+__all__ = ["MOST", "STATEMENTS", "JudgeWork", "QuestionResult", "plain", "spoken_from", "work_of"]
 
 STATEMENTS: Final = "statements"
 """The dimension of what speeches say about the record."""
@@ -31,7 +31,7 @@ MOST: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class QuestionResult:
     """What came of one question."""
 
     item_id: str
@@ -39,11 +39,11 @@ class Judged:
     answer: str
     """The last one, as it came."""
     faults: tuple[str, ...]
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    """What is to be stored, without grade and time."""
+    rows: Sequence[JudgementRow | StatementsRow] = ()
+    """What is to be stored, but for grade and time."""
 
 
-class Work(Protocol):
+class JudgeWork(Protocol):
     """One dimension's questions."""
 
     def questions(self, game: Game, spec: Mapping[str, Any]) -> Sequence[Any]:
@@ -62,7 +62,7 @@ class Work(Protocol):
         """The form of an answer, for servers that hold a model to one; what counts is read by the judge."""
         ...
 
-    async def judge(self, question: Any, ask: Ask, row: Row) -> Judged:
+    async def judge(self, question: Any, ask: Ask, row: EvaluationRow) -> QuestionResult:
         """Asks until an answer can be used; what ``ask`` raises goes through."""
         ...
 
@@ -70,16 +70,16 @@ class Work(Protocol):
         self,
         connection: AsyncConnection,
         store: EvaluationStore,
-        row: Row,
+        row: EvaluationRow,
         game_id: str,
-        rows: Sequence[dict[str, Any]],
+        rows: Sequence[Any],
         at: int,
     ) -> None:
         """Writes one game's rows in the caller's transaction, each with its grade."""
         ...
 
 
-def work_of(dimension: str) -> Work:
+def work_of(dimension: str) -> JudgeWork:
     """The work of this dimension."""
     return _OnStatements() if dimension == STATEMENTS else _OnIntentions(dimension)
 
@@ -127,9 +127,9 @@ class _OnIntentions:
         entries = {"type": "array", "items": _object({"intention": intention, **said})}
         return Form(f"judge_{self._dimension}", _object({"judgements": entries}))
 
-    async def judge(self, question: Item, ask: Ask, row: Row) -> Judged:
-        verdict = await judge(question, ask, row["rater"], attempts=row["wish"]["judge"]["attempts"])
-        return Judged(
+    async def judge(self, question: Item, ask: Ask, row: EvaluationRow) -> QuestionResult:
+        verdict = await judge(question, ask, row.rater, attempts=row.spec["judge"]["attempts"])
+        return QuestionResult(
             question.id,
             bool(verdict.judgements),
             verdict.answers[-1],
@@ -137,36 +137,32 @@ class _OnIntentions:
             self._rows(row, verdict),
         )
 
-    def _rows(self, row: Row, verdict: Verdict) -> list[dict[str, Any]]:
+    def _rows(self, row: EvaluationRow, verdict: Verdict) -> list[JudgementRow]:
         return [
-            {
-                **{name: getattr(one, name) for name in _FIELDS},
-                "dimension": row["dimension"],
-                "caller": row["caller"],
-                "rater": row["rater"],
-                "kind": "model",
-                "evaluation_id": row["evaluation_id"],
-                "comment": _comment(
-                    [found for found in verdict.evidence if found.intention == one.intention]
-                ),
-            }
-            for one in verdict.judgements
+            JudgementRow(
+                **{name: getattr(judgement, name) for name in _FIELDS},
+                dimension=row.dimension,
+                caller=row.caller,
+                rater=row.rater,
+                kind="model",
+                evaluation_id=row.evaluation_id,
+                comment=_comment([one for one in verdict.evidence if one.intention == judgement.intention]),
+            )
+            for judgement in verdict.judgements
         ]
 
     async def store(
         self,
         connection: AsyncConnection,
         store: EvaluationStore,
-        row: Row,
+        row: EvaluationRow,
         game_id: str,
-        rows: Sequence[dict[str, Any]],
+        rows: Sequence[JudgementRow],
         at: int,
     ) -> None:
-        held = await store.grades(connection, row["caller"], row["rater"], [game_id])
-        for one in rows:
-            key = (one["game_id"], one["request_id"], one["stage"], one["intention"], one["dimension"])
-            one |= {"grade": held.get(key, 0) + 1, "at": at}
-        await store.insert_judgements(connection, rows)
+        grades = await store.grades(connection, row.caller, row.rater, [game_id])
+        graded = [replace(judged, grade=grades.get(judged.key, 0) + 1, at=at) for judged in rows]
+        await store.insert_judgements(connection, graded)
 
 
 _FIELDS: Final = ("game_id", "request_id", "stage", "intention", "reasonable", "think", "speak")
@@ -181,7 +177,7 @@ class _OnStatements:
     """What speeches say about the record, speech by speech."""
 
     def questions(self, game: Game, spec: Mapping[str, Any]) -> Sequence[Speech]:
-        return [*speeches(game.id, game.log), *planted(game.id, game.log, spec["planted"])]
+        return [*speeches(game.id, game.log), *control_speeches(game.id, game.log, spec["planted"])]
 
     def nothing(self, game: Game) -> str:
         return "nobody spoke in it"
@@ -195,49 +191,54 @@ class _OnStatements:
         entry = _object({"quote": _TEXT, "verdict": verdict, "record": _TEXT, "reason": _TEXT})
         return Form("judge_statements", _object({"statements": {"type": "array", "items": entry}}))
 
-    async def judge(self, question: Speech, ask: Ask, row: Row) -> Judged:
-        heard = await judge_speech(question, ask, attempts=row["wish"]["judge"]["attempts"])
+    async def judge(self, question: Speech, ask: Ask, row: EvaluationRow) -> QuestionResult:
+        heard = await judge_speech(question, ask, attempts=row.spec["judge"]["attempts"])
         rows = []
-        if heard.found is not None:
+        if heard.statements is not None:
             rows.append(
-                {
-                    **question.key._asdict(),
-                    "caller": row["caller"],
-                    "rater": row["rater"],
-                    "kind": "model",
-                    "evaluation_id": row["evaluation_id"],
-                    "statements": [_statement(question, one) for one in heard.found],
-                    "planted": _planted(question, heard.found) if question.key.turn < 0 else None,
-                }
+                StatementsRow(
+                    *question.key,
+                    caller=row.caller,
+                    rater=row.rater,
+                    kind="model",
+                    evaluation_id=row.evaluation_id,
+                    statements=[_statement(question, one) for one in heard.statements],
+                    control_speeches=_compared(question, heard.statements) if question.key.turn < 0 else None,
+                )
             )
         game_id, request_id, turn = question.key
         item_id = f"{game_id}/statements/{request_id}/{turn}/-"
-        return Judged(item_id, heard.found is not None, heard.answers[-1], heard.faults, rows)
+        return QuestionResult(item_id, heard.statements is not None, heard.answers[-1], heard.faults, rows)
 
     async def store(
         self,
         connection: AsyncConnection,
         store: EvaluationStore,
-        row: Row,
+        row: EvaluationRow,
         game_id: str,
-        rows: Sequence[dict[str, Any]],
+        rows: Sequence[StatementsRow],
         at: int,
     ) -> None:
-        held = await store.statement_grades(connection, row["caller"], row["rater"], game_id)
-        for one in rows:
-            one |= {"grade": held.get((one["request_id"], one["turn"]), 0) + 1, "at": at}
-        await store.insert_statements(connection, rows)
+        grades = await store.statement_grades(connection, row.caller, row.rater, game_id)
+        graded = [
+            replace(judged, grade=grades.get((judged.request_id, judged.turn), 0) + 1, at=at)
+            for judged in rows
+        ]
+        await store.insert_statements(connection, graded)
 
 
-def _planted(speech: Speech, found: Sequence[Statement]) -> dict[str, int]:
+def _compared(speech: Speech, found: Sequence[Statement]) -> dict[str, int]:
     spans, _ = rules_and_judge(speech, found)
     return {"/".join(span): n for span, n in spans.items()}
 
 
-def _against(planted: Mapping[str, int] | None) -> dict[Against, int] | None:
-    if planted is None:
+def _against(control_speeches: Mapping[str, int] | None) -> dict[Against, int] | None:
+    if control_speeches is None:
         return None
-    return {(rules, judge): n for (rules, _, judge), n in ((s.partition("/"), n) for s, n in planted.items())}
+    return {
+        (rules, judge): n
+        for (rules, _, judge), n in ((s.partition("/"), n) for s, n in control_speeches.items())
+    }
 
 
 def _statement(speech: Speech, one: Statement) -> dict[str, Any]:
@@ -250,16 +251,18 @@ def _statement(speech: Speech, one: Statement) -> dict[str, Any]:
     }
 
 
-def spoken_from(rows: Sequence[Row], shared_names: Collection[str] | None = None) -> list[SpeechJudgement]:
+def spoken_from(
+    rows: Sequence[StatementsRow], shared_names: Collection[str] | None = None
+) -> list[SpeechJudgement]:
     """Stored words on statements as evaluators take them. Raters of one name under different credentials
     stay apart. ``shared_names``: the names that several credentials bear; None: as these rows tell it.
     """
     return [
         SpeechJudgement(
-            SpeechKey(row["game_id"], row["request_id"], row["turn"]),
-            tuple(_read(one) for one in row["statements"]),
+            SpeechKey(row.game_id, row.request_id, row.turn),
+            tuple(_read(one) for one in row.statements),
             name,
-            _against(row["planted"]),
+            _against(row.control_speeches),
         )
         for row, name in named(rows, shared_names)
     ]

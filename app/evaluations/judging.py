@@ -18,27 +18,27 @@ from typing import Any, Final, NamedTuple
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agents.errors import ModelUnavailable
-from agents.llm.desk import CallKey, Desk
-from agents.llm.model import Message as Asked
-from app import metrics
-from app.errors import BudgetSpent
+from agents.llm.session import CallKey, ModelSession
+from agents.model.model import Message, ModelUnavailable
+from app.base import metrics
+from app.base.clock import now_ms, random_name
+from app.base.errors import BudgetSpent
 from app.evaluations.games import FinishedGames, Turn
 from app.evaluations.items import SHOWING
 from app.evaluations.judge_scores import judged_scores
-from app.evaluations.judge_work import Judged, Work, plain, work_of
-from app.models.account import BUDGET_SPENT, Account
-from app.models.call import Call
-from app.models.house import ModelHouse, budget_of
-from app.outside import now_ms, random_name
+from app.evaluations.judge_work import JudgeWork, QuestionResult, plain, work_of
+from app.models.account import Account
+from app.models.registry import ModelRegistry, budget_of
 from app.runner.claims import Claims
+from app.store.call import Call
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.faults import PASSING, is_ours
-from app.store.games import Row
 from app.store.json_column import Damaged
+from app.store.rows import EvaluationRow
+from app.store.usage import BUDGET_SPENT
 from engine.errors import AvalonError
-from evaluators.asking import Message
+from evaluators.judges.asking import JudgeMessage
 
 __all__ = ["KEPT", "Judges", "Waiting", "beginning", "retry_after_s"]
 
@@ -126,7 +126,7 @@ class _Outcome:
     """What came of asking about one game."""
 
     game_id: str
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[QuestionResult] = field(default_factory=list)
     items: int = 0
     unanswered: int = 0
     not_asked: int = 0
@@ -142,7 +142,7 @@ class Judges:
         database: Database,
         games: FinishedGames,
         store: EvaluationStore,
-        models: ModelHouse,
+        models: ModelRegistry,
         claims: Claims,
     ) -> None:
         self._database = database
@@ -220,17 +220,17 @@ class Judges:
 
     async def _take_up(self) -> None:
         for row in await self._store.judging():
-            evaluation_id = row["evaluation_id"]
-            if isinstance(row["wish"], Damaged):
+            evaluation_id = row.evaluation_id
+            if isinstance(row.spec, Damaged):
                 # Nobody can go on with it: not at the next look either.
                 log.error("an evaluation is damaged", evaluation=evaluation_id)
                 await self._store.finish(evaluation_id, "failed", {"reason": "it cannot be read"}, now_ms())
-            elif row["status"] == "cancelled":
+            elif row.status == "cancelled":
                 # Perhaps by another process, while this one waits for slow answers.
                 if evaluation_id not in self._closing:
                     await self.break_off(evaluation_id)
             # What a command judges, it goes on with itself: two at it would pay twice.
-            elif not row["wish"].get("by_command"):
+            elif not row.spec.get("by_command"):
                 self.submit(evaluation_id)
 
     async def run(self, evaluation_id: str) -> None:
@@ -297,29 +297,31 @@ class Judges:
             log.exception("what was judged could not be scored", evaluation=evaluation_id)
             await self._store.finish(evaluation_id, "failed", result, now_ms())
 
-    async def _end(self, row: Row, progress: _Progress, reason: str | None, status: str = "failed") -> None:
+    async def _end(
+        self, row: EvaluationRow, progress: _Progress, reason: str | None, status: str = "failed"
+    ) -> None:
         """Scores what was judged, and closes the evaluation."""
         told = await judged_scores(
-            row["evaluation_id"], row["dimension"], row["wish"]["games"], self._games, self._store
+            row.evaluation_id, row.dimension, row.spec["games"], self._games, self._store
         )
         result = {**progress.result, **told, **({} if reason is None else {"reason": reason})}
         status = "scored" if reason is None else status
-        await self._store.finish(row["evaluation_id"], status, result, now_ms())
+        await self._store.finish(row.evaluation_id, status, result, now_ms())
 
     # --- one evaluation ---------------------------------------------------------------------
 
     async def _judge(self, evaluation_id: str) -> None:
         row = await self._store.evaluation(evaluation_id)
-        if row is None or row["finished_at"] is not None:
+        if row is None or row.finished_at is not None:
             return
         progress = _progress_of(row)
-        if row["status"] == "cancelled":
+        if row.status == "cancelled":
             await self._end(row, progress, "cancelled", "cancelled")
             return
-        work = work_of(row["dimension"])
-        left = row["wish"]["games"][progress.games_done :]
+        work = work_of(row.dimension)
+        left = row.spec["games"][progress.games_done :]
         calls = self._models.calls
-        account = Account(budget_of(row["wish"]), await calls.uses_of(evaluation_id))
+        account = Account(budget_of(row.spec), await calls.uses_of(evaluation_id))
         stored = await self._stored(evaluation_id, left)
         begun: deque[asyncio.Task[_Outcome]] = deque()
         waiting = iter(left)
@@ -359,17 +361,22 @@ class Judges:
         return found
 
     async def _ask_about(
-        self, row: Row, work: Work, game_id: str, stored: Mapping[CallKey, Call], account: Account
+        self,
+        row: EvaluationRow,
+        work: JudgeWork,
+        game_id: str,
+        stored: Mapping[CallKey, Call],
+        account: Account,
     ) -> _Outcome:
-        desk = self._models.judge_desk(row["evaluation_id"], row["wish"]["judge"]["model"], stored, account)
+        session = self._models.judge_session(row.evaluation_id, row.spec["judge"]["model"], stored, account)
         outcome = _Outcome(game_id)
         try:
-            found = await self._questions(work, game_id, row["wish"]["judge"])
+            found = await self._questions(work, game_id, row.spec["judge"])
         except _Faulty as reason:
             outcome.left_out = str(reason)
             return outcome
         outcome.items = len(found)
-        tasks = [asyncio.create_task(_asked(work, one, desk, row, outcome)) for one in found]
+        tasks = [asyncio.create_task(_asked(work, one, session, row, outcome)) for one in found]
         try:
             outcome.judged = [one for one in await asyncio.gather(*tasks) if one is not None]
         finally:
@@ -377,7 +384,7 @@ class Judges:
                 task.cancel()
         return outcome
 
-    async def _questions(self, work: Work, game_id: str, spec: Mapping[str, Any]) -> Sequence[Any]:
+    async def _questions(self, work: JudgeWork, game_id: str, spec: Mapping[str, Any]) -> Sequence[Any]:
         """What is asked about a game. Raises _Faulty where it cannot be read or there is nothing to ask."""
         try:
             game = await self._games.by_id(game_id)
@@ -395,7 +402,9 @@ class Judges:
             raise _Faulty(nothing)
         return found
 
-    async def _keep(self, row: Row, work: Work, progress: _Progress, outcome: _Outcome) -> None:
+    async def _keep(
+        self, row: EvaluationRow, work: JudgeWork, progress: _Progress, outcome: _Outcome
+    ) -> None:
         """Commits one game's judgements, and that it is done."""
         judged = [one for one in outcome.judged if one.usable]
         unusable = [one for one in outcome.judged if not one.usable]
@@ -419,42 +428,46 @@ class Judges:
         rows = [one for found in judged for one in found.rows]
 
         shown: set[Turn] = set()
-        if row["dimension"] in SHOWING and not row["wish"]["sees_all"]:
+        if row.dimension in SHOWING and not row.spec["sees_all"]:
             # The judgements tell their owner what was chosen: it may not guess that any more.
-            turns = await self._games.first_played({(one["game_id"], one["request_id"]) for one in rows})
+            turns = await self._games.first_played(
+                {(judged_row.game_id, judged_row.request_id) for judged_row in rows}
+            )
             shown = set(turns.values())
 
         async def write(connection: AsyncConnection) -> None:
-            if not await self._store.advance(connection, row["evaluation_id"], after.result):
+            if not await self._store.advance(connection, row.evaluation_id, after.result):
                 raise _Ended
-            await self._store.lock_rater(connection, row["caller"], row["rater"])
+            await self._store.lock_rater(connection, row.caller, row.rater)
             at = self._database.writer.stamp()
             await work.store(connection, self._store, row, outcome.game_id, rows, at)
-            await self._store.mark_seen_in(connection, row["caller"], shown)
+            await self._store.mark_seen_in(connection, row.caller, shown)
 
         await self._database.writer.run(write)
         for name in _Progress.__slots__:
             setattr(progress, name, getattr(after, name))
 
 
-def _progress_of(row: Row) -> _Progress:
-    result = row["result"] or {}
-    known = result.get("progress") or {"games": len(row["wish"]["games"])}
+def _progress_of(row: EvaluationRow) -> _Progress:
+    result = row.result or {}
+    known = result.get("progress") or {"games": len(row.spec["games"])}
     return _Progress(**known, samples=result.get("unusable", []), missing=result.get("left_out", []))
 
 
-async def _asked(work: Work, question: Any, desk: Desk, row: Row, outcome: _Outcome) -> Judged | None:
+async def _asked(
+    work: JudgeWork, question: Any, session: ModelSession, row: EvaluationRow, outcome: _Outcome
+) -> QuestionResult | None:
     """What the judge says to one question; None where it could not be asked."""
     asked = 0
-    spec = row["wish"]["judge"]
+    spec = row.spec["judge"]
     form = work.form(question)
 
-    async def ask(conversation: Sequence[Message]) -> str:
+    async def ask(conversation: Sequence[JudgeMessage]) -> str:
         nonlocal asked
         asked += 1
-        reply = await desk.ask(
+        reply = await session.ask(
             work.key(question, asked),
-            [Asked(one.role, one.content) for one in conversation],
+            [Message(one.role, one.content) for one in conversation],
             form,
             temperature=spec["temperature"],
             max_tokens=spec["max_output_tokens"],

@@ -18,8 +18,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 import structlog
 
-from app.auth import Caller
-from app.errors import NotFound
+from app.base.errors import NotFound
+from app.edge.auth import Caller
 from app.evaluations.counting import (
     Beside,
     Format,
@@ -32,15 +32,16 @@ from app.evaluations.counting import (
     rendered,
     report_of,
 )
-from app.evaluations.said import SaidAbout
-from app.models.house import ModelHouse
+from app.evaluations.rater_work import RaterWorkReader
+from app.models.registry import ModelRegistry
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore
 from app.store.log import LogReader
+from app.store.rows import GameRow
 from engine.errors import UNREADABLE, CorruptLog
 from engine.terms import Seat
-from evaluators.report import ModelUse, ReportBuilder
-from evaluators.report_tables import Report
+from evaluators.report.builder import ReportBuilder, SeatUse
+from evaluators.report.tables import Report
 
 __all__ = ["GROUPS", "Format", "GroupBy", "Making", "Rendering", "Reports", "agent_name", "groups_of"]
 
@@ -134,7 +135,7 @@ class Reports:
     """Makes and keeps reports."""
 
     def __init__(
-        self, games: GameStore, reader: LogReader, store: EvaluationStore, models: ModelHouse
+        self, games: GameStore, reader: LogReader, store: EvaluationStore, models: ModelRegistry
     ) -> None:
         self._games = games
         self._reader = reader
@@ -277,7 +278,7 @@ class Reports:
             if status != "finished":
                 builder.pass_over(status, n)
         builder.use(
-            ModelUse(
+            SeatUse(
                 key.endpoint,
                 key.model,
                 use.calls,
@@ -298,7 +299,7 @@ class Reports:
         batch_id: str = "",
     ) -> AsyncIterator[list[StoredGame]]:
         """The games some at a time. Who may not see all has its own judgements and answers alone."""
-        about = await SaidAbout.games(self._store, finished, whose)
+        about = await RaterWorkReader.games(self._store, finished, whose)
         for first in range(0, len(finished), _AT_ONCE):
             ids = finished[first : first + _AT_ONCE]
             rows = await self._games.games_of(ids)
@@ -306,11 +307,11 @@ class Reports:
             logs = await self._reader.stored(ids)
             found = []
             for game_id in ids:
-                row = rows[game_id]
                 try:
+                    row = rows[game_id]
                     groups = {batch_id: _every(row)} if group_by == "batch" else groups_of(row, group_by)
-                    agents = tuple(map(agent_name, row["seats"])) or None
-                    if agents is not None and len(agents) != row["players"]:
+                    agents = tuple(map(agent_name, row.seats)) or None
+                    if agents is not None and len(agents) != row.players:
                         raise CorruptLog(f"the seats of {game_id} do not read")
                 except (CorruptLog, *UNREADABLE):
                     # Without a log it is left out, and named, as one whose log does not read.
@@ -325,6 +326,7 @@ class Reports:
                         agents,
                         groups,
                         said.judges,
+                        [lost for lost in said.damaged if lost.game_id == game_id],
                     )
                 )
             yield found
@@ -339,18 +341,18 @@ def agent_name(seat: Mapping[str, Any]) -> str:
     return " ".join(str(seat[name]) for name in ("agent", "model", "mechanism") if seat.get(name))
 
 
-def groups_of(row: Mapping[str, Any], group_by: GroupBy | None) -> Mapping[str, Collection[Seat]]:
+def groups_of(row: GameRow, group_by: GroupBy | None) -> Mapping[str, Collection[Seat]]:
     """The seats of a stored game by what they are grouped by; a seat that has none of it stands under its
     kind of agent. Imported games tell of no seats: they are in no group of seats.
     """
     if group_by is None:
         return {}
     if group_by == "profile":
-        return {str(row["profile"]): _every(row)}
+        return {str(row.profile): _every(row)}
     if group_by == "players":
-        return {f"{row['players']} players": _every(row)}
+        return {f"{row.players} players": _every(row)}
     found: dict[str, set[Seat]] = {}
-    for number, seat in enumerate(row["seats"], 1):
+    for number, seat in enumerate(row.seats, 1):
         value = seat["agent"] if group_by == "agent" else seat.get(group_by)
         if group_by == "timing" and seat["agent"] == "llm":
             value = (seat.get("options") or {}).get("timing", "exact")
@@ -360,5 +362,5 @@ def groups_of(row: Mapping[str, Any], group_by: GroupBy | None) -> Mapping[str, 
     return {name: frozenset(seats) for name, seats in sorted(found.items())}
 
 
-def _every(row: Mapping[str, Any]) -> frozenset[Seat]:
-    return frozenset(range(1, row["players"] + 1))
+def _every(row: GameRow) -> frozenset[Seat]:
+    return frozenset(range(1, row.players + 1))

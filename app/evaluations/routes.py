@@ -1,17 +1,23 @@
 """Items, evaluations and annotations over HTTP (PROTOCOL, sections 3 and 5)."""
 
 import math
-from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
-from app.auth import Caller
-from app.bodies import BodyRoute
-from app.deps import CallerDep, IdempotencyKey, ServicesDep, matches, needs
-from app.errors import AlreadyGraded, AlreadyJudged, KeyInUse
+from app.base.errors import AlreadyGraded, AlreadyJudged, KeyInUse
+from app.base.off_loop import off_loop
+from app.base.problems import documented, in_text
+from app.base.schemas import Cancelled
+from app.edge.auth import Caller
+from app.edge.bodies import BodyRoute
+from app.edge.deps import CallerDep, IdempotencyKey, matches, needs
+from app.edge.headers import REPORT_POLICY
+from app.edge.queries import comma_list, listed
+from app.edge.repeats import Repeats, RepeatsDep
 from app.evaluations.items import SHOWING
 from app.evaluations.reports import Format, GroupBy, Making
 from app.evaluations.schemas import (
@@ -31,21 +37,26 @@ from app.evaluations.schemas import (
     Submission,
     TasksView,
 )
+from app.evaluations.service import Evaluations
 from app.evaluations.sheet import FIELDS, write_sheet
-from app.games.schemas import Cancelled
-from app.headers import REPORT_POLICY
-from app.problems import documented, in_text
-from app.queries import comma_list, listed
-from app.services import Services
-from app.store.idempotency import Key, kept
+from app.store.idempotency import RequestKey
+from app.store.rows import JudgementRow
 from engine.terms import Seat
-from evaluators.contexts import History, View
-from evaluators.items import DIMENSIONS, Dimension, Item, Options, Readers, Variant
-from evaluators.rows import jsonl, row
+from evaluators.ground.contexts import History, View
+from evaluators.ground.items import DIMENSIONS, Dimension, Item, Options, Readers, Variant
+from evaluators.ground.rows import jsonl, row
 
 __all__ = ["router"]
 
 router = APIRouter(route_class=BodyRoute)
+
+
+def _evaluations(request: Request) -> Evaluations:
+    evaluations: Evaluations = request.app.state.evaluations
+    return evaluations
+
+
+EvaluationsDep = Annotated[Evaluations, Depends(_evaluations)]
 
 NDJSON = "application/x-ndjson"
 
@@ -84,7 +95,7 @@ def _reader(name: str) -> Readers | Seat:
     ),
 )
 async def list_items(
-    services: ServicesDep,
+    evaluations: EvaluationsDep,
     caller: CallerDep,
     request: Request,
     response: Response,
@@ -120,7 +131,6 @@ async def list_items(
     Ids are `{game}/{dimension}/{request}/{stage}/{reader or -}`. Whoever was shown what was chosen in a
     turn, by selection or following items, may not guess it afterwards (unless it holds `export:full`).
     """
-    evaluations = services.evaluations
     variant = Variant(reader=_reader(reader), seed=seed, history=history, options=options, context=context)
     evaluations.may_see(caller, dimension, variant, followed=followed)
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
@@ -135,16 +145,33 @@ async def list_items(
         response.headers["Cache-Control"] = "no-store"
     return ItemsPage(
         variant=ItemsVariant(**{**variant.as_json(), "followed": followed}),
-        items=[ItemView(**row(item)) for item in page.items],
+        items=await off_loop(_item_views, page.items),
         excluded={str(reason): n for reason, n in sorted(page.excluded.items())},
         next=page.next,
     )
 
 
-async def _lines(found: AsyncIterator[Item]) -> AsyncIterator[bytes]:
-    async for item in found:
-        for line in jsonl([item]):
-            yield line.encode() + b"\n"
+def _item_views(items: Sequence[Item]) -> list[ItemView]:
+    return [ItemView(**row(item)) for item in items]
+
+
+_WRITTEN_AT_ONCE: Final = 20
+"""Items that are written together; one takes up to 50 kB."""
+
+
+async def _lines(items: AsyncIterator[Item]) -> AsyncIterator[bytes]:
+    some: list[Item] = []
+    async for item in items:
+        some.append(item)
+        if len(some) == _WRITTEN_AT_ONCE:
+            yield await off_loop(_written, some)
+            some = []
+    if some:
+        yield await off_loop(_written, some)
+
+
+def _written(items: Sequence[Item]) -> bytes:
+    return "".join(f"{line}\n" for line in jsonl(items)).encode()
 
 
 @router.post(
@@ -162,7 +189,12 @@ async def _lines(found: AsyncIterator[Item]) -> AsyncIterator[bytes]:
     ),
 )
 async def create_evaluation(
-    wish: Submission, services: ServicesDep, caller: CallerDep, key: IdempotencyKey, response: Response
+    submission: Submission,
+    evaluations: EvaluationsDep,
+    repeats: RepeatsDep,
+    caller: CallerDep,
+    key: IdempotencyKey,
+    response: Response,
 ) -> Any:
     """Scores a rater's guesses or summaries against what the seats had chosen.
 
@@ -174,17 +206,17 @@ async def create_evaluation(
     model in the background (202). Progress, and how well the judge agrees with people (of statements: with
     the rules), stand in `GET /evaluations/{e}`.
     """
-    if (replayed := await _replayed(services, key)) is not None:
-        return replayed
+    if (repeated := await _repeated(repeats, key)) is not None:
+        return repeated
     try:
-        if isinstance(wish, NewJudging):
-            made = await services.evaluations.judge(wish, caller, key)
+        if isinstance(submission, NewJudging):
+            made = await evaluations.judge(submission, caller, key)
         else:
-            made = await services.evaluations.submit(wish, caller, key)
+            made = await evaluations.submit(submission, caller, key)
     except (IntegrityError, AlreadyGraded, AlreadyJudged) as faster:
         # Somebody was faster: with the same key, or with the same answers.
-        if (replayed := await _replayed(services, key)) is not None:
-            return replayed
+        if (repeated := await _repeated(repeats, key)) is not None:
+            return repeated
         if isinstance(faster, IntegrityError):
             raise AlreadyGraded("some of these answers were graded a moment ago", "/answers") from None
         raise
@@ -193,15 +225,12 @@ async def create_evaluation(
     return made
 
 
-async def _replayed(services: Services, key: Key | None) -> Response | None:
-    answer = None if key is None else await kept(services.database, key)
+async def _repeated(repeats: Repeats, key: RequestKey | None) -> Response | None:
+    answer = await repeats.find(key)
     if answer is None:
         return None
-    status, body = answer
-    headers = {"Idempotent-Replayed": "true"}
-    if "evaluation_id" in body:
-        headers["Location"] = f"/evaluations/{body['evaluation_id']}"
-    return JSONResponse(body, status, headers)
+    made = answer.body.get("evaluation_id")
+    return answer.response({} if made is None else {"Location": f"/evaluations/{made}"})
 
 
 @router.get(
@@ -212,7 +241,7 @@ async def _replayed(services: Services, key: Key | None) -> Response | None:
     responses=documented(),
 )
 async def list_evaluations(
-    services: ServicesDep,
+    evaluations: EvaluationsDep,
     caller: CallerDep,
     request: Request,
     response: Response,
@@ -224,15 +253,15 @@ async def list_evaluations(
     cursor: Cursor = None,
 ) -> EvaluationPage:
     """The caller's own, newest first; everybody's with `export:full`."""
-    found, following = await services.evaluations.evaluations(
+    page = await evaluations.evaluations(
         caller,
         dimensions=listed(dimension, "dimension"),
         raters=listed(rater, "rater"),
         limit=limit,
         cursor=cursor,
     )
-    _link(request, response, following)
-    return EvaluationPage(evaluations=found, next=following)
+    _link(request, response, page.next)
+    return page
 
 
 EvaluationOf = Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")]
@@ -255,7 +284,7 @@ NamedRater = Annotated[
     responses=documented(404, 409),
 )
 async def compare_raters(
-    services: ServicesDep,
+    evaluations: EvaluationsDep,
     caller: CallerDep,
     dimension: Annotated[Dimension, Query(description="`selection` and `following` are for raters only.")],
     first: NamedRater,
@@ -274,10 +303,8 @@ async def compare_raters(
     those of scores are. A judge is compared with a person once it agrees with people; until then `lacking`
     says what it lacks.
     """
-    games = await services.evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
-    return await services.evaluations.compare_raters(
-        games, dimension, first, second, caller, followed=followed
-    )
+    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
+    return await evaluations.compare_raters(games, dimension, first, second, caller, followed=followed)
 
 
 @router.get(
@@ -288,13 +315,13 @@ async def compare_raters(
     responses=documented(404, 409),
 )
 async def compare_evaluations(
-    evaluation_id: EvaluationOf, other: EvaluationOf, services: ServicesDep, caller: CallerDep
+    evaluation_id: EvaluationOf, other: EvaluationOf, evaluations: EvaluationsDep, caller: CallerDep
 ) -> ComparisonView:
     """Two evaluations of one dimension, both readable by the caller: answers that count by the same
     `options`, `followed` and `unmapped`, or judges. What raters were shown (`history`, `context`) may differ.
     Otherwise as `GET /evaluations/compare`.
     """
-    return await services.evaluations.compare(evaluation_id, other, caller)
+    return await evaluations.compare(evaluation_id, other, caller)
 
 
 @router.get(
@@ -306,12 +333,12 @@ async def compare_evaluations(
 )
 async def show_evaluation(
     evaluation_id: EvaluationOf,
-    services: ServicesDep,
+    evaluations: EvaluationsDep,
     caller: CallerDep,
     per_item: Annotated[bool, Query(description="Every item beside its gold; needs `export:full`.")] = False,
 ) -> EvaluationView:
     """Scores never change: they are those of the moment of grading."""
-    return await services.evaluations.evaluation(evaluation_id, caller, per_item=per_item)
+    return await evaluations.evaluation(evaluation_id, caller, per_item=per_item)
 
 
 @router.get(
@@ -323,7 +350,7 @@ async def show_evaluation(
 )
 async def list_statements(
     evaluation_id: Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")],
-    services: ServicesDep,
+    evaluations: EvaluationsDep,
     caller: CallerDep,
     request: Request,
     response: Response,
@@ -334,7 +361,7 @@ async def list_statements(
 
     They are public speeches and the public record: nothing that was hidden is in them.
     """
-    page = await services.evaluations.statements(evaluation_id, caller, limit=limit, cursor=cursor)
+    page = await evaluations.statements(evaluation_id, caller, limit=limit, cursor=cursor)
     _link(request, response, page.next)
     return page
 
@@ -349,11 +376,11 @@ async def list_statements(
 )
 async def cancel_evaluation(
     evaluation_id: Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")],
-    services: ServicesDep,
+    evaluations: EvaluationsDep,
     caller: CallerDep,
 ) -> Cancelled:
     """Asks its model no further question. What was judged stays and is scored: status `cancelled`."""
-    await services.evaluations.cancel(evaluation_id, caller)
+    await evaluations.cancel(evaluation_id, caller)
     return Cancelled()
 
 
@@ -368,7 +395,7 @@ RaterOf = Annotated[str, Query(pattern=f"^{RATER}$", description="The rater's na
     responses=documented(404, 409),
 )
 async def deal_tasks(
-    services: ServicesDep,
+    evaluations: EvaluationsDep,
     caller: CallerDep,
     response: Response,
     rater: RaterOf,
@@ -384,8 +411,8 @@ async def deal_tasks(
     """First what the rater was dealt and has not judged, then new turns. Keep `seed`, `shared` and `overlap`
     the same for all raters of a study.
     """
-    games = await services.evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
-    dealt = await services.evaluations.tasks.deal(
+    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
+    dealt = await evaluations.tasks.deal(
         games, caller=caller.name, rater=rater, limit=limit, shared=shared, overlap=overlap, seed=seed
     )
     response.headers["Cache-Control"] = "no-store"
@@ -401,23 +428,27 @@ async def deal_tasks(
     responses=documented(404, 409, 413, 415),
 )
 async def create_judgements(
-    wish: NewJudgements, services: ServicesDep, caller: CallerDep, key: IdempotencyKey
+    new: NewJudgements,
+    evaluations: EvaluationsDep,
+    repeats: RepeatsDep,
+    caller: CallerDep,
+    key: IdempotencyKey,
 ) -> Any:
     """All of them or none. A rater judges each intention of an item once, unless it revises."""
-    if (replayed := await _replayed(services, key)) is not None:
-        return replayed
+    if (repeated := await _repeated(repeats, key)) is not None:
+        return repeated
     try:
-        return await services.evaluations.tasks.store(
-            wish.rater,
-            wish.judgements,
+        return await evaluations.tasks.store(
+            new.rater,
+            new.judgements,
             caller=caller.name,
-            revise=wish.revise,
+            revise=new.revise,
             sees_all=caller.sees_all,
             key=key,
         )
     except (IntegrityError, AlreadyJudged) as faster:
-        if (replayed := await _replayed(services, key)) is not None:
-            return replayed
+        if (repeated := await _repeated(repeats, key)) is not None:
+            return repeated
         if isinstance(faster, IntegrityError):
             raise KeyInUse("the same rater's judgements are being stored; ask again") from None
         raise
@@ -444,7 +475,7 @@ async def create_judgements(
     ),
 )
 async def show_report(
-    services: ServicesDep,
+    evaluations: EvaluationsDep,
     caller: CallerDep,
     batch: Annotated[str, comma_list("b_[a-z0-9]{1,32}", "Of the finished games of this batch.")],
     format_: Annotated[
@@ -471,7 +502,7 @@ async def show_report(
     process of its own; a report is kept until more games finish, or more is judged or answered. One that
     takes longer than `wait_s` answers 202 with its progress, and is there when it is asked for again.
     """
-    found = await services.evaluations.reports.rendered(
+    found = await evaluations.reports.rendered(
         listed(batch, "batch"), caller, format_, group_by, wait_s=wait_s
     )
     headers = {"Cache-Control": "private, no-cache"}
@@ -504,26 +535,40 @@ CSV_FIELDS = tuple(JudgementView.model_fields)
     ),
 )
 async def list_judgements(
-    services: ServicesDep,
+    evaluations: EvaluationsDep,
     caller: CallerDep,
     game: GameOf = None,
     batch: BatchOf = None,
     rater: RatersOf = None,
     format_: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> Any:
-    """The judgements that stand: the caller's own, or everybody's with `export:full`."""
-    views = await _judgements(services, caller, game, batch, rater)
+    """The judgements that stand: the caller's own, or everybody's with `export:full`.
+
+    Rows that are damaged where they are stored are left out: `damaged` names them, and with CSV the header
+    `Damaged-Rows` counts them.
+    """
+    page = await _judgements(evaluations, caller, game, batch, rater)
     if format_ == "json":
-        return JudgementsPage(judgements=views)
-    return Response(write_sheet(views), media_type="text/csv; charset=utf-8")
+        return page
+    # The sheet has no place for it: who asks for CSV is told in a header.
+    headers = {"Damaged-Rows": str(len(page.damaged))} if page.damaged else None
+    sheet = await off_loop(write_sheet, page.judgements)
+    return Response(sheet, headers=headers, media_type="text/csv; charset=utf-8")
+
+
+def _judgement_views(rows: Sequence[JudgementRow]) -> list[JudgementView]:
+    return [JudgementView(**{name: getattr(row, name) for name in FIELDS}) for row in rows]
 
 
 async def _judgements(
-    services: Services, caller: Caller, game: str | None, batch: str | None, rater: str | None
-) -> list[JudgementView]:
+    evaluations: Evaluations, caller: Caller, game: str | None, batch: str | None, rater: str | None
+) -> JudgementsPage:
     raters = listed(rater, "rater")
-    games = await services.evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
-    rows = await services.evaluations.store.judgements_of(
+    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
+    rows = await evaluations.store.judgements_of(
         games, caller=None if caller.sees_all else caller.name, raters=raters
     )
-    return [JudgementView(**{name: one[name] for name in FIELDS}) for one in rows]
+    return JudgementsPage(
+        judgements=await off_loop(_judgement_views, rows),
+        damaged=[lost.name for lost in rows.damaged],
+    )

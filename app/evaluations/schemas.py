@@ -4,12 +4,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
+from app.base.schemas import AS_WHOLE, Cost, ModelName, RoleName, Shown, Strict, Tokens
 from app.evaluations.figures import AgreementFigures, ComparedPart, RoleFigures, TotalsView
-from app.games.schemas import AS_WHOLE, Cost, ModelName, RoleName, Shown, Strict, Tokens
 from engine.intentions import IMPACTFUL_RELEASE, IntentionId
 from engine.thoughts import SelectionStage
-from evaluators.contexts import History, View
-from evaluators.items import Dimension, Options
+from evaluators.ground.contexts import History, View
+from evaluators.ground.items import Dimension, Options
 
 __all__ = [
     "ComparedRater",
@@ -310,6 +310,9 @@ class EvaluationView(Shown):
     per_item: list[ScoredItem] | None = Field(
         None, description="With `?per_item=true`, for `export:full` only."
     )
+    damaged: list[str] | None = Field(
+        None, description="Answers whose row does not read; with `?per_item=true`."
+    )
     judge: JudgeSpec | None = Field(None, description="The judge that was named.")
     reason: str | None = Field(None, description="Why it failed, or that it was cancelled.")
     progress: ProgressView | None = Field(None, description="Of a model judge.")
@@ -358,6 +361,7 @@ class SpeechView(Shown):
 
 class SpeechPage(Shown):
     speeches: list[SpeechView]
+    damaged: list[str] = Field([], description="The page's rows that do not read, by the ids in their keys.")
     next: str | None = Field(None, description="The cursor of the next page; also in `Link`.")
 
 
@@ -400,6 +404,7 @@ class ComparisonView(Shown):
 
 class EvaluationPage(Shown):
     evaluations: list[EvaluationView]
+    damaged: list[str] = Field([], description="Ids of the page's evaluations whose row does not read.")
     next: str | None
 
 
@@ -494,6 +499,7 @@ class JudgementView(Shown):
 
 class JudgementsPage(Shown):
     judgements: list[JudgementView]
+    damaged: list[str] = Field([], description="The rows that do not read, by the ids in their keys.")
 
 
 class TaskStage(Shown):

@@ -6,21 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from app.errors import AlreadySeen, InvalidRequest, NotFound
+from app.base.errors import AlreadySeen, InvalidRequest, NotFound
+from app.base.off_loop import off_loop
 from app.evaluations.games import FinishedGames
 from app.evaluations.items import DAMAGED, Items
 from app.evaluations.schemas import AnswerSpec, ScoredItem, VariantSpec
-from app.heavy import off_loop
 from app.store.evaluations import EvaluationStore
+from app.store.rows import AnswerRow
 from engine.errors import CorruptLog
 from engine.terms import Role
-from evaluators.answers import Guess, by_item, majority, read_answer
-from evaluators.calibration import RoleScores
 from evaluators.errors import UnknownItem
-from evaluators.items import Dimension, Excluded, Item, Variant, items, parse_id
-from evaluators.report import Answered
-from evaluators.totals import LEAST, Totals, limited
-from evaluators.turns import Game
+from evaluators.ground.answers import Guess, by_item, majority, read_answer
+from evaluators.ground.items import Dimension, Excluded, Item, Variant, items, parse_id
+from evaluators.ground.turns import Game
+from evaluators.measures.calibration import RoleScores
+from evaluators.measures.scoring import LEAST, Totals, limited
+from evaluators.report.builder import Answered
 
 __all__ = ["Scored", "Scorer", "answered_by_game", "guesses_of", "variant_of"]
 
@@ -114,9 +115,9 @@ class Scorer:
                 )
 
     async def score(
-        self, dimension: Dimension, answers: Sequence[Mapping[str, Any]], variant: Mapping[str, Any]
+        self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any]
     ) -> Scored:
-        """The scores of stored answers: rows with ``item_id``, ``named``, ``role``, ``confidence``."""
+        """The scores of stored answers."""
         # Each text is compared with every wording of every intention.
         guesses = await off_loop(guesses_of, answers)
         games: dict[str, list[str]] = {}
@@ -151,7 +152,7 @@ class Scorer:
         return Scored(len(guesses), {**full, "excluded": dict(sorted(excluded.items()))}, few)
 
     async def per_item(
-        self, dimension: Dimension, answers: Sequence[Mapping[str, Any]], variant: Mapping[str, Any]
+        self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any]
     ) -> list[ScoredItem]:
         """Every item of an evaluation beside its gold."""
         guesses = await off_loop(guesses_of, answers)
@@ -179,16 +180,16 @@ def _no_echo(fault: UnknownItem) -> str:
     return str(fault).partition(", got ")[0]
 
 
-def guesses_of(answers: Sequence[Mapping[str, Any]]) -> dict[str, Guess]:
+def guesses_of(answers: Sequence[AnswerRow]) -> dict[str, Guess]:
     """One guess an item, samples joined by majority; in the order of item ids."""
     read = [
         read_answer(
-            row["item_id"],
-            row["named"],
-            role=None if row["role"] is None else Role(row["role"]),
-            confidence=row["confidence"],
+            row.item_id,
+            row.named,
+            role=None if row.role is None else Role(row.role),
+            confidence=row.confidence,
         )
-        for row in sorted(answers, key=lambda row: (row["item_id"], row["sample"]))
+        for row in sorted(answers, key=lambda row: (row.item_id, row.sample))
     ]
     return {
         item_id: samples[0] if len(samples) == 1 else majority(samples)
@@ -197,12 +198,12 @@ def guesses_of(answers: Sequence[Mapping[str, Any]]) -> dict[str, Guess]:
 
 
 def answered_by_game(
-    rater: str, dimension: Any, variant: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
+    rater: str, dimension: Any, variant: Mapping[str, Any], rows: Iterable[AnswerRow]
 ) -> dict[str, Answered]:
     """One rater's answers to items made in one way, by game."""
-    of_game: dict[str, list[Mapping[str, Any]]] = {}
+    of_game: dict[str, list[AnswerRow]] = {}
     for row in rows:
-        of_game.setdefault(row["game_id"], []).append(row)
+        of_game.setdefault(row.game_id, []).append(row)
     return {
         game_id: Answered(
             dimension, rater, list(guesses_of(given).values()), variant_of(variant), variant["unmapped"]

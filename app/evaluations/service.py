@@ -1,13 +1,13 @@
 """What the routes of evaluations do."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.auth import Caller
-from app.errors import AlreadyGraded, AlreadyJudged, AlreadyOver, Forbidden, InvalidRequest, NotFound
+from app.base.errors import AlreadyGraded, AlreadyJudged, AlreadyOver, Forbidden, InvalidRequest, NotFound
+from app.edge.auth import Caller
 from app.evaluations.comparisons import Comparisons
 from app.evaluations.games import FinishedGames
 from app.evaluations.items import SHOWING, Found, Items
@@ -17,6 +17,7 @@ from app.evaluations.judging import KEPT, Judges, beginning
 from app.evaluations.reports import Reports
 from app.evaluations.schemas import (
     ComparisonView,
+    EvaluationPage,
     EvaluationView,
     LeftOutView,
     ModelJudge,
@@ -32,16 +33,17 @@ from app.evaluations.schemas import (
 )
 from app.evaluations.scoring import Scorer
 from app.evaluations.tasks import Tasks
-from app.models.house import ModelHouse
+from app.models.registry import ModelRegistry
 from app.runner.claims import Claims
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
-from app.store.games import GameStore, Row, new_id
-from app.store.idempotency import Key, keep
+from app.store.games import GameStore, new_id
+from app.store.idempotency import RequestKey, keep
 from app.store.log import LogReader, timestamp
-from engine.errors import AvalonError
-from evaluators.items import Dimension, Item, Variant, parse_id
-from evaluators.rule_judge import RATER as RULES
+from app.store.rows import AnswerRow, EvaluationRow, name_of
+from engine.errors import UNREADABLE, AvalonError, CorruptLog
+from evaluators.ground.items import Dimension, Item, Variant, parse_id
+from evaluators.judges.rules import RATER as RULES
 
 __all__ = ["Evaluations"]
 
@@ -50,7 +52,7 @@ class Evaluations:
     """Items, answers, judgements."""
 
     def __init__(
-        self, database: Database, games: GameStore, reader: LogReader, models: ModelHouse, claims: Claims
+        self, database: Database, games: GameStore, reader: LogReader, models: ModelRegistry, claims: Claims
     ) -> None:
         self._database = database
         self._models = models
@@ -135,50 +137,52 @@ class Evaluations:
 
     # --- evaluations ------------------------------------------------------------------------
 
-    async def submit(self, wish: NewEvaluation, caller: Caller, key: Key | None = None) -> EvaluationView:
+    async def submit(
+        self, new: NewEvaluation, caller: Caller, key: RequestKey | None = None
+    ) -> EvaluationView:
         """Scores answers and stores both. Raises AlreadyGraded, AlreadySeen, InvalidRequest; then nothing
         is stored.
         """
         grade = 1
-        if wish.regrade_of is not None:
-            grade = await self._regraded(wish.regrade_of, wish.dimension, wish.rater.name, caller) + 1
+        if new.regrade_of is not None:
+            grade = await self._regraded(new.regrade_of, new.dimension, new.rater.name, caller) + 1
         await self._scorer.check(
-            wish.dimension, wish.answers, wish.variant, caller=caller.name, sees_all=caller.sees_all
+            new.dimension, new.answers, new.variant, caller=caller.name, sees_all=caller.sees_all
         )
         evaluation_id, at = new_id("e"), self._database.writer.stamp()
         answers = [
-            {
-                "caller": caller.name,
-                "rater": wish.rater.name,
-                "item_id": answer.item_id,
-                "sample": answer.sample,
-                "grade": grade,
-                "evaluation_id": evaluation_id,
-                "game_id": parse_id(answer.item_id).game_id,
-                "dimension": wish.dimension,
-                "named": answer.intentions,
-                "role": None if answer.role is None else answer.role.value,
-                "confidence": answer.confidence,
-            }
-            for answer in wish.answers
+            AnswerRow(
+                caller=caller.name,
+                rater=new.rater.name,
+                item_id=answer.item_id,
+                sample=answer.sample,
+                grade=grade,
+                evaluation_id=evaluation_id,
+                game_id=parse_id(answer.item_id).game_id,
+                dimension=new.dimension,
+                named=answer.intentions,
+                role=None if answer.role is None else answer.role.value,
+                confidence=answer.confidence,
+            )
+            for answer in new.answers
         ]
-        await self._refuse_graded(caller.name, wish, grade)
-        variant = wish.variant.model_dump(mode="json")
-        scored = await self._scorer.score(wish.dimension, answers, variant)
-        row: Row = {
-            "evaluation_id": evaluation_id,
-            "created_at": at,
-            "finished_at": at,
-            "caller": caller.name,
-            "dimension": wish.dimension,
-            "rater": wish.rater.name,
-            "kind": wish.rater.kind,
-            "grade": grade,
-            "regrade_of": wish.regrade_of,
-            "status": "scored",
-            "wish": {"variant": variant},
-            "result": {**scored.as_json(), "answers": len(answers)},
-        }
+        await self._refuse_graded(caller.name, new, grade)
+        variant = new.variant.model_dump(mode="json")
+        scored = await self._scorer.score(new.dimension, answers, variant)
+        row = EvaluationRow(
+            evaluation_id=evaluation_id,
+            created_at=at,
+            finished_at=at,
+            caller=caller.name,
+            dimension=new.dimension,
+            rater=new.rater.name,
+            kind=new.rater.kind,
+            grade=grade,
+            regrade_of=new.regrade_of,
+            status="scored",
+            spec={"variant": variant},
+            result={**scored.as_json(), "answers": len(answers)},
+        )
         view = evaluation_view(row, sees_all=caller.sees_all)
 
         async def work(connection: AsyncConnection) -> None:
@@ -190,7 +194,7 @@ class Evaluations:
         return view
 
     async def judge(
-        self, wish: NewJudging, caller: Caller, key: Key | None = None, *, by_command: bool = False
+        self, new: NewJudging, caller: Caller, key: RequestKey | None = None, *, by_command: bool = False
     ) -> EvaluationView:
         """Judges by the rules at once, or begins to ask a model. Games that cannot be judged are left out and
         named. ``by_command``: the caller goes on with it itself, and no service takes it up.
@@ -198,19 +202,19 @@ class Evaluations:
         Raises Forbidden for who may not be shown what was chosen, NotFound, InvalidRequest, and
         AlreadyJudged where the judge has judged in one of these games and nothing is regraded.
         """
-        if wish.dimension == STATEMENTS:
+        if new.dimension == STATEMENTS:
             caller.needs("annotate")
         else:
-            self.may_see(caller, wish.dimension, Variant(), followed=False)
+            self.may_see(caller, new.dimension, Variant(), followed=False)
         games = await self.chosen(
-            () if wish.game is None else (wish.game,), () if wish.batch is None else (wish.batch,), caller
+            () if new.game is None else (new.game,), () if new.batch is None else (new.batch,), caller
         )
         if not games:
             raise InvalidRequest("no game of this batch has finished", "/batch", "nothing_finished")
-        left_out = [] if wish.batch is None else await self._unfinished(wish.batch)
-        spec = wish.judge
+        left_out = [] if new.batch is None else await self._unfinished(new.batch)
+        spec = new.judge
         model = spec if isinstance(spec, ModelJudge) else None
-        if model is None and wish.dimension == "following":
+        if model is None and new.dimension == "following":
             raise InvalidRequest(
                 "rules decide about selections and statements only", "/dimension", "dimension"
             )
@@ -218,37 +222,37 @@ class Evaluations:
             raise InvalidRequest(str(self._models.endpoints.none_such()), "/judge/model", "model")
         rater = RULES if model is None else model.name or f"judge {model.model}"
         grade = 1
-        if wish.regrade_of is not None:
-            grade = await self._regraded(wish.regrade_of, wish.dimension, rater, caller) + 1
+        if new.regrade_of is not None:
+            grade = await self._regraded(new.regrade_of, new.dimension, rater, caller) + 1
         evaluation_id, at = new_id("e"), self._database.writer.stamp()
-        row: Row = {
-            "evaluation_id": evaluation_id,
-            "created_at": at,
-            "finished_at": None if model else at,
-            "caller": caller.name,
-            "dimension": wish.dimension,
-            "rater": rater,
-            "kind": "model" if model else "program",
-            "grade": grade,
-            "regrade_of": wish.regrade_of,
-            "status": "judging" if model else "scored",
-            "wish": {
-                **wish.model_dump(mode="json", exclude={"dimension", "regrade_of"}),
+        row = EvaluationRow(
+            evaluation_id=evaluation_id,
+            created_at=at,
+            finished_at=None if model else at,
+            caller=caller.name,
+            dimension=new.dimension,
+            rater=rater,
+            kind="model" if model else "program",
+            grade=grade,
+            regrade_of=new.regrade_of,
+            status="judging" if model else "scored",
+            spec={
+                **new.model_dump(mode="json", exclude={"dimension", "regrade_of"}),
                 "games": games,
                 "sees_all": caller.sees_all,
                 **({"by_command": True} if by_command else {}),
             },
-            "result": beginning(len(games), left_out)
+            result=beginning(len(games), left_out)
             if model
-            else await self._ruled(wish.dimension, games, left_out),
-        }
+            else await self._ruled(new.dimension, games, left_out),
+        )
         view = evaluation_view(row, sees_all=caller.sees_all)
 
         async def work(connection: AsyncConnection) -> None:
             if model is not None:
                 await self.store.lock_rater(connection, caller.name, rater)
-                if wish.regrade_of is None and await self.store.judged_before(
-                    connection, caller.name, rater, wish.dimension, games
+                if new.regrade_of is None and await self.store.judged_before(
+                    connection, caller.name, rater, new.dimension, games
                 ):
                     raise AlreadyJudged(
                         "this judge has judged in these games, or is at it; regrade_of judges anew, another "
@@ -289,20 +293,21 @@ class Evaluations:
     ) -> SpeechPage:
         """What a judge of statements said, speech by speech. Raises NotFound, also for another judge's."""
         row = await self._row(evaluation_id, caller)
-        if row["dimension"] != STATEMENTS:
+        if row.dimension != STATEMENTS:
             raise NotFound("this evaluation is not about statements")
         rows, following = await self.store.statement_page(evaluation_id, limit, cursor)
         return SpeechPage(
             speeches=[
                 SpeechView(
-                    game_id=one["game_id"],
-                    request_id=one["request_id"],
-                    turn=one["turn"],
-                    seat=int(one["request_id"].rpartition(".")[2]),
-                    statements=[StatementView(**said) for said in one["statements"]],
+                    game_id=speech.game_id,
+                    request_id=speech.request_id,
+                    turn=speech.turn,
+                    seat=int(speech.request_id.rpartition(".")[2]),
+                    statements=[StatementView(**statement) for statement in speech.statements],
                 )
-                for one in rows
+                for speech in rows
             ],
+            damaged=[lost.name for lost in rows.damaged],
             next=following,
         )
 
@@ -310,33 +315,35 @@ class Evaluations:
         """Ends a judge's work; what it has judged stays and is scored. Raises NotFound, AlreadyOver."""
         row = await self._row(evaluation_id, caller)
         if not await self.store.cancel(evaluation_id):
-            raise AlreadyOver(f"this evaluation is {row['status']}: there is nothing to cancel")
+            raise AlreadyOver(f"this evaluation is {row.status}: there is nothing to cancel")
         await self.judges.break_off(evaluation_id)
 
     async def _regraded(self, evaluation_id: str, dimension: str, rater: str, caller: Caller) -> int:
         row = await self._row(evaluation_id, caller)
-        if (row["dimension"], row["rater"]) != (dimension, rater):
+        if (row.dimension, row.rater) != (dimension, rater):
             raise InvalidRequest(
                 "a re-grade is of the same rater and dimension", "/regrade_of", "another_rater"
             )
-        return int(row["grade"])
+        return row.grade
 
-    async def _refuse_graded(self, caller: str, wish: NewEvaluation, grade: int) -> None:
+    async def _refuse_graded(self, caller: str, new: NewEvaluation, grade: int) -> None:
         """Says which answer was given before; the key of the table decides all the same."""
-        asked = {answer.item_id for answer in wish.answers}
-        graded = await self.store.graded(caller, wish.rater.name, asked, grade)
-        for place, answer in enumerate(wish.answers):
+        asked = {answer.item_id for answer in new.answers}
+        graded = await self.store.graded(caller, new.rater.name, asked, grade)
+        for place, answer in enumerate(new.answers):
             if (answer.item_id, answer.sample) in graded:
                 raise AlreadyGraded(
                     "this rater's sample of the item was graded before; regrade_of grades it anew",
                     f"/answers/{place}/item_id",
                 )
 
-    async def _row(self, evaluation_id: str, caller: Caller) -> Row:
+    async def _row(self, evaluation_id: str, caller: Caller) -> EvaluationRow:
         row = await self.store.evaluation(evaluation_id)
         # Somebody else's evaluation and none at all answer alike.
-        if row is None or not (caller.sees_all or row["caller"] == caller.name):
+        if row is None or not (caller.sees_all or row.caller == caller.name):
             raise NotFound("no such evaluation for this caller")
+        # What it holds is looked at here, for whatever is asked of it.
+        _readable_view(row, sees_all=caller.sees_all)
         return row
 
     async def evaluation(
@@ -347,7 +354,7 @@ class Evaluations:
         view = evaluation_view(row, sees_all=caller.sees_all)
         if per_item:
             caller.needs("export:full")
-        if "judge" in row["wish"]:
+        if "judge" in row.spec:
             told, fit = await agreement(row, self.games, self.store, sees_all=caller.sees_all)
             more: dict[str, Any] = {
                 "agreement": told,
@@ -355,14 +362,17 @@ class Evaluations:
                 "waiting": self._waiting(evaluation_id),
             }
             if per_item:
-                kept = (row["result"] or {}).get("unusable", [])
+                kept = (row.result or {}).get("unusable", [])
                 more["unusable"] = [UnusableView(**one) for one in kept]
             return view.model_copy(update=more)
         if not per_item:
             return view
+        if row.dimension == STATEMENTS:
+            raise CorruptLog(f"{name_of(row)} does not read")  # statements are judged, never answered
         answers = await self.store.answers_of(evaluation_id)
-        shown = await self._scorer.per_item(row["dimension"], answers, row["wish"]["variant"])
-        return view.model_copy(update={"per_item": shown})
+        shown = await self._scorer.per_item(row.dimension, answers, row.spec["variant"])
+        damaged = [lost.name for lost in answers.damaged]
+        return view.model_copy(update={"per_item": shown, "damaged": damaged})
 
     def _waiting(self, evaluation_id: str) -> WaitingView | None:
         found = self.judges.waiting(evaluation_id)
@@ -404,7 +414,7 @@ class Evaluations:
         raters: Sequence[str],
         limit: int,
         cursor: str | None,
-    ) -> tuple[list[EvaluationView], str | None]:
+    ) -> EvaluationPage:
         """The caller's evaluations, newest first; everybody's for who sees all."""
         rows, following = await self.store.page(
             caller=None if caller.sees_all else caller.name,
@@ -413,43 +423,57 @@ class Evaluations:
             limit=limit,
             cursor=cursor,
         )
-        return [evaluation_view(row, sees_all=caller.sees_all) for row in rows], following
+        shown, damaged = [], [lost.name for lost in rows.damaged]
+        for row in rows:
+            try:
+                shown.append(_readable_view(row, sees_all=caller.sees_all))
+            except CorruptLog:
+                damaged.append(name_of(row))
+        return EvaluationPage(evaluations=shown, damaged=damaged, next=following)
 
 
-def evaluation_view(row: Mapping[str, Any], *, sees_all: bool) -> EvaluationView:
+def _readable_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
+    """As ``evaluation_view``. Raises CorruptLog where the stored row holds something else."""
+    try:
+        return evaluation_view(row, sees_all=sees_all)
+    except UNREADABLE:
+        raise CorruptLog(f"{name_of(row)} does not read") from None
+
+
+def evaluation_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
     """An evaluation as its caller sees it."""
-    result = row["result"] or {}
+    result = row.result or {}
     told = result.get("full" if sees_all else "limited") or {}
     return EvaluationView(
-        evaluation_id=row["evaluation_id"],
-        status=row["status"],
-        dimension=row["dimension"],
-        rater=RaterView(name=row["rater"], kind=row["kind"]),
-        variant=row["wish"].get("variant"),
-        created_at=timestamp(row["created_at"]),
-        grade=row["grade"],
-        regrade_of=row["regrade_of"],
+        evaluation_id=row.evaluation_id,
+        status=row.status,
+        dimension=row.dimension,
+        rater=RaterView(name=row.rater, kind=row.kind),
+        variant=row.spec.get("variant"),
+        created_at=timestamp(row.created_at),
+        grade=row.grade,
+        regrade_of=row.regrade_of,
         answers=result.get("answers", 0),
         items=result.get("items", 0),
         totals=told.get("totals"),
         roles=told.get("roles"),
         excluded=told.get("excluded"),
-        judge=row["wish"].get("judge"),
+        judge=row.spec.get("judge"),
         reason=result.get("reason"),
         progress=_progress(row),
         left_out=_left_out(row),
     )
 
 
-def _left_out(row: Mapping[str, Any]) -> list[LeftOutView] | None:
-    if "judge" not in row["wish"]:
+def _left_out(row: EvaluationRow) -> list[LeftOutView] | None:
+    if "judge" not in row.spec:
         return None
-    return [LeftOutView(**one) for one in (row["result"] or {}).get("left_out", [])]
+    return [LeftOutView(**one) for one in (row.result or {}).get("left_out", [])]
 
 
-def _progress(row: Mapping[str, Any]) -> ProgressView | None:
-    if row["wish"].get("judge", {}).get("kind") != "model":
+def _progress(row: EvaluationRow) -> ProgressView | None:
+    if row.spec.get("judge", {}).get("kind") != "model":
         return None
     nothing = dict.fromkeys(ProgressView.model_fields, 0)
-    known = (row["result"] or {}).get("progress", {})
-    return ProgressView(**{**nothing, "games": len(row["wish"]["games"]), **known})
+    known = (row.result or {}).get("progress", {})
+    return ProgressView(**{**nothing, "games": len(row.spec["games"]), **known})

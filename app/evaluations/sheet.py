@@ -9,11 +9,11 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from app.errors import InvalidRequest
+from app.base.errors import InvalidRequest
 from app.evaluations.schemas import JudgementSpec, JudgementView, RaterSpec
-from evaluators.items import make_id
+from evaluators.ground.items import make_id
 
-__all__ = ["FIELDS", "Line", "read_sheet", "write_sheet"]
+__all__ = ["FIELDS", "SheetLine", "read_sheet", "write_sheet"]
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -44,7 +44,7 @@ def _cell(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SheetLine:
     """One judgement of a sheet."""
 
     number: int
@@ -53,7 +53,7 @@ class Line:
     judgement: JudgementSpec
 
 
-def read_sheet(text: str, *, rater: str | None = None, kind: str | None = None) -> Iterator[Line]:
+def read_sheet(text: str, *, rater: str | None = None, kind: str | None = None) -> Iterator[SheetLine]:
     """The judgements of a sheet; a line that judges selection and following gives two.
 
     ``rater`` and ``kind`` stand for every line in place of the columns. A line without any judgement is
@@ -102,7 +102,7 @@ def _wrong(number: int, column: str, message: str) -> InvalidRequest:
     return InvalidRequest(f"{place}: {message}", f"/{number}" + (f"/{column}" if column else ""))
 
 
-def _line(number: int, values: Mapping[str, str], rater: str | None, kind: str | None) -> Iterator[Line]:
+def _line(number: int, values: Mapping[str, str], rater: str | None, kind: str | None) -> Iterator[SheetLine]:
     who = _checked(
         number,
         RaterSpec,
@@ -124,7 +124,7 @@ def _line(number: int, values: Mapping[str, str], rater: str | None, kind: str |
     for dimension in ("selection", "following"):
         own = {name: said[name] for name in said if (name == "reasonable") is (dimension == "selection")}
         if own:
-            yield Line(number, who, _judgement(number, dimension, values, own))
+            yield SheetLine(number, who, _judgement(number, dimension, values, own))
 
 
 def _judgement(number: int, dimension: Any, values: Mapping[str, str], said: dict[str, Any]) -> JudgementSpec:

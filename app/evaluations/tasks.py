@@ -6,24 +6,25 @@ as many raters as asked for. A rater is shown nobody's judgements but its own.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.errors import AlreadyJudged, InvalidRequest, NotFound
+from app.base.errors import AlreadyJudged, InvalidRequest, NotFound
 from app.evaluations.games import FinishedGames, Turn
 from app.evaluations.schemas import AskedView, JudgementSpec, RaterSpec, Stored, TaskStage, TaskView
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
-from app.store.idempotency import Key, keep
+from app.store.idempotency import RequestKey, keep
+from app.store.rows import JudgementRow
 from engine.chance import draw
 from engine.errors import CorruptLog
 from engine.intentions import BY_ID, normalise
 from evaluators.errors import UnknownItem
-from evaluators.items import Item, items, parse_id
-from evaluators.turns import Game
+from evaluators.ground.items import Item, items, parse_id
+from evaluators.ground.turns import Game
 
 __all__ = ["Dealt", "Prepared", "Tasks"]
 
@@ -68,7 +69,7 @@ class Tasks:
         """
         order = sorted(games, key=lambda game: (draw(seed, "tasks", game), game))[:_LOOK]
         judged = await self._store.judgements_of(order, caller=caller, raters=(rater,))
-        done = {(row["game_id"], row["request_id"]) for row in judged}
+        done = {(row.game_id, row.request_id) for row in judged}
         mine = await self._store.tasks_of(caller, rater, order)
         place = {game_id: at for at, game_id in enumerate(order)}
         waiting = [turn for turn in mine if turn not in done]
@@ -155,7 +156,7 @@ class Tasks:
         caller: str,
         revise: bool,
         sees_all: bool = False,
-        key: Key | None = None,
+        key: RequestKey | None = None,
     ) -> Stored:
         """Stores judgements, all or none. Raises InvalidRequest for one about something that was not
         chosen, AlreadyJudged for a second one of the same rater unless ``revise``.
@@ -184,7 +185,7 @@ class Tasks:
         """Checks a judgement and puts it to the others. Raises InvalidRequest."""
         place = len(prepared.rows)
         row = await self._row(prepared, rater, one, place)
-        key = (rater.name, *_key(row))
+        key = (rater.name, *row.key)
         if key in prepared.keys:
             raise InvalidRequest("this was judged above", f"/judgements/{place}", "twice")
         prepared.keys.add(key)
@@ -195,26 +196,27 @@ class Tasks:
         word. Raises AlreadyJudged for one that does, unless ``revise``.
         """
         revised = 0
-        raters = {row["rater"] for row in prepared.rows}
-        games = {row["game_id"] for row in prepared.rows}
-        held = {
+        raters = {row.rater for row in prepared.rows}
+        games = {row.game_id for row in prepared.rows}
+        grades = {
             rater: await self._store.grades(connection, prepared.caller, rater, games) for rater in raters
         }
         at = self._database.writer.stamp()
+        graded = []
         for place, row in enumerate(prepared.rows):
-            grade = held[row["rater"]].get(_key(row), 0)
+            grade = grades[row.rater].get(row.key, 0)
             if grade and not revise:
                 raise AlreadyJudged(
                     "this rater has judged it already; revise: true judges anew", f"/judgements/{place}"
                 )
-            row |= {"grade": grade + 1, "at": at}
+            graded.append(replace(row, grade=grade + 1, at=at))
             revised += bool(grade)
-        await self._store.insert_judgements(connection, prepared.rows)
+        await self._store.insert_judgements(connection, graded)
         return revised
 
     async def _row(
         self, prepared: "Prepared", rater: RaterSpec, one: JudgementSpec, place: int
-    ) -> dict[str, Any]:
+    ) -> JudgementRow:
         pointer = f"/judgements/{place}"
         item = prepared.items.get(one.item_id)
         if item is None:
@@ -230,21 +232,20 @@ class Tasks:
                 )
         elif one.reasonable is not None or (one.think is None and one.speak is None):
             raise InvalidRequest("a following item takes think, speak, or both, 1 to 5", pointer, "fields")
-        return {
-            "game_id": item.game_id,
-            "request_id": item.request_id,
-            "stage": item.stage,
-            "intention": intention,
-            "dimension": item.dimension,
-            "caller": prepared.caller,
-            "rater": rater.name,
-            "kind": rater.kind,
-            "evaluation_id": None,
-            "reasonable": one.reasonable,
-            "think": one.think,
-            "speak": one.speak,
-            "comment": one.comment,
-        }
+        return JudgementRow(
+            game_id=item.game_id,
+            request_id=item.request_id,
+            stage=item.stage,
+            intention=intention,
+            dimension=item.dimension,
+            caller=prepared.caller,
+            rater=rater.name,
+            kind=rater.kind,
+            reasonable=one.reasonable,
+            think=one.think,
+            speak=one.speak,
+            comment=one.comment,
+        )
 
     async def _item(self, prepared: "Prepared", item_id: str, pointer: str) -> Item:
         unknown = InvalidRequest(
@@ -271,15 +272,11 @@ class Prepared:
 
     caller: str
     sees_all: bool = True
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[JudgementRow] = field(default_factory=list)
     keys: set[tuple[str, ...]] = field(default_factory=set)
     items: dict[str, Item] = field(default_factory=dict)
     turns: set[Turn] = field(default_factory=set)
     """What was asked about, whether or not it could be judged."""
-
-
-def _key(row: dict[str, Any]) -> tuple[str, str, str, str, str]:
-    return row["game_id"], row["request_id"], row["stage"], row["intention"], row["dimension"]
 
 
 def _turns(game: Game, seed: str) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.errors import InvalidRequest
+from app.base.errors import InvalidRequest
 from engine.events import (
     AssassinationDeclined,
     AssassinationMade,
@@ -23,7 +23,7 @@ from engine.events import (
 from engine.state import State, apply
 from engine.terms import Kind, Phase, Seat
 
-__all__ = ["Answered", "answers_in", "cut_after_phase", "cut_after_request"]
+__all__ = ["AnsweredRequest", "answers_in", "cut_after_phase", "cut_after_request"]
 
 _CONSEQUENCES = (VotesRevealed, QuestResolved, ProposalOpened, AssassinationOpened, GameEnded)
 
@@ -40,7 +40,7 @@ _KIND = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredRequest:
     """One answer in a log, and where the log may be cut behind it."""
 
     request_id: str
@@ -51,7 +51,7 @@ class Answered:
     """Events up to and with what followed from the answer."""
 
 
-def answers_in(log: Sequence[Event]) -> Iterator[Answered]:
+def answers_in(log: Sequence[Event]) -> Iterator[AnsweredRequest]:
     """Every answer of a game's own log, in order."""
     state = State()
     index = 0
@@ -73,7 +73,9 @@ def answers_in(log: Sequence[Event]) -> Iterator[Answered]:
         while cut < len(log) and isinstance(log[cut], _CONSEQUENCES):
             cut += 1
         seat = _seat(event, state)
-        yield Answered(f"{table.round}.{table.attempt}.{kind}.{seat}", table.round, table.attempt, phase, cut)
+        yield AnsweredRequest(
+            f"{table.round}.{table.attempt}.{kind}.{seat}", table.round, table.attempt, phase, cut
+        )
         apply(state, log[index:cut])
         index = cut
 

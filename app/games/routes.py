@@ -1,54 +1,42 @@
 """Games and batches over HTTP (PROTOCOL, section 3)."""
 
 import re
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
-from app.auth import Caller
-from app.bodies import BodyRoute, Bounds, takes
-from app.deps import (
-    BatchId,
-    CallerDep,
-    GameId,
-    IdempotencyKey,
-    ServicesDep,
-    batch_for,
-    game_for,
-    matches,
-    needs,
-    needs_or_watches,
-    viewer_for,
-)
-from app.door import MAX_RECORD
-from app.errors import BeyondHead, InvalidRequest, KeyInUse
+from app.base.errors import InvalidRequest, KeyInUse
+from app.base.json_reader import MAX_RECORD
+from app.base.problems import documented, in_text
+from app.base.schemas import Cancelled, GameStatus
+from app.edge.auth import Caller
+from app.edge.bodies import BodyRoute, Bounds, takes
+from app.edge.deps import CallerDep, IdempotencyKey, matches, needs, viewer_for
+from app.edge.queries import comma_list, listed
+from app.edge.repeats import KeptAnswer, Repeats, RepeatsDep
+from app.games.access import Access, needs_or_watches
+from app.games.deps import AccessDep, BatchId, FollowingDep, GameId, GamesDep, SeatTokensDep
 from app.games.schemas import (
     BatchCreated,
     BatchView,
-    Cancelled,
     ForkGame,
     GameForked,
     GameImported,
     GamePage,
-    GameStatus,
     GameView,
     NewGames,
     StepGame,
     Stepped,
 )
-from app.games.tokens import NO_STORE, is_remote, seats_with_tokens, with_tokens
+from app.games.seat_tokens import NO_STORE, SeatTokens
+from app.games.service import Games
 from app.games.views import batch_view, game_view, open_requests, readable_summary
-from app.problems import documented, in_text
-from app.queries import comma_list, listed
-from app.services import Services
-from app.store.games import OPEN
-from app.store.idempotency import Key, kept
-from app.store.json_column import Damaged
-from app.store.log import Line, line_text, timestamp
+from app.seats.seating import REMOTE
+from app.store.idempotency import RequestKey
+from app.store.log import timestamp
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import payload, type_name
 from engine.rules import pending
@@ -85,27 +73,24 @@ def _location(created: Mapping[str, Any]) -> str:
     return f"/games/{created['game_id']}" if "game_id" in created else f"/batches/{created['batch_id']}"
 
 
-async def _replayed(services: Services, key: Key | None) -> Response | None:
-    if key is None:
-        return None
-    answer = await kept(services.database, key)
+async def _repeated(repeats: Repeats, tokens: SeatTokens, key: RequestKey | None) -> Response | None:
+    answer = await repeats.find(key)
     if answer is None:
         return None
-    status, body = answer
     try:
-        headers = {"Idempotent-Replayed": "true", "Location": _location(body)}
-        created = BatchCreated(**body) if "games" in body else None
+        headers = {"Location": _location(answer.body)}
+        created = BatchCreated(**answer.body) if "games" in answer.body else None
     except UNREADABLE:
         raise CorruptLog("an answer that was kept for this Idempotency-Key does not read") from None
-    if created is not None:
-        body = (await with_tokens(services, created)).model_dump(mode="json")
-        headers |= NO_STORE
-    return JSONResponse(body, status, headers)
+    if created is None:
+        return answer.response(headers)
+    renewed = await tokens.with_tokens(created)
+    return KeptAnswer(answer.status, renewed.model_dump(mode="json")).response({**headers, **NO_STORE})
 
 
-async def _settled(services: Services, key: Key) -> Response:
+async def _settled(repeats: Repeats, tokens: SeatTokens, key: RequestKey) -> Response:
     """The answer of the request that was faster with the same key."""
-    answer = await _replayed(services, key)
+    answer = await _repeated(repeats, tokens, key)
     if answer is None:
         raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again")
     return answer
@@ -124,23 +109,31 @@ async def _settled(services: Services, key: Key) -> Response:
         also={202: {"model": BatchCreated, "description": "The batch is large and still being laid out."}},
     ),
 )
-async def create_games(wish: NewGames, services: ServicesDep, key: IdempotencyKey, response: Response) -> Any:
+async def create_games(
+    new: NewGames,
+    games: GamesDep,
+    tokens: SeatTokensDep,
+    repeats: RepeatsDep,
+    key: IdempotencyKey,
+    response: Response,
+) -> Any:
     """Creates a batch of games. `{}` is one five-player game of scripted seats, driven to its end.
 
     201 when all games exist, 202 when a large batch is still being laid out; follow `GET /batches/{b}`.
     """
-    if (replayed := await _replayed(services, key)) is not None:
-        return replayed
+    if (repeated := await _repeated(repeats, tokens, key)) is not None:
+        return repeated
     try:
-        created = await services.games.create(wish, key)
+        created = await games.create(new, key)
     except IntegrityError:
         if key is None:
             raise
-        return await _settled(services, key)
-    response.status_code = 201 if wish.count <= len(created.games) or wish.count <= 200 else 202
+        return await _settled(repeats, tokens, key)
+    response.status_code = 201 if new.count <= len(created.games) or new.count <= 200 else 202
     response.headers["Location"] = f"/batches/{created.batch_id}"
     response.headers.update(NO_STORE)
-    return await with_tokens(services, created) if any(map(is_remote, wish.seats)) else created
+    remote = any(spec.agent == REMOTE for spec in new.seats)
+    return await tokens.with_tokens(created) if remote else created
 
 
 @router.post(
@@ -167,22 +160,27 @@ async def create_games(wish: NewGames, services: ServicesDep, key: IdempotencyKe
 )
 @takes(Bounds(size=MAX_RECORD, record=True))
 async def import_game(
-    request: Request, services: ServicesDep, key: IdempotencyKey, response: Response
+    request: Request,
+    games: GamesDep,
+    tokens: SeatTokensDep,
+    repeats: RepeatsDep,
+    key: IdempotencyKey,
+    response: Response,
 ) -> Any:
     """Replays an avalon-replay v1 record and stores it as a finished game.
 
     A record that breaks a rule is refused with the move and the rule.
     """
-    if (replayed := await _replayed(services, key)) is not None:
-        return replayed
+    if (repeated := await _repeated(repeats, tokens, key)) is not None:
+        return repeated
     if not await request.body():
         raise InvalidRequest("send an avalon-replay v1 record", "", "missing")
     try:
-        imported = await services.games.import_record(await request.json(), key)
+        imported = await games.import_record(await request.json(), key)
     except IntegrityError:
         if key is None:
             raise
-        return await _settled(services, key)
+        return await _settled(repeats, tokens, key)
     response.headers["Location"] = _location({"game_id": imported.game_id})
     return imported
 
@@ -194,7 +192,7 @@ async def import_game(
     responses=documented(),
 )
 async def list_games(
-    services: ServicesDep,
+    games: GamesDep,
     caller: CallerDep,
     request: Request,
     response: Response,
@@ -212,19 +210,13 @@ async def list_games(
     statuses, batches = listed(status, "status"), listed(batch, "batch")
     if not batches or not all(map(caller.reaches_batch, batches)):
         caller.needs("games:read")
-    rows, following = await services.store.page(
-        statuses=statuses, of_batches=batches, limit=limit, cursor=cursor
+    rows, following = await games.page(
+        caller, statuses=statuses, of_batches=batches, limit=limit, cursor=cursor
     )
-    if caller.grant is None and not caller.sees_all:
-        # A fork of which it cannot be told what it was taken from may tell of a game that is not over.
-        lost = {row["game_id"] for row in rows if isinstance(row["forked_from"], Damaged)}
-        forks = [row["game_id"] for row in rows if row["game_id"] not in lost and row["forked_from"]]
-        hidden = lost | await services.store.ahead(forks)
-        rows = [row for row in rows if row["game_id"] not in hidden]
     if following is not None:
         url = request.url.include_query_params(cursor=following)
         response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
-    shown = {row["game_id"]: readable_summary(row) for row in rows}
+    shown = {row.game_id: readable_summary(row) for row in rows}
     return GamePage(
         games=[one for one in shown.values() if one is not None],
         damaged=[game_id for game_id, one in shown.items() if one is None],
@@ -245,17 +237,18 @@ def _etag(viewer: Viewer, head: int, status: str) -> str:
 )
 async def show_game(
     game_id: GameId,
-    services: ServicesDep,
+    access: AccessDep,
+    games: GamesDep,
     caller: CallerDep,
     response: Response,
     viewer_name: ViewerName = None,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Any:
     """The public table, a seat's own hand, or everything, by who calls."""
-    row = await game_for(services, caller, game_id)
-    viewer = viewer_for(caller, viewer_name, row["players"])
-    view = game_view(row, await services.games.state(game_id), viewer)
-    etag = _etag(viewer, view.head, row["status"])
+    row = await access.game(caller, game_id)
+    viewer = viewer_for(caller, viewer_name, row.players)
+    view = game_view(row, await games.state(game_id), viewer)
+    etag = _etag(viewer, view.head, row.status)
     if if_none_match is not None and matches(if_none_match, etag):
         return Response(status_code=304, headers={"ETag": etag})
     response.headers["ETag"] = etag
@@ -270,7 +263,8 @@ async def show_game(
 )
 async def list_game_events(
     game_id: GameId,
-    services: ServicesDep,
+    access: AccessDep,
+    following: FollowingDep,
     caller: CallerDep,
     viewer_name: ViewerName = None,
     after: After = 0,
@@ -282,61 +276,10 @@ async def list_game_events(
     ] = False,
 ) -> StreamingResponse:
     """The viewer's stream as NDJSON. Read on with `after` set to the last `seq` you have."""
-    row = await game_for(services, caller, game_id)
-    viewer = viewer_for(caller, viewer_name, row["players"])
-    head, place = await services.places.place(game_id, viewer, after) if after else (0, 0)
-    if place is None:
-        raise BeyondHead(f"the stream has {head} events, after is {after}")
-    # A log that does not read is refused before the response begins.
-    if not await services.reader.whole(game_id):
-        raise CorruptLog(f"the log of {game_id} has holes")
-    first = await services.reader.lines(game_id, viewer, place, min(PAGE, limit or PAGE))
-    lines = _lines(services, caller, game_id, viewer, after, place, limit, follow, first)
+    row = await access.game(caller, game_id)
+    viewer = viewer_for(caller, viewer_name, row.players)
+    lines = await following.events(caller, game_id, viewer, after=after, limit=limit, follow=follow)
     return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
-
-
-async def _lines(
-    services: Services,
-    caller: Caller,
-    game_id: str,
-    viewer: Viewer,
-    seq: int,
-    place: int,
-    limit: int | None,
-    follow: bool,
-    found: Sequence[Line],
-) -> AsyncIterator[bytes]:
-    left = limit
-    # Not what a wait says: where others write too, it wakes several times a second for nothing.
-    sent = time.monotonic()
-    with services.feed.watch(game_id) as watch:
-        while True:
-            # The status first: what is read after it holds everything that it speaks of.
-            row = await services.games.row(game_id)
-            if not (services.keys.stands(caller) and caller.is_current(row["epochs"])):
-                return  # who asks for more is told why
-            over = row["status"] not in OPEN
-            while found := found or await services.reader.lines(
-                game_id, viewer, place, min(PAGE, left or PAGE)
-            ):
-                texts = []
-                for line in found:
-                    seq += 1
-                    texts.append(line_text(game_id, seq, line))
-                yield ("\n".join(texts) + "\n").encode()
-                sent = time.monotonic()
-                place = found[-1].seq
-                if left is not None:
-                    left -= len(found)
-                    if left == 0:
-                        return
-                found = ()
-            if not follow or over or services.draining:
-                return
-            await watch.wait(services.settings.follow_blank_s)
-            if time.monotonic() - sent >= services.settings.follow_blank_s:
-                sent = time.monotonic()
-                yield b"\n"
 
 
 @router.post(
@@ -348,8 +291,9 @@ async def _lines(
 )
 async def step_game(
     game_id: GameId,
-    wish: StepGame,
-    services: ServicesDep,
+    step: StepGame,
+    access: AccessDep,
+    games: GamesDep,
     caller: CallerDep,
     response: Response,
     if_match: Annotated[
@@ -361,20 +305,20 @@ async def step_game(
     The log comes out as that of the same game driven automatically. The answer shows what the caller may
     see: all of it with `export:full`, else what is public.
     """
-    await game_for(services, caller, game_id)
+    await access.game(caller, game_id)
     viewer = caller.viewer
     head = None if if_match is None or if_match.strip() == "*" else _head_of(if_match, viewer)
-    appended, state = await services.games.step(game_id, wish.until, viewer, head)
-    row = await services.games.row(game_id)
+    appended, state = await games.step(game_id, step.until, viewer, head)
+    row = await games.row(game_id)
     seen = len(stream(state, viewer))
-    response.headers["ETag"] = _etag(viewer, seen, row["status"])
+    response.headers["ETag"] = _etag(viewer, seen, row.status)
     return Stepped(
         events=[
             {"seq": seq, "at": timestamp(at), "type": type_name(event), "game": game_id, **payload(event)}
             for seq, at, event in appended
         ],
         requests=open_requests(pending(state)) if viewer == FULL else None,
-        status=row["status"],
+        status=row.status,
         head=seen,
     )
 
@@ -394,22 +338,26 @@ def _head_of(etag: str, viewer: Viewer) -> int:
     responses=documented(404, 413, 415),
 )
 async def fork_game(
-    game_id: GameId, wish: ForkGame, services: ServicesDep, caller: CallerDep, response: Response
+    game_id: GameId,
+    fork: ForkGame,
+    access: AccessDep,
+    games: GamesDep,
+    tokens: SeatTokensDep,
+    caller: CallerDep,
+    response: Response,
 ) -> GameForked:
     """Starts a new game with the same log up to a point, with the same or other agents from there on.
 
     Needs `export:full`, unless the whole log is public: the game has finished and was created with
     `reveal: all`. Tokens of its remote seats also need `tokens:mint`; without it they are null.
     """
-    await game_for(services, caller, game_id)
-    forked = await services.games.fork(game_id, wish, caller)
+    await access.game(caller, game_id)
+    forked = await games.fork(game_id, fork, caller)
     response.headers["Location"] = f"/games/{forked.game_id}"
     response.headers.update(NO_STORE)
     if not caller.mints:
         return forked  # a seat's token shows the seat's past, which was played in another game
-    return forked.model_copy(
-        update={"seats": seats_with_tokens(services, await services.games.row(forked.game_id))}
-    )
+    return forked.model_copy(update={"seats": tokens.of_game(await games.row(forked.game_id))})
 
 
 @router.post(
@@ -420,10 +368,10 @@ async def fork_game(
     dependencies=[Depends(needs("games:cancel"))],
     responses=documented(404, 409, 412),
 )
-async def cancel_game(game_id: GameId, services: ServicesDep, caller: CallerDep) -> Cancelled:
+async def cancel_game(game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Cancelled:
     """Ends a game now. What it has written stays."""
-    await game_for(services, caller, game_id)
-    await services.games.cancel(game_id)
+    await access.game(caller, game_id)
+    await games.cancel(game_id)
     return Cancelled()
 
 
@@ -433,16 +381,16 @@ async def cancel_game(game_id: GameId, services: ServicesDep, caller: CallerDep)
     response_model=BatchView,
     responses=documented(404),
 )
-async def show_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> BatchView:
+async def show_batch(batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep) -> BatchView:
     """Counts by status, winners and endings so far, what models took, and when it will be done."""
-    return await _batch_view(services, batch_id, caller)
+    return await _batch_view(access, games, batch_id, caller)
 
 
-async def _batch_view(services: Services, batch_id: str, caller: Caller) -> BatchView:
-    row = await batch_for(services, caller, batch_id)
-    tallied = await services.games.tally(batch_id)
+async def _batch_view(access: Access, games: Games, batch_id: str, caller: Caller) -> BatchView:
+    row = await access.batch(caller, batch_id)
+    tallied = await games.tally(batch_id)
     # What it took tells how much was thought unseen: spectators are not shown it.
-    paid = None if caller.grant is not None else await services.games.paid(row)
+    paid = None if caller.grant is not None else await games.paid(row)
     return batch_view(row, tallied, paid, sees_all=caller.sees_all)
 
 
@@ -454,33 +402,18 @@ async def _batch_view(services: Services, batch_id: str, caller: Caller) -> Batc
 )
 async def list_batch_events(
     batch_id: BatchId,
-    services: ServicesDep,
+    access: AccessDep,
+    games: GamesDep,
+    following: FollowingDep,
     caller: CallerDep,
     follow: Annotated[bool, Query(description="Stay until the batch is over.")] = False,
 ) -> StreamingResponse:
     """The batch as in `GET /batches/{b}`, once or, with `follow`, whenever it changes."""
-    await batch_for(services, caller, batch_id)
-    return StreamingResponse(_progress(services, batch_id, follow, caller), media_type=NDJSON)
-
-
-async def _progress(services: Services, batch_id: str, follow: bool, caller: Caller) -> AsyncIterator[bytes]:
-    last = None
-    sent = time.monotonic()
-    with services.feed.watch(batch_id) as watch:
-        while True:
-            if not services.keys.stands(caller):
-                return
-            view = await _batch_view(services, batch_id, caller)
-            if (view.status, view.games) != last:
-                last = (view.status, view.games)
-                sent = time.monotonic()
-                yield view.model_dump_json().encode() + b"\n"
-            if not follow or services.draining or view.status not in ("queued", "running"):
-                return
-            await watch.wait(services.settings.follow_blank_s)
-            if time.monotonic() - sent >= services.settings.follow_blank_s:
-                sent = time.monotonic()
-                yield b"\n"
+    await access.batch(caller, batch_id)
+    lines = following.progress(
+        caller, batch_id, lambda: _batch_view(access, games, batch_id, caller), follow=follow
+    )
+    return StreamingResponse(lines, media_type=NDJSON)
 
 
 @router.get(
@@ -491,7 +424,8 @@ async def _progress(services: Services, batch_id: str, follow: bool, caller: Cal
 )
 async def export_batch(
     batch_id: BatchId,
-    services: ServicesDep,
+    access: AccessDep,
+    games: GamesDep,
     caller: CallerDep,
     view: Annotated[str, Query(pattern="^(public|full)$", description="Whose eyes.")] = "public",
     after: Annotated[int, Query(ge=0, le=2**53, description="Leave out the first so many lines.")] = 0,
@@ -507,8 +441,8 @@ async def export_batch(
     viewer = FULL if view == "full" else PUBLIC
     if viewer == FULL:
         caller.needs("export:full")
-    await batch_for(services, caller, batch_id)
-    lines = services.games.export(batch_id, viewer, after, partial=partial)
+    await access.batch(caller, batch_id)
+    lines = games.export(batch_id, viewer, after, partial=partial)
     first = await anext(lines)  # what is to be refused is refused before the response begins
 
     async def all_lines() -> AsyncIterator[bytes]:
@@ -527,8 +461,8 @@ async def export_batch(
     dependencies=[Depends(needs("games:cancel"))],
     responses=documented(404, 409),
 )
-async def cancel_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> Cancelled:
+async def cancel_batch(batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Cancelled:
     """Ends every open game of the batch. What they have written stays."""
-    await batch_for(services, caller, batch_id, "games:cancel")
-    await services.games.cancel_batch(batch_id)
+    await access.batch(caller, batch_id, "games:cancel")
+    await games.cancel_batch(batch_id)
     return Cancelled()

@@ -3,21 +3,33 @@
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     JsonValue,
-    SkipValidation,
     StringConstraints,
     Tag,
     model_validator,
 )
 
 from agents.llm.options import Mechanism
-from app.play.deadlines import ALLOWANCE_S, MAX_ALLOWANCE_S, MIN_ALLOWANCE_S
-from app.tokens import MAX_SEAT_S, MAX_WATCH_S, SEAT_S
+from app.base.schemas import (
+    AS_WHOLE,
+    FEW,
+    Cost,
+    GameStatus,
+    ModelName,
+    Name,
+    ReadJson,
+    RoleName,
+    SeatKey,
+    SeatNumber,
+    Shown,
+    Strict,
+    Tokens,
+)
+from app.edge.tokens import MAX_SEAT_S, MAX_WATCH_S, SEAT_S
+from app.seats.deadlines import ALLOWANCE_S, MAX_ALLOWANCE_S, MIN_ALLOWANCE_S
 from engine.profile import (
     Approval,
     Assassination,
@@ -29,22 +41,18 @@ from engine.profile import (
 from engine.terms import Ending, Kind, Phase, Role, Side
 
 __all__ = [
-    "AS_WHOLE",
-    "FEW",
     "AfterPhase",
     "AfterRequest",
     "BatchCreated",
     "BatchStatus",
     "BatchView",
     "BudgetView",
-    "Cancelled",
     "ForkGame",
     "ForkedFrom",
     "GameCreatedView",
     "GameForked",
     "GameImported",
     "GamePage",
-    "GameStatus",
     "GameSummary",
     "GameView",
     "ImportedFrom",
@@ -58,7 +66,6 @@ __all__ = [
     "OpenRequest",
     "ProfileSettings",
     "ProfileView",
-    "ReadJson",
     "Rules",
     "SeatSpec",
     "StepGame",
@@ -68,16 +75,9 @@ __all__ = [
 ]
 
 MAX_COUNT = 10_000
-MAX_MEMBERS = 100
 MAX_SEED = 2**128 - 1
 
-GameStatus = Literal["created", "running", "finished", "cancelled", "failed"]
 BatchStatus = Literal["queued", "running", "done", "cancelled", "failed"]
-
-
-def _whole(value: object) -> object:
-    # JSON Schema takes 1.0 for an integer, so we do; "1" and true are none.
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _no_flag(value: object) -> object:
@@ -85,43 +85,6 @@ def _no_flag(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("a flag is no number")
     return value
-
-
-def _few(value: object) -> object:
-    # The bound of such a field is looked at last, when each member has been found at fault.
-    if isinstance(value, dict) and len(value) > MAX_MEMBERS:
-        raise ValueError(f"at most {MAX_MEMBERS} members, got {len(value)}")
-    return value
-
-
-FEW = BeforeValidator(_few)
-ReadJson = Annotated[JsonValue, SkipValidation]
-"""JSON because the reader of bodies made it: to go through it again would copy it."""
-AS_WHOLE = BeforeValidator(_whole)
-"""After the bounds of a field, never before: there they would not be told in its JSON Schema."""
-SeatNumber = Annotated[int, Field(ge=1, le=10), AS_WHOLE]
-SeatKey = Annotated[str, StringConstraints(pattern=r"^([1-9]|10)$")]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
-ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Tokens = Annotated[int, Field(ge=1, le=10**15), AS_WHOLE]
-Cost = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-class Strict(BaseModel):
-    """Unknown fields are refused, nothing is coerced."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, populate_by_name=True, hide_input_in_errors=True
-    )
-
-
-class Shown(BaseModel):
-    """What we answer."""
-
-    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
-
-
-RoleName = Annotated[Role, Field(strict=False)]
 
 
 class SeatSpec(Strict):
@@ -393,10 +356,6 @@ class GameImported(Shown):
     winner: Side
     ending: Ending
     events: int
-
-
-class Cancelled(Shown):
-    status: Literal["cancelling"] = "cancelling"
 
 
 class OpenRequest(Shown):

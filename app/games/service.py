@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agents.errors import InvalidAgent
 from agents.remote import RemoteAgent
 from agents.table import step
-from app import metrics
-from app.auth import Caller
-from app.errors import (
+from app.base import metrics
+from app.base.clock import random_bits
+from app.base.errors import (
     AlreadyOver,
     BudgetSpent,
     DrivenAutomatically,
@@ -27,6 +27,8 @@ from app.errors import (
     Stale,
     Unfinished,
 )
+from app.base.off_loop import off_loop
+from app.edge.auth import Caller
 from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
     AfterRequest,
@@ -41,29 +43,29 @@ from app.games.schemas import (
     SeatSpec,
     SeatView,
 )
-from app.heavy import off_loop
-from app.models.account import BUDGET_SPENT
-from app.models.house import ModelHouse
+from app.models.registry import ModelRegistry
 from app.models.spent import Paid, paid
-from app.outside import random_bits
-from app.play.feed import Feed, request_name
 from app.runner.drive import TellingJournal
-from app.runner.inboxes import Inboxes, NoInbox
 from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
-from app.seating import LLM, REMOTE, ModelSeats, has_models, has_remote, remote_seats, seat_agents
+from app.seats.inboxes import Inboxes, NoInbox
+from app.seats.seating import LLM, REMOTE, ModelSeats, has_models, has_remote, remote_seats, seat_agents
 from app.store.db import Conflict, Database
-from app.store.games import OPEN, GameStore, NewGame, Row, Tallied, new_id
-from app.store.idempotency import Key, keep
+from app.store.games import OPEN, GameStore, NewGame, Tallied, new_id
+from app.store.idempotency import RequestKey, keep
 from app.store.inbox import no_answer
+from app.store.json_column import Damaged, whole
 from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, game_texts
+from app.store.rows import BatchRow, DamagedGame, GameRow
+from app.store.usage import BUDGET_SPENT
+from app.stream.feed import Feed, request_name
 from engine.actions import Action
 from engine.chance import draw
 from engine.errors import UNREADABLE, CorruptLog, InvalidProfile
 from engine.events import ActionDefaulted, Event, GameCreated, GameEnded
+from engine.foreign.record import SCHEMA, Record, read_record
+from engine.foreign.replay import replay
 from engine.profile import Profile, make_profile
-from engine.record import SCHEMA, Record, read_record
-from engine.replay import replay
 from engine.rules import Request, cancel, create, decide, pending, usual_names
 from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Seat, Viewer
@@ -84,6 +86,10 @@ SHOWN: Final = 100
 """Games named in the answer to their creation."""
 
 
+SENT_AT_ONCE: Final = 500
+"""Lines of an export that are sent together: each write to a connection costs as much as 10 lines."""
+
+
 class Games:
     """Creates, lists, steps, forks, cancels and exports games."""
 
@@ -93,7 +99,7 @@ class Games:
         store: GameStore,
         reader: LogReader,
         feed: Feed,
-        models: ModelHouse,
+        models: ModelRegistry,
         inboxes: Inboxes,
         runner: LocalRunner,
         pickup: Pickup,
@@ -113,21 +119,21 @@ class Games:
 
     # --- creating ---------------------------------------------------------------------------
 
-    async def create(self, wish: NewGames, key: Key | None = None) -> BatchCreated:
+    async def create(self, new: NewGames, key: RequestKey | None = None) -> BatchCreated:
         """Lays out a batch: all of a small one, the beginning of a large one.
 
         Raises InvalidProfile or InvalidAgent before anything is written.
         """
-        wish = self._with_models(wish)
-        self.check(wish)
+        new = self._with_models(new)
+        self.check(new)
         batch_id = new_id("b")
         seed = random_bits(128)
-        first = [_new_game(wish, seed, position) for position in range(min(wish.count, CHUNK))]
+        first = [_new_game(new, seed, position) for position in range(min(new.count, CHUNK))]
         at = self._database.writer.stamp()
         created = BatchCreated(
             batch_id=batch_id,
             status="queued",
-            count=wish.count,
+            count=new.count,
             games=[
                 GameCreatedView(game_id=game.game_id, seats=_shown_seats(game.seats))
                 for game in first[:SHOWN]
@@ -135,25 +141,25 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(connection, _batch_row(batch_id, at, wish, seed))
+            await self._store.insert_batch(connection, _batch_row(batch_id, at, new, seed))
             await self._store.insert_games(connection, batch_id, first, at)
-            await keep(connection, key, 201 if len(first) == wish.count else 202, created)
+            await keep(connection, key, 201 if len(first) == new.count else 202, created)
 
         await self._database.writer.run(work)
         metrics.games_created.labels("created").inc(len(first))
-        whole = len(first) == wish.count
-        if wish.drive == "auto" or not whole:
-            await self._pickup.offer(batch_id, [game.game_id for game in first] if whole else None)
+        complete = len(first) == new.count
+        if new.drive == "auto" or not complete:
+            await self._pickup.offer(batch_id, [game.game_id for game in first] if complete else None)
         return created
 
-    def check(self, wish: NewGames) -> None:
+    def check(self, new: NewGames) -> None:
         """Raises what creating these games would raise, and creates nothing."""
-        profile = _profile(wish)
-        create(profile, 0, names=_names(wish, profile), deal=_deal(wish, profile))
-        seats, models = _seats(wish, profile.players, 0), wish.model_dump(include={"models"})["models"]
-        self._check_models(seats, models, wish.budget)
+        profile = _profile(new)
+        create(profile, 0, names=_names(new, profile), deal=_deal(new, profile))
+        seats, models = _seats(new, profile.players, 0), new.model_dump(include={"models"})["models"]
+        self._check_models(seats, models, new.budget)
         seat_agents(seats, "check", self._models.check(models), NoInbox())
-        if wish.seeds is not None and has_remote(seats) and not wish.guessable_seeds:
+        if new.seeds is not None and has_remote(seats) and not new.guessable_seeds:
             raise InvalidRequest(
                 f"{REMOTE} seats and given seeds: who guesses a seed knows the deal. Leave seeds out, or "
                 "say guessable_seeds: true",
@@ -161,15 +167,15 @@ class Games:
                 "guessable",
             )
 
-    def _with_models(self, wish: NewGames) -> NewGames:
+    def _with_models(self, new: NewGames) -> NewGames:
         """The same, with a model named for each seat that needs one: settings may change, games not."""
         seats = [
-            seat.model_copy(update={"model": self._only_model(wish.models)})
+            seat.model_copy(update={"model": self._only_model(new.models)})
             if seat.agent == LLM and seat.model is None
             else seat
-            for seat in wish.seats
+            for seat in new.seats
         ]
-        return wish if seats == wish.seats else wish.model_copy(update={"seats": seats})
+        return new if seats == new.seats else new.model_copy(update={"seats": seats})
 
     def _only_model(self, models: Mapping[str, Any]) -> str | None:
         names = list(models or self._models.endpoints.settings)
@@ -230,22 +236,22 @@ class Games:
         """
         row = await self._store.batch(batch_id)
         assert row is not None
-        if row["cancelled"]:
+        if row.cancelled:
             await self._cancel_games(batch_id)
             return
         driven |= self._runner.submit(await self._store.to_drive(batch_id))
         laid = await self._store.rows_laid(batch_id)
-        if laid == row["count"]:
+        if laid == row.count:
             return
         # Not orjson: a seed may have 128 bits, and orjson stops at 64.
         try:
-            wish = NewGames.model_validate_json(json.dumps(row["spec"]))
+            new = NewGames.model_validate_json(json.dumps(row.spec))
         except ValidationError:
             raise CorruptLog(f"the request of {batch_id} does not read") from None
-        while laid < wish.count:
+        while laid < new.count:
             chunk = [
-                _new_game(wish, int(row["seed"]), position)
-                for position in range(laid, min(wish.count, laid + CHUNK))
+                _new_game(new, int(row.seed), position)
+                for position in range(laid, min(new.count, laid + CHUNK))
             ]
             at = self._database.writer.stamp()
 
@@ -261,7 +267,7 @@ class Games:
             if not await self._database.writer.run(work):
                 return
             metrics.games_created.labels("created").inc(len(chunk))
-            if wish.drive == "auto":
+            if new.drive == "auto":
                 driven |= self._runner.submit(game.game_id for game in chunk)
             laid += len(chunk)
 
@@ -282,7 +288,7 @@ class Games:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def import_record(self, data: object, key: Key | None = None) -> GameImported:
+    async def import_record(self, data: object, key: RequestKey | None = None) -> GameImported:
         """Stores a foreign record as a finished game.
 
         Raises InvalidRecord or IllegalRecord before anything is written.
@@ -313,7 +319,7 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(connection, _single_batch_row(batch_id, at, {"origin": "import"}))
+            await self._store.insert_batch(connection, BatchRow(batch_id, at, 1, "0", {"origin": "import"}))
             await self._store.insert_games(connection, batch_id, [game], at)
             await keep(connection, key, 201, imported)
 
@@ -321,7 +327,7 @@ class Games:
         metrics.games_created.labels("imported").inc()
         return imported
 
-    async def fork(self, game_id: str, wish: ForkGame, caller: Caller) -> GameForked:
+    async def fork(self, game_id: str, fork: ForkGame, caller: Caller) -> GameForked:
         """A new game with the same log up to a point, told as ``caller`` may count its events.
 
         Raises Forbidden for who may not see all of that log, InvalidRequest where there is no such point.
@@ -331,22 +337,23 @@ class Games:
         fold(events)  # what adds up to nothing is not gone on with
         if not _is_public(row, events):
             caller.needs("export:full")
-        if isinstance(wish.after, AfterRequest):
-            taken = cut_after_request(events, wish.after.request)
+        if isinstance(fork.after, AfterRequest):
+            taken = await off_loop(cut_after_request, events, fork.after.request)
         else:
-            taken = cut_after_phase(events, wish.after.round, wish.after.attempt, wish.after.phase)
-        batch = await self.batch_row(row["batch_id"])
-        spec = _fork_spec(game_id, batch["spec"], wish)
-        named = [spec.model_dump(exclude_none=True) for spec in wish.seats or []]
+            after = fork.after
+            taken = await off_loop(cut_after_phase, events, after.round, after.attempt, after.phase)
+        batch = await self.batch_row(row.batch_id)
+        spec = _fork_spec(game_id, whole(batch.spec), fork)
+        named = [spec.model_dump(exclude_none=True) for spec in fork.seats or []]
         for one in named:
             if one["agent"] == LLM:
                 one.setdefault("model", self._only_model(spec["models"]))
-        seats = _spread(named, row["players"]) or _stored_seats(row)
+        seats = _spread(named, row.players) or _stored_seats(row)
         if not seats:
             raise InvalidRequest(
                 "an imported game has no agents to go on with: name them in seats", "/seats", "missing"
             )
-        self._check_models(seats, spec["models"], wish.budget)
+        self._check_models(seats, spec["models"], fork.budget)
         seat_agents(seats, "check", self._models.check(spec["models"]), NoInbox())
         state = fold(events[:taken])
         over = state.table.over
@@ -355,8 +362,8 @@ class Games:
         game = NewGame(
             fork_id,
             0,
-            wish.drive,
-            row["seed"],
+            fork.drive,
+            row.seed,
             seats,
             events[:taken],
             forked_from=origin,
@@ -366,14 +373,13 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(
-                connection, _single_batch_row(batch_id, at, {**spec, "seats": list(seats)})
-            )
+            batch = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)})
+            await self._store.insert_batch(connection, batch)
             await self._store.insert_games(connection, batch_id, [game], at)
 
         await self._database.writer.run(work)
         metrics.games_created.labels("forked").inc()
-        if wish.drive == "auto" and not over:
+        if fork.drive == "auto" and not over:
             await self._pickup.offer(batch_id, [fork_id])
         return GameForked(
             game_id=fork_id,
@@ -385,19 +391,43 @@ class Games:
 
     # --- reading ----------------------------------------------------------------------------
 
-    async def row(self, game_id: str) -> Row:
+    async def row(self, game_id: str) -> GameRow:
         """The game's row. Raises NotFound."""
         row = await self._store.game(game_id)
         if row is None:
             raise NotFound("no such game for this caller")
         return row
 
-    async def batch_row(self, batch_id: str) -> Row:
+    async def batch_row(self, batch_id: str) -> BatchRow:
         """The batch's row. Raises NotFound."""
         row = await self._store.batch(batch_id)
         if row is None:
             raise NotFound("no such batch for this caller")
         return row
+
+    async def page(
+        self,
+        caller: Caller,
+        *,
+        statuses: Sequence[str],
+        of_batches: Sequence[str],
+        limit: int,
+        cursor: str | None,
+    ) -> tuple[Sequence[GameRow | DamagedGame], str | None]:
+        """A page of games, and the cursor of the next one, where there is one.
+
+        Left out is a fork of a game that still runs, and one of which it cannot be told whether it is such a
+        fork, unless the caller may see everything.
+        """
+        rows, following = await self._store.page(
+            statuses=statuses, of_batches=of_batches, limit=limit, cursor=cursor
+        )
+        if caller.grant is None and not caller.sees_all:
+            lost = {row.game_id for row in rows if isinstance(row.forked_from, Damaged)}
+            forks = [row.game_id for row in rows if row.game_id not in lost and row.forked_from]
+            hidden = lost | await self._store.ahead(forks)
+            rows = [row for row in rows if row.game_id not in hidden]
+        return rows, following
 
     async def state(self, game_id: str) -> State:
         """The full state. One that only shows a viewer's part folds that part anew."""
@@ -406,7 +436,7 @@ class Games:
     async def tally(self, batch_id: str) -> Tallied:
         return await self._store.tally(batch_id)
 
-    async def paid(self, row: Mapping[str, Any]) -> Paid:
+    async def paid(self, row: BatchRow) -> Paid:
         """What the models of a batch took so far."""
         return await paid(self._models, row)
 
@@ -437,10 +467,11 @@ class Games:
                 damaged.append(game_id)
                 texts = [orjson.dumps({"t": EXPORT_DAMAGED, "game": game_id}) + b"\n"]
             for text in texts:
-                place += 1
                 digest.update(text)
-                if place > after:
-                    yield text
+            wanted = texts[max(0, after - place) :]
+            place += len(texts)
+            for first in range(0, len(wanted), SENT_AT_ONCE):
+                yield b"".join(wanted[first : first + SENT_AT_ONCE])
         end: dict[str, Any] = {"t": "export.end", "games": len(ids) - len(damaged), "events": events}
         if damaged:
             end["damaged"] = len(damaged)
@@ -463,10 +494,10 @@ class Games:
         self, game_id: str, until: str, viewer: Viewer, head: int | None
     ) -> tuple[list[tuple[int, int, Event]], State]:
         row = await self.row(game_id)
-        if row["drive"] != "manual":
+        if row.drive != "manual":
             raise DrivenAutomatically("the service drives this game; create it with drive manual to step it")
-        if row["status"] not in OPEN:
-            raise AlreadyOver(f"this game is {row['status']}; there is nothing left to step")
+        if row.status not in OPEN:
+            raise AlreadyOver(f"this game is {row.status}; there is nothing left to step")
         events = await self._reader.events(game_id)
         seen = len(project(events, viewer))
         if head is not None and head != seen:
@@ -475,12 +506,12 @@ class Games:
         if state.table.over:
             raise AlreadyOver("this game has just ended; there is nothing left to step")
         models: ModelSeats | None = None
-        batch = await self.batch_row(row["batch_id"])
-        if has_models(row["seats"]):
+        batch = await self.batch_row(row.batch_id)
+        if has_models(row.seats):
             models = await self._models.seats(row, batch)
-        agents = seat_agents(row["seats"], row["seed"], models, self._inboxes.of(row, batch))
+        agents = seat_agents(row.seats, row.seed, models, self._inboxes.of(row, batch))
         journal = TellingJournal(
-            GameLog(self._database, game_id, len(events)), self._feed, game_id, row["batch_id"]
+            GameLog(self._database, game_id, len(events)), self._feed, game_id, row.batch_id
         )
         start = (state.table.round, state.table.attempt, state.table.phase)
         while requests := pending(state):
@@ -508,10 +539,10 @@ class Games:
         new = await self._reader.lines(game_id, viewer, len(events), len(state.log) - len(events))
         return [(seq, line.at, state.log[line.seq - 1]) for seq, line in enumerate(new, seen + 1)], state
 
-    async def _missing(self, row: Row, requests: Sequence[Request]) -> list[str]:
+    async def _missing(self, row: GameRow, requests: Sequence[Request]) -> list[str]:
         """Those of the requests whose remote seats have not answered."""
-        remote = remote_seats(row["seats"])
-        keys = [(row["game_id"], request.id) for request in requests if request.seat in remote]
+        remote = remote_seats(row.seats)
+        keys = [(row.game_id, request.id) for request in requests if request.seat in remote]
         settled = await self._inboxes.store.settled(keys)
         return [request_id for game_id, request_id in keys if (game_id, request_id) not in settled]
 
@@ -527,8 +558,8 @@ class Games:
     async def _cancel(self, game_id: str) -> None:
         for _ in range(20):
             row = await self.row(game_id)
-            if row["status"] not in OPEN:
-                raise AlreadyOver(f"this game is {row['status']} already")
+            if row.status not in OPEN:
+                raise AlreadyOver(f"this game is {row.status} already")
             await self._runner.release(game_id)
             head, last = await self._last_words(row)
             if last and isinstance(last[-1], GameEnded):
@@ -536,7 +567,7 @@ class Games:
             else:
                 over = [*last, *cancel("cancelled by its owner")]
             journal = TellingJournal(
-                GameLog(self._database, game_id, head), self._feed, game_id, row["batch_id"]
+                GameLog(self._database, game_id, head), self._feed, game_id, row.batch_id
             )
             try:
                 await journal.append(over)
@@ -547,16 +578,16 @@ class Games:
             return
         raise Stale("the game moves on faster than it could be cancelled; try again")
 
-    async def _last_words(self, row: Row) -> tuple[int, list[Event]]:
+    async def _last_words(self, row: GameRow) -> tuple[int, list[Event]]:
         """Closes what remote seats are still asked. Returns the log's length, and what is still to be
         written: the answers that were accepted, and that the others' requests were cancelled.
         """
-        game_id, remote = row["game_id"], remote_seats(row["seats"])
+        game_id, remote = row.game_id, remote_seats(row.seats)
         if not remote:
             return len(await self._reader.places(game_id, FULL, 0)), []
         log = await self._reader.events(game_id)
         state = fold(log)
-        inbox = self._inboxes.of(row, await self.batch_row(row["batch_id"]))
+        inbox = self._inboxes.of(row, await self.batch_row(row.batch_id))
         answers: list[tuple[Seat, Action]] = []
         closed: list[Event] = []
         for request in pending(state):
@@ -588,7 +619,7 @@ class Games:
         self._feed.hint(batch_id)
 
 
-# --- from a wish to games -------------------------------------------------------------------
+# --- from a request to games -------------------------------------------------------------------
 
 
 def _replayed(data: object) -> tuple[Record, State]:
@@ -596,30 +627,30 @@ def _replayed(data: object) -> tuple[Record, State]:
     return record, replay(record)
 
 
-def _profile(wish: NewGames) -> Profile:
-    given = [len(part) for part in (wish.roles, wish.deal) if part is not None]
-    if len(wish.seats) > 1:
-        given.append(len(wish.seats))
-    players = wish.players if wish.players is not None else (given or [5])[0]
-    if len(wish.seats) not in (1, players):
+def _profile(new: NewGames) -> Profile:
+    given = [len(part) for part in (new.roles, new.deal) if part is not None]
+    if len(new.seats) > 1:
+        given.append(len(new.seats))
+    players = new.players if new.players is not None else (given or [5])[0]
+    if len(new.seats) not in (1, players):
         raise InvalidRequest(
-            f"{players} players take {players} seat specs or a single one, got {len(wish.seats)}",
+            f"{players} players take {players} seat specs or a single one, got {len(new.seats)}",
             "/seats",
             "count",
         )
-    roles: Sequence[Role] | None = wish.roles
-    if wish.deal is not None:
-        dealt = _by_seat(wish.deal, players, "/deal")
+    roles: Sequence[Role] | None = new.roles
+    if new.deal is not None:
+        dealt = _by_seat(new.deal, players, "/deal")
         if roles is not None and sorted(roles) != sorted(dealt):
             raise InvalidRequest("deal and roles name different decks: give one of them", "/deal", "conflict")
         roles = dealt
     try:
-        return make_profile(wish.profile, players, roles=roles, rules=wish.rules.given(), reveal=wish.reveal)
+        return make_profile(new.profile, players, roles=roles, rules=new.rules.given(), reveal=new.reveal)
     except InvalidProfile as fault:
         # Where the settings were named that the rules refuse.
-        if wish.deal is not None and fault.pointer.startswith("/roles"):
+        if new.deal is not None and fault.pointer.startswith("/roles"):
             raise InvalidProfile(str(fault), "/deal") from None
-        if wish.players is None and fault.pointer == "/players":
+        if new.players is None and fault.pointer == "/players":
             raise InvalidProfile(str(fault), "/seats") from None
         raise
 
@@ -631,27 +662,27 @@ def _by_seat(values: Mapping[str, Any], players: int, pointer: str) -> list[Any]
     return [values[seat] for seat in seats]
 
 
-def _deal(wish: NewGames, profile: Profile) -> list[Role] | None:
-    return None if wish.deal is None else _by_seat(wish.deal, profile.players, "/deal")
+def _deal(new: NewGames, profile: Profile) -> list[Role] | None:
+    return None if new.deal is None else _by_seat(new.deal, profile.players, "/deal")
 
 
-def _names(wish: NewGames, profile: Profile) -> list[str] | None:
-    if not wish.names:
+def _names(new: NewGames, profile: Profile) -> list[str] | None:
+    if not new.names:
         return None
-    beyond = [seat for seat in wish.names if int(seat) > profile.players]
+    beyond = [seat for seat in new.names if int(seat) > profile.players]
     if beyond:
         raise InvalidRequest(f"the table has {profile.players} seats", f"/names/{beyond[0]}", "seats")
-    names = [wish.names.get(str(seat), usual) for seat, usual in enumerate(usual_names(profile.players), 1)]
+    names = [new.names.get(str(seat), usual) for seat, usual in enumerate(usual_names(profile.players), 1)]
     if len({name.casefold() for name in names}) != len(names):
         raise InvalidRequest("two seats cannot share a name", "/names", "twice")
     return names
 
 
-def _is_public(row: Row, log: Sequence[Event]) -> bool:
+def _is_public(row: GameRow, log: Sequence[Event]) -> bool:
     """Whether everybody may see the whole log: the game has finished, and its end tells all."""
     created = log[0]
     assert isinstance(created, GameCreated)
-    return row["status"] == "finished" and created.profile.reveal == "all"
+    return row.status == "finished" and created.profile.reveal == "all"
 
 
 def _spread(specs: Sequence[Mapping[str, Any]], players: int) -> list[Mapping[str, Any]]:
@@ -667,32 +698,32 @@ def _spread(specs: Sequence[Mapping[str, Any]], players: int) -> list[Mapping[st
     return list(specs)
 
 
-def _stored_seats(row: Row) -> list[Mapping[str, Any]]:
+def _stored_seats(row: GameRow) -> list[Mapping[str, Any]]:
     try:
-        return [SeatSpec(**spec).model_dump(exclude_none=True) for spec in row["seats"]]
+        return [SeatSpec(**spec).model_dump(exclude_none=True) for spec in row.seats]
     except UNREADABLE:
-        raise CorruptLog(f"the seats of {row['game_id']} do not read") from None
+        raise CorruptLog(f"the seats of {row.game_id} do not read") from None
 
 
-def _seats(wish: NewGames, players: int, position: int) -> list[Mapping[str, Any]]:
-    specs = _spread([spec.model_dump(exclude_none=True) for spec in wish.seats], players)
-    turn = position % players if wish.rotate else 0
+def _seats(new: NewGames, players: int, position: int) -> list[Mapping[str, Any]]:
+    specs = _spread([spec.model_dump(exclude_none=True) for spec in new.seats], players)
+    turn = position % players if new.rotate else 0
     return specs[-turn:] + specs[:-turn] if turn else specs
 
 
-def _new_game(wish: NewGames, batch_seed: int, position: int) -> NewGame:
-    profile = _profile(wish)
-    if wish.seeds is not None:
-        seed = wish.seeds.from_ + position
+def _new_game(new: NewGames, batch_seed: int, position: int) -> NewGame:
+    profile = _profile(new)
+    if new.seeds is not None:
+        seed = new.seeds.from_ + position
     else:
         seed = draw(batch_seed, "game", position, "high") << 64 | draw(batch_seed, "game", position, "low")
     return NewGame(
         game_id=new_id("g"),
         position=position,
-        drive=wish.drive,
+        drive=new.drive,
         seed=str(seed),
-        seats=_seats(wish, profile.players, position),
-        log=create(profile, seed, names=_names(wish, profile), deal=_deal(wish, profile)),
+        seats=_seats(new, profile.players, position),
+        log=create(profile, seed, names=_names(new, profile), deal=_deal(new, profile)),
     )
 
 
@@ -701,25 +732,18 @@ def _shown_seats(seats: Sequence[Mapping[str, Any]]) -> list[SeatView]:
     return [SeatView(seat=seat) for seat in range(1, len(seats) + 1)]
 
 
-def _batch_row(batch_id: str, at: int, wish: NewGames, seed: int) -> dict[str, Any]:
-    return {
-        "batch_id": batch_id,
-        "created_at": at,
-        "count": wish.count,
-        "seed": str(seed),
-        "spec": wish.model_dump(mode="json", by_alias=True, exclude_unset=True),
-        "labels": dict(wish.labels),
-        "cancelled": False,
-    }
+def _batch_row(batch_id: str, at: int, new: NewGames, seed: int) -> BatchRow:
+    spec = new.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return BatchRow(batch_id, at, new.count, str(seed), spec, dict(new.labels))
 
 
-def _fork_spec(game_id: str, source: Mapping[str, Any], wish: ForkGame) -> dict[str, Any]:
-    """What a fork's batch is told: the models and the budget of its source, and what the wish changes.
+def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame) -> dict[str, Any]:
+    """The spec of a fork's batch: models and budget of its source, with what the request changes.
 
     With the same agents it repeats its source, and what that has paid for is not paid again.
     """
-    given = wish.model_dump(mode="json", exclude_none=True)
-    same = wish.seats is None and not given["models"]
+    given = fork.model_dump(mode="json", exclude_none=True)
+    same = fork.seats is None and not given["models"]
     return {
         "origin": "fork",
         "repeats": [game_id, *(source.get("repeats") or ())] if same else [],
@@ -729,25 +753,13 @@ def _fork_spec(game_id: str, source: Mapping[str, Any], wish: ForkGame) -> dict[
     }
 
 
-def _single_batch_row(batch_id: str, at: int, spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "batch_id": batch_id,
-        "created_at": at,
-        "count": 1,
-        "seed": "0",
-        "spec": dict(spec),
-        "labels": {},
-        "cancelled": False,
-    }
-
-
-def batch_status(row: Mapping[str, Any], tallied: Tallied) -> str:
+def batch_status(row: BatchRow, tallied: Tallied) -> str:
     """queued, running, done, cancelled or failed, from the counts of its games."""
     laid = sum(tallied.status.values())
     open_games = sum(tallied.status.get(name, 0) for name in OPEN)
-    if row["cancelled"]:
+    if row.cancelled:
         return "running" if open_games else "cancelled"
-    if laid < row["count"] or open_games:
+    if laid < row.count or open_games:
         begun = laid - tallied.status.get("created", 0)
         return "running" if begun else "queued"
     if tallied.status.get("failed", 0):

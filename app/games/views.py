@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.base.clock import now_ms
 from app.games.schemas import (
     BatchView,
     BudgetView,
+    ForkedFrom,
     GameSummary,
     GameView,
     HandView,
+    ImportedFrom,
     ModelUse,
     OpenRequest,
     ProfileSettings,
@@ -18,18 +21,17 @@ from app.games.schemas import (
     TallyView,
 )
 from app.games.service import batch_status
-from app.models.account import Use, UseKey, total
 from app.models.spent import Paid
-from app.outside import now_ms
 from app.store.games import Tallied
+from app.store.json_column import whole
 from app.store.log import timestamp
-from app.store.rows import check_row
-from app.store.tables import games
+from app.store.rows import BatchRow, DamagedGame, GameRow
+from app.store.usage import Use, UseKey, total
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, GameEnded
 from engine.rules import Request, pending
 from engine.state import State, fold
-from engine.terms import FULL, PUBLIC, Viewer
+from engine.terms import FULL, PUBLIC, Ending, Side, Viewer
 from engine.view import stream, viewer_name
 
 __all__ = [
@@ -61,7 +63,7 @@ def _by_seat(values: Sequence[Any]) -> dict[str, Any]:
     return {str(seat): value for seat, value in enumerate(values, 1)}
 
 
-def game_view(row: Mapping[str, Any], full: State, viewer: Viewer) -> GameView:
+def game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
     """The game through one pair of eyes: folded anew from what those see, so nothing else can be in it.
 
     Raises CorruptLog where row and log make no game.
@@ -69,10 +71,10 @@ def game_view(row: Mapping[str, Any], full: State, viewer: Viewer) -> GameView:
     try:
         return _game_view(row, full, viewer)
     except UNREADABLE as fault:
-        raise CorruptLog(f"{row['game_id']} cannot be shown: {type(fault).__name__}") from None
+        raise CorruptLog(f"{row.game_id} cannot be shown: {type(fault).__name__}") from None
 
 
-def _game_view(row: Mapping[str, Any], full: State, viewer: Viewer) -> GameView:
+def _game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
     seen = stream(full, viewer)
     state = full if viewer == FULL else fold(seen)
     table = state.table
@@ -88,12 +90,12 @@ def _game_view(row: Mapping[str, Any], full: State, viewer: Viewer) -> GameView:
     assert isinstance(created, GameCreated)
     is_full = viewer == FULL
     return GameView(
-        game_id=row["game_id"],
-        batch_id=row["batch_id"],
-        status=row["status"],
+        game_id=row.game_id,
+        batch_id=row.batch_id,
+        status=row.status,
         viewer=viewer_name(viewer),
         head=len(seen),
-        created_at=timestamp(row["created_at"]),
+        created_at=timestamp(row.created_at),
         profile=ProfileSettings(**created.profile.settings()),
         names=_by_seat(table.names),
         phase=table.phase,
@@ -124,36 +126,37 @@ def _game_view(row: Mapping[str, Any], full: State, viewer: Viewer) -> GameView:
         hand=hand,
         roles=None if roles is None else _by_seat(roles),
         seed=str(state.seed) if is_full and state.seed is not None else None,
-        agents=[SeatSpec(**spec) for spec in row["seats"]] if is_full else None,
+        agents=[SeatSpec(**spec) for spec in row.seats] if is_full else None,
         requests=open_requests(pending(state)) if is_full else None,
-        forked_from=row["forked_from"] if is_full else None,
-        imported_from=row["imported_from"],
-        fault=row["fault"] if is_full else None,
+        forked_from=ForkedFrom.model_validate(row.forked_from)
+        if is_full and row.forked_from is not None
+        else None,
+        imported_from=None if row.imported_from is None else ImportedFrom.model_validate(row.imported_from),
+        fault=row.fault if is_full else None,
     )
 
 
-def game_summary(row: Mapping[str, Any]) -> GameSummary:
+def game_summary(row: GameRow) -> GameSummary:
     """One line of a listing."""
     return GameSummary(
-        game_id=row["game_id"],
-        batch_id=row["batch_id"],
-        position=row["position"],
-        status=row["status"],
-        profile=row["profile"],
-        players=row["players"],
-        created_at=timestamp(row["created_at"]),
-        finished_at=None if row["finished_at"] is None else timestamp(row["finished_at"]),
-        winner=row["winner"],
-        ending=row["ending"],
+        game_id=row.game_id,
+        batch_id=row.batch_id,
+        position=row.position,
+        status=row.status,
+        profile=row.profile,
+        players=row.players,
+        created_at=timestamp(row.created_at),
+        finished_at=None if row.finished_at is None else timestamp(row.finished_at),
+        winner=None if row.winner is None else Side(row.winner),
+        ending=None if row.ending is None else Ending(row.ending),
     )
 
 
-def readable_summary(row: Mapping[str, Any]) -> GameSummary | None:
+def readable_summary(row: GameRow | DamagedGame) -> GameSummary | None:
     """The same; None for a row that does not read."""
     try:
-        check_row(games, row)
-        return game_summary(row)
-    except (CorruptLog, *UNREADABLE):
+        return None if isinstance(row, DamagedGame) else game_summary(row)
+    except UNREADABLE:
         return None
 
 
@@ -188,23 +191,23 @@ def model_uses(uses: Mapping[UseKey, Use]) -> list[ModelUse]:
     ]
 
 
-def batch_view(row: Mapping[str, Any], tallied: Tallied, paid: Paid | None, *, sees_all: bool) -> BatchView:
+def batch_view(row: BatchRow, tallied: Tallied, paid: Paid | None, *, sees_all: bool) -> BatchView:
     """A batch's progress and results so far. ``sees_all``: the steps of its models may be told.
     Without ``paid`` it is as spectators see it: neither labels, nor what models took.
     """
     status = batch_status(row, tallied)
     over = sum(tallied.status.get(name, 0) for name in ("finished", "cancelled", "failed"))
     running = status in ("queued", "running")
-    until = now_ms() if running else (tallied.last_finished or row["created_at"])
-    seconds = max(until - row["created_at"], 1) / 1000
+    until = now_ms() if running else (tallied.last_finished or row.created_at)
+    seconds = max(until - row.created_at, 1) / 1000
     speed = over / seconds if over else None
     return BatchView(
-        batch_id=row["batch_id"],
+        batch_id=row.batch_id,
         status=status,  # type: ignore[arg-type]
-        count=row["count"],
-        created_at=timestamp(row["created_at"]),
+        count=row.count,
+        created_at=timestamp(row.created_at),
         finished_at=None if running or tallied.last_finished is None else timestamp(tallied.last_finished),
-        labels={} if paid is None else row["labels"],
+        labels={} if paid is None else dict(whole(row.labels)),
         games={
             name: tallied.status.get(name, 0)
             for name in ("created", "running", "finished", "cancelled", "failed")
@@ -212,7 +215,7 @@ def batch_view(row: Mapping[str, Any], tallied: Tallied, paid: Paid | None, *, s
         winners=dict(tallied.winners),  # type: ignore[arg-type]
         endings=dict(tallied.endings),  # type: ignore[arg-type]
         games_per_second=speed,
-        eta_s=(row["count"] - over) / speed if running and speed else None,
+        eta_s=(row.count - over) / speed if running and speed else None,
         tokens=None if paid is None else paid.total.tokens,
         cost=None if paid is None else paid.total.cost,
         models=model_uses(paid.uses) if paid is not None and sees_all else [],

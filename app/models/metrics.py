@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from app.metrics import REGISTRY
-from app.models.call import Call
+from app.base.metrics import REGISTRY
+from app.store.call import Call
 
 if TYPE_CHECKING:
-    from agents.llm.client import Attempt
+    from agents.model.client import Attempt
 
 __all__ = ["calls_in_flight", "calls_reused", "calls_waiting", "observe_attempt", "observe_call"]
 

@@ -1,4 +1,4 @@
-"""Recorded answers: a file of them, and a desk that answers from it.
+"""Recorded answers: a file of them, and a session that answers from it.
 
 One JSON object a line, in ASCII. An answer is found again by the seed of its game and by its key, since
 ids differ from run to run; the hash of the messages shows whether it answers the same question.
@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from agents.llm.desk import CallKey
-from agents.llm.model import Form, Message, Reply, Usage
-from app.errors import MissingAnswer
-from app.models.call import Call, hash_of
+from agents.llm.session import CallKey
+from agents.model.model import Form, Message, Reply, Usage
+from app.base.errors import MissingAnswer
+from app.store.call import Call, hash_of
 from engine.terms import Seat
 
 __all__ = [
     "END",
     "AnswersFile",
     "InvalidAnswers",
-    "RecordedDesk",
+    "RecordedSession",
     "Recording",
     "Signature",
     "another_question",
@@ -182,7 +182,9 @@ def read_whole(file: Path) -> tuple[Recording, Signature, int]:
                             )
                         break
                     recording.add(*_read_line(values))
-                except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+                except InvalidAnswers:
+                    raise
+                except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
                     raise InvalidAnswers(f"line {number} of {file} is no recorded answer") from None
                 signature.add(line)
                 whole += len(line)
@@ -204,7 +206,7 @@ def another_question(seed: str, key: CallKey) -> MissingAnswer:
     )
 
 
-class RecordedDesk:
+class RecordedSession:
     """Answers one game from a recording; asks nobody."""
 
     def __init__(self, recording: Recording, seed: str) -> None:

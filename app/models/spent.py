@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.models.account import Use, UseKey, total
-from app.models.house import ModelHouse, budget_of
-from app.seating import has_models
+from app.models.registry import ModelRegistry, budget_of
+from app.seats.seating import has_models
+from app.store.json_column import whole
+from app.store.rows import BatchRow
+from app.store.usage import Use, UseKey, total
 
 __all__ = ["Paid", "paid"]
 
@@ -28,12 +30,12 @@ class Paid:
         return total(self.uses.values())
 
 
-async def paid(models: ModelHouse, batch: Mapping[str, Any]) -> Paid:
+async def paid(models: ModelRegistry, batch: BatchRow) -> Paid:
     """The sums of a stored batch."""
-    spec = batch["spec"]
+    spec = whole(batch.spec)
     budget = spec.get("budget")
     # Most batches have no models: they need not look through the calls of all others.
-    uses = await models.uses(batch["batch_id"]) if has_models(spec.get("seats") or []) else {}
+    uses = await models.uses(batch.batch_id) if has_models(spec.get("seats") or []) else {}
     if budget is None:
         return Paid(uses)
     summed = total(uses.values())
@@ -41,5 +43,5 @@ async def paid(models: ModelHouse, batch: Mapping[str, Any]) -> Paid:
         uses,
         budget,
         budget_of(spec).batch.reached(summed.tokens, summed.cost),
-        await models.calls.stopped_by_budget(batch["batch_id"]),
+        await models.calls.stopped_by_budget(batch.batch_id),
     )

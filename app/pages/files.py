@@ -30,10 +30,10 @@ class ServedFile:
 def served_files() -> Mapping[str, ServedFile]:
     """What ``/docs/{name}`` has."""
     swagger = files("fastapi_swagger") / "resources"
-    found = [swagger / name for name in _SWAGGER] + [_folder() / name for name in _OURS]
-    found += [one for one in (_folder() / "guides").iterdir() if one.name.endswith(".md")]
+    paths = [swagger / name for name in _SWAGGER] + [_folder() / name for name in _OURS]
+    paths += [path for path in (_folder() / "guides").iterdir() if path.name.endswith(".md")]
     return {
-        one.name: ServedFile(one.read_bytes(), _MEDIA_TYPES[one.name.rpartition(".")[2]]) for one in found
+        path.name: ServedFile(path.read_bytes(), _MEDIA_TYPES[path.name.rpartition(".")[2]]) for path in paths
     }
 
 

@@ -6,12 +6,12 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from jinja2 import Environment
 
-from app.bodies import BodyRoute
-from app.errors import NotFound
-from app.headers import PAGE_POLICY, SWAGGER_POLICY
+from app.base.errors import NotFound
+from app.base.problems import documented
+from app.edge.bodies import BodyRoute
+from app.edge.headers import PAGE_POLICY, SWAGGER_POLICY
 from app.pages.files import served_files, text_of
 from app.pages.links import LINKS, Home
-from app.problems import documented
 
 __all__ = ["router"]
 
@@ -53,23 +53,30 @@ async def show_swagger() -> HTMLResponse:
     response_class=Response,
     responses=documented(
         404,
-        also={200: {"content": {"text/markdown": {}}, "description": "`bots.md` tells how to write a bot."}},
+        also={
+            200: {
+                "content": {
+                    kind: {} for kind in ("text/markdown", "text/css", "text/javascript", "image/png")
+                },
+                "description": "`bots.md` tells how to write a bot.",
+            }
+        },
     ),
 )
 async def show_guide(name: Annotated[str, Path(max_length=64, description="`bots.md`, say.")]) -> Response:
     """The guides as Markdown: `bots.md`, `websocket.md`, `evaluation.md` and others, which `/` lists."""
-    found = served_files().get(name)
-    if found is None:
+    file = served_files().get(name)
+    if file is None:
         raise NotFound("no guide has this name; / lists them")
-    return Response(found.content, media_type=found.media_type, headers={"Cache-Control": "no-cache"})
+    return Response(file.content, media_type=file.media_type, headers={"Cache-Control": "no-cache"})
 
 
 def _prefers_page(accept: str) -> bool:
     """Whether HTML is wanted rather than JSON; a caller without a preference, as ``curl``, gets JSON."""
     wanted: dict[str, float] = {}
     for part in accept.lower().split(","):
-        kind, *parameters = (one.strip() for one in part.split(";"))
-        quality = next((one[2:] for one in parameters if one.startswith("q=")), "1")
+        kind, *parameters = (word.strip() for word in part.split(";"))
+        quality = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
         try:
             wanted[kind] = float(quality)
         except ValueError:

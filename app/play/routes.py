@@ -8,16 +8,18 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
-from app.auth import Caller
-from app.bodies import BodyRoute, Bounds, takes
-from app.deps import CallerDep, GameId, Guard, ServicesDep, game_for, viewer_for
-from app.door import MAX_ANSWER, MAX_ANSWER_DEPTH
-from app.errors import Forbidden, InvalidRequest, RateLimited, UnknownRequest
+from app.base.errors import Forbidden, InvalidRequest, RateLimited, UnknownRequest
+from app.base.json_reader import MAX_ANSWER, MAX_ANSWER_DEPTH
+from app.base.problems import documented, problem_response
+from app.edge.auth import Caller
+from app.edge.bodies import BodyRoute, Bounds, takes
+from app.edge.deps import CallerDep, Guard, LifecycleDep, viewer_for
+from app.games.access import Access
+from app.games.deps import AccessDep, GameId, access_of
 from app.games.routes import ViewerName
-from app.play.messages import ActAck, Answer, OpenRequests, SentAnswer, read_answer
-from app.play.seats import Refused, SeatView, check_answers_for
-from app.problems import documented, problem_response
-from app.services import Services
+from app.protocol.messages import ActAck, Answer, OpenRequests, SentAnswer, read_answer
+from app.seats.deps import FeedDep, SeatsDep, seats_of
+from app.seats.seats import Refused, RemoteSeat, Seats, check_answers_for
 from app.store.games import OPEN
 from engine.errors import InvalidAction
 from engine.terms import FULL, PUBLIC, Seat
@@ -36,24 +38,24 @@ RequestId = Annotated[
 class _AnswersForSeats(Guard):
     """Refuses who may answer for no seat at all, as the route would; for which seat, the route sees."""
 
-    async def check(self, request: Request, caller: Caller, services: Services) -> None:
+    async def check(self, request: Request, caller: Caller) -> None:
         if caller.seat is None and not caller.mints:
             game_id, viewer = request.path_params["game_id"], request.query_params.get("viewer")
-            seat, _ = await _seat(services, caller, game_id, viewer)
+            seat, _ = await _seat(access_of(request), seats_of(request), caller, game_id, viewer)
             check_answers_for(caller, seat)
 
 
 async def _seat(
-    services: Services, caller: Caller, game_id: str, viewer_name: str | None
-) -> tuple[Seat, SeatView | None]:
+    access: Access, seats: Seats, caller: Caller, game_id: str, viewer_name: str | None
+) -> tuple[Seat, RemoteSeat | None]:
     """The seat that is looked through; without a view where it is not played from outside."""
-    row = await game_for(services, caller, game_id)
-    viewer = viewer_for(caller, viewer_name, row["players"])
+    row = await access.game(caller, game_id)
+    viewer = viewer_for(caller, viewer_name, row.players)
     if viewer == FULL:
         raise InvalidRequest("name the seat, e.g. ?viewer=seat:2", "/viewer", "missing")
     if viewer == PUBLIC:
         raise Forbidden("only a seat is asked for anything: use its token")
-    return viewer, await services.seats.view(row, viewer)
+    return viewer, await seats.view(row, viewer)
 
 
 @router.get(
@@ -64,7 +66,10 @@ async def _seat(
 )
 async def list_open_requests(
     game_id: GameId,
-    services: ServicesDep,
+    access: AccessDep,
+    seats: SeatsDep,
+    feed: FeedDep,
+    lifecycle: LifecycleDep,
     caller: CallerDep,
     response: Response,
     viewer_name: ViewerName = None,
@@ -74,16 +79,16 @@ async def list_open_requests(
     ] = 0,
 ) -> OpenRequests:
     """The open request of the caller's seat, or none. `status` tells when the game is over."""
-    _, view = await _seat(services, caller, game_id, viewer_name)
+    _, view = await _seat(access, seats, caller, game_id, viewer_name)
     response.headers["Cache-Control"] = "no-store"
     until = time.monotonic() + wait_s
-    with services.feed.watch(game_id) as watch:
+    with feed.watch(game_id) as watch:
         while True:
             # The status first: what is asked after it was read is not older.
-            status = (await services.games.row(game_id))["status"]
-            asked = await services.seats.open(view) if view is not None and status in OPEN else None
+            status = await seats.status(game_id)
+            asked = await seats.open(view) if view is not None and status in OPEN else None
             left = until - time.monotonic()
-            if asked is not None or status not in OPEN or left <= 0 or services.draining:
+            if asked is not None or status not in OPEN or left <= 0 or lifecycle.draining:
                 return OpenRequests(status=status, requests=[] if asked is None else [asked])
             await watch.wait(left)
 
@@ -100,7 +105,8 @@ async def answer_request(
     game_id: GameId,
     request_id: RequestId,
     sent: SentAnswer,
-    services: ServicesDep,
+    access: AccessDep,
+    seats: SeatsDep,
     caller: CallerDep,
     viewer_name: ViewerName = None,
 ) -> Any:
@@ -110,19 +116,19 @@ async def answer_request(
     still open. 409 `illegal-action` and 422 `invalid-action` use up an attempt. A wrong thought does not cost
     the action: `thoughts_refused` says what was left out.
     """
-    seat, view = await _seat(services, caller, game_id, viewer_name)
+    seat, view = await _seat(access, seats, caller, game_id, viewer_name)
     check_answers_for(caller, seat)
     if view is None:
         return _problem(Refused(UnknownRequest(f"seat {seat} is not played from outside"), None, None))
     answer: Answer | InvalidAction
     try:
-        services.seats.spend(game_id, seat)
+        seats.spend(game_id, seat)
         answer = read_answer(sent)
     except InvalidAction as fault:
         answer = fault
     except (RateLimited, InvalidRequest) as fault:
-        return _problem(await services.seats.refuse(view, fault))
-    done = await services.seats.act(view, request_id, answer, via="http")
+        return _problem(await seats.refuse(view, fault))
+    done = await seats.act(view, request_id, answer, via="http")
     if isinstance(done, Refused):
         return _problem(done)
     return ActAck(

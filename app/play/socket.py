@@ -9,18 +9,15 @@ import math
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import structlog
 from fastapi import APIRouter, WebSocket
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocketDisconnect, WebSocketDisconnected
 
-from app.auth import Caller
-from app.bodies import BodyRoute
-from app.callers import check_caller
-from app.deps import reaches, viewer_for
-from app.door import check_url
-from app.errors import (
+from app.base.clock import random_name
+from app.base.errors import (
     Draining,
     Forbidden,
     InvalidRequest,
@@ -32,11 +29,16 @@ from app.errors import (
     Unparsable,
     UpgradeRequired,
 )
-from app.outside import random_name
-from app.play.actions import text_fault
-from app.play.feed import held_name
-from app.play.limits import BURST, RATE, Allowance, Strikes
-from app.play.messages import (
+from app.base.lifecycle import Lifecycle
+from app.base.problems import ProblemResponse, documented, problem_response
+from app.edge.auth import Caller, Keys
+from app.edge.bodies import BodyRoute
+from app.edge.callers import check_caller, check_url
+from app.edge.deps import viewer_for
+from app.edge.queries import check_query
+from app.games.access import Access
+from app.protocol.actions import text_fault
+from app.protocol.messages import (
     MAX_IDENTIFY,
     SUBPROTOCOL,
     VERSION,
@@ -55,19 +57,22 @@ from app.play.messages import (
     refusal,
     refusal_text,
 )
-from app.play.metrics import close_label, socket_closes, socket_events, socket_frames, sockets_open
-from app.play.pages import Page, Spot
-from app.play.seats import Accepted, Refused, SeatView, check_answers_for
-from app.play.shared import unbroken
-from app.play.wire import PUSH, Push
-from app.problems import ProblemResponse, documented, problem_response
-from app.queries import check_query
-from app.services import Services
+from app.seats.limits import BURST, RATE, Allowance, Doorstep, Strikes
+from app.seats.seats import Accepted, Refused, RemoteSeat, Seats, check_answers_for
+from app.settings import Settings
+from app.store.rows import GameRow
+from app.stream.feed import Feed, held_name
+from app.stream.metrics import close_label, socket_closes, socket_events, socket_frames, sockets_open
+from app.stream.pages import Page, Pages, Spot
+from app.stream.positions import Positions
+from app.stream.relay import Relays
+from app.stream.shared import Shared, unbroken
+from app.stream.writer import send_at_once
 from engine.errors import AvalonError, InvalidAction, InvalidInput
 from engine.terms import FULL, PUBLIC, Viewer
 from engine.view import viewer_name
 
-__all__ = ["router"]
+__all__ = ["Sockets", "router"]
 
 log = structlog.get_logger()
 
@@ -122,12 +127,30 @@ class Closing(Exception):
         self.reason = reason
 
 
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """What connections need: made once, the same for all of them."""
+
+    settings: Settings
+    lifecycle: Lifecycle
+    keys: Keys
+    access: Access
+    rows: Shared[str, GameRow | None]
+    """Games, read once for all who come back at the same moment."""
+    seats: Seats
+    feed: Feed
+    positions: Positions
+    pages: Pages
+    relays: Relays
+    doorstep: Doorstep
+
+
 @router.websocket("/ws")
 async def socket(websocket: WebSocket) -> None:
     """Watch a game, or sit in it."""
-    services: Services = websocket.app.state.services
+    sockets: Sockets = websocket.app.state.sockets
     try:
-        _check_handshake(websocket, services)
+        _check_handshake(websocket, sockets)
     except AvalonError as refused:
         await websocket.send_denial_response(problem_response(refused))
         return
@@ -136,7 +159,7 @@ async def socket(websocket: WebSocket) -> None:
     offered = websocket.scope.get("subprotocols") or ()
     await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
     with sockets_open.track_inprogress():
-        await Connection(websocket, services).run()
+        await Connection(websocket, sockets).run()
 
 
 @router.get(
@@ -158,13 +181,13 @@ async def elsewhere(websocket: WebSocket) -> None:
     await websocket.send_denial_response(problem_response(NotFound("the socket is at /ws")))
 
 
-def _check_handshake(websocket: WebSocket, services: Services) -> None:
-    if services.draining:
+def _check_handshake(websocket: WebSocket, sockets: Sockets) -> None:
+    if sockets.lifecycle.draining:
         raise Draining("this replica is stopping")
-    check_caller(websocket.scope, keyless=not services.keys.configured, origins=services.settings.origins)
+    check_caller(websocket.scope, keyless=not sockets.keys.configured, origins=sockets.settings.origins)
     check_url(websocket.scope)
     check_query(websocket)
-    if services.doorstep.is_crowded(_address(websocket)):
+    if sockets.doorstep.is_crowded(_address(websocket)):
         raise NotReady("too many connections of your address have not identified yet")
 
 
@@ -175,19 +198,18 @@ def _address(websocket: WebSocket) -> str:
 class Connection:
     """One accepted socket, from hello to close."""
 
-    def __init__(self, websocket: WebSocket, services: Services) -> None:
+    def __init__(self, websocket: WebSocket, sockets: Sockets) -> None:
         self._websocket = websocket
-        self._services = services
+        self._sockets = sockets
         self._id = f"c_{random_name()}"
-        self._holder = services.seats.arrive()
+        self._holder = sockets.seats.arrive()
         self._last_sent = time.monotonic()
         self._allowance = Allowance(RATE, BURST, self._last_sent)
         self._strikes = Strikes(STRIKES, STRIKES_S)
-        self._view: SeatView | None = None
+        self._view: RemoteSeat | None = None
         """The seat this connection looks through, where that is played from outside."""
         self._sits = False
         """Whether it holds that seat, and answers for it."""
-        self._push: Push | None = websocket.scope.get("extensions", {}).get(PUSH)
 
     async def run(self) -> None:
         """Returns when the connection has ended; raises only when cancelled."""
@@ -197,32 +219,35 @@ class Connection:
             await self._close(end.code, end.reason)
         except WebSocketDisconnect as gone:
             socket_closes.labels(close_label(gone.code)).inc()
+        except WebSocketDisconnected:
+            # A send of the relay had found out before this task did.
+            socket_closes.labels("peer").inc()
         except Exception as fault:
             trace_id = random_name()
             log.error("a socket broke", trace_id=trace_id, conn=self._id, exc_info=fault)
             await self._close(Code.INTERNAL, f"trace id {trace_id}")
 
     async def _talk(self) -> NoReturn:
-        settings = self._services.settings
+        settings = self._sockets.settings
         hello = Hello(
             conn=self._id,
             identify_within_ms=math.ceil(settings.identify_within_s * 1000),
             idle_ms=math.ceil(settings.idle_s * 1000),
         )
         await self._send(hello.model_dump_json())
-        with self._services.doorstep.waiting(_address(self._websocket)):
+        with self._sockets.doorstep.waiting(_address(self._websocket)):
             identify = await self._identified(settings.identify_within_s)
         caller = await self._caller(identify)
         spot = await self._start(identify, caller)
         self._viewed_by = caller
         self.spot = spot
         # Seats' eyes are few, and each has to be asked for something, or checked, at every event.
-        relayed = self._push is not None and spot.viewer in (PUBLIC, FULL)
+        relayed = spot.viewer in (PUBLIC, FULL)
         # Watching from before the first read: a commit in between rings.
         names = [] if relayed else [spot.game_id]
         if self._sits:
             names.append(held_name(spot.game_id, spot.viewer))
-        with self._services.feed.watch(*names) as watch:
+        with self._sockets.feed.watch(*names) as watch:
             self._watch = watch
             await self._welcome(spot)
             await self._both(self._listen(), self._follow(caller, relayed=relayed))
@@ -268,30 +293,30 @@ class Connection:
 
     async def _caller(self, identify: Identify) -> Caller:
         try:
-            caller = await self._services.keys.caller(identify.token)
+            caller = await self._sockets.keys.caller(identify.token)
         except Unauthenticated as refused:
             reason = str(refused) if identify.token is not None else "identify with a token"
             raise Closing(Code.UNAUTHENTICATED, reason) from None
         # One seat has one bot; keys and watch tokens are many people's.
         if caller.seat is not None:
-            wait_s = self._services.doorstep.wait_s(caller.name, time.monotonic())
+            wait_s = self._sockets.doorstep.wait_s(caller.name, time.monotonic())
             if wait_s:
                 raise Closing(Code.RATE, f"retry_after_ms={math.ceil(wait_s * 1000)}")
         return caller
 
     async def _start(self, identify: Identify, caller: Caller) -> Spot:
         """Finds out who has come, and gives the spot to send on from."""
-        row = await self._services.rows.get(identify.game)
-        if row is None or not await reaches(self._services, caller, row):
+        row = await self._sockets.rows.get(identify.game)
+        if row is None or not await self._sockets.access.reaches(caller, row):
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
         try:
-            viewer = viewer_for(caller, identify.viewer, row["players"])
+            viewer = viewer_for(caller, identify.viewer, row.players)
         except Forbidden:
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential") from None
         except InvalidRequest as fault:
             await self._send_refusal(refusal(identify.id, fault))
             raise Closing(Code.MALFORMED, "no such viewer") from None
-        self._view = await self._services.seats.view(row, viewer)
+        self._view = await self._sockets.seats.view(row, viewer)
         try:
             self._sits = self._wants_to_sit(identify, caller, viewer)
         except InvalidRequest as fault:
@@ -299,7 +324,7 @@ class Connection:
             raise Closing(Code.MALFORMED, "that seat cannot be held") from None
         except Forbidden:
             raise Closing(Code.NO_SUCH_GAME, "no such seat for this credential") from None
-        self._head, place = await self._services.places.place(identify.game, viewer, identify.after)
+        self._head, place = await self._sockets.positions.place(identify.game, viewer, identify.after)
         if place is None:
             raise Closing(Code.BEYOND_HEAD, f"after is beyond head {self._head}")
         return Spot(identify.game, viewer, identify.after, place)
@@ -322,7 +347,7 @@ class Connection:
 
     async def _welcome(self, spot: Spot) -> None:
         if self._sits:
-            await self._services.seats.hold(spot.game_id, spot.viewer, self._holder)
+            await self._sockets.seats.hold(spot.game_id, spot.viewer, self._holder)
         welcome = Welcome(game=spot.game_id, viewer=viewer_name(spot.viewer), head=self._head, after=spot.seq)
         await self._send(welcome.model_dump_json())
 
@@ -332,11 +357,11 @@ class Connection:
         caught_up = time.monotonic()
         asked: str | None = None
         while True:
-            if self._services.draining:
+            if self._sockets.lifecycle.draining:
                 raise Closing(Code.STOPPING, "this replica is stopping")
             await unbroken(self._check_holding())
-            page = await self._services.pages.after(self.spot)
-            if not (caller.is_current(page.epochs) and self._services.keys.stands(caller)):
+            page = await self._sockets.pages.after(self.spot)
+            if not (caller.is_current(page.epochs) and self._sockets.keys.stands(caller)):
                 raise Closing(Code.UNAUTHENTICATED, "this credential does not stand any more")
             if page.count:
                 await self._send_page(page)
@@ -351,23 +376,23 @@ class Connection:
             asked = await self._ask(asked)
             if not relayed:
                 await self._quiet(caller)
-            elif self._services.relays.sit(self):
+            elif self._sockets.relays.sit(self):
                 try:
                     await self._quiet(caller)
                 finally:
-                    self._services.relays.rise(self)
+                    self._sockets.relays.rise(self)
             caught_up = time.monotonic()
 
     async def _check_holding(self) -> None:
         spot = self.spot
-        if self._sits and not await self._services.seats.holds(spot.game_id, spot.viewer, self._holder):
+        if self._sits and not await self._sockets.seats.holds(spot.game_id, spot.viewer, self._holder):
             raise Closing(Code.REPLACED, "a newer connection holds this seat")
 
     async def _ask(self, asked: str | None) -> str | None:
         """Sends what the seat is asked for, unless it was sent last, and gives its id."""
         if self._view is None:
             return None
-        request = await unbroken(self._services.seats.open(self._view))
+        request = await unbroken(self._sockets.seats.open(self._view))
         # One that the log has opened since the page was read waits for its events: their hint is on its way.
         if request is None or self._view.place > self.spot.place:
             return asked
@@ -381,26 +406,30 @@ class Connection:
 
         Only what was sent counts as said: hints of events this viewer may not see do not shift its beats.
         """
-        idle_s = self._services.settings.idle_s
+        idle_s = self._sockets.settings.idle_s
         while True:
-            if not self._services.keys.stands(caller):
+            if not self._sockets.keys.stands(caller):
                 return
             left = self._last_sent + idle_s - time.monotonic()
             if left <= 0:
                 await self._send(Beat(head=self.spot.seq).model_dump_json())
-            elif await self._watch.wait(min(left, self._services.keys.left_s(caller))):
+            elif await self._watch.wait(min(left, self._sockets.keys.left_s(caller))):
                 return
 
     # --- a spectator that has caught up is written to by its relay ----------------------------
 
     def push(self, page: Page, now: float) -> bool:
-        """Writes the page that follows, if the peer takes it at once and the credential still stands."""
-        assert self._push is not None
-        if not (self._services.keys.stands(self._viewed_by) and self._push(page.wire)):
+        """Sends the page that follows, if the peer takes it at once and the credential is still valid."""
+        if not self._sockets.keys.stands(self._viewed_by):
             return False
-        self.spot = page.end
-        self._last_sent = now
-        return True
+        try:
+            sent = send_at_once(self._websocket.send({"type": "websocket.send", "text": page.frame}))
+        except (WebSocketDisconnect, WebSocketDisconnected):
+            return False  # The connection's own task hears of it too.
+        if sent:
+            self.spot = page.end
+            self._last_sent = now
+        return sent
 
     def ring(self) -> None:
         """Sends the connection's own task to look."""
@@ -453,11 +482,11 @@ class Connection:
 
     async def _answered(
         self,
-        view: SeatView,
+        view: RemoteSeat,
         value: Mapping[str, Any],
         act: Act | _Unread,
     ) -> Accepted | Refused:
-        seats = self._services.seats
+        seats = self._sockets.seats
         if not isinstance(act, InvalidRequest | RateLimited):
             request_id = value.get("request_id")
             if isinstance(request_id, str) and text_fault(request_id) is None:
@@ -499,11 +528,7 @@ class Connection:
         await self._send(refusal_text(frame))
 
     async def _send_page(self, page: Page) -> None:
-        if self._push is not None and self._push(page.wire):
-            self._last_sent = time.monotonic()
-            socket_frames.labels("out").inc()
-        else:
-            await self._send(page.frame)
+        await self._send(page.frame)
         socket_events.inc(page.count)
         self.spot = page.end
 
@@ -520,7 +545,7 @@ class Connection:
     async def _close(self, code: int, reason: str) -> None:
         socket_closes.labels(str(code)).inc()
         # The peer may be gone by now, or never read again; either way there is nobody to tell.
-        with suppress(WebSocketDisconnect, TimeoutError):
+        with suppress(WebSocketDisconnect, WebSocketDisconnected, TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 await self._websocket.close(code, reason)
 

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 
 from agents.table import play
-from app import metrics
-from app.errors import BudgetSpent
-from app.models.account import BUDGET_SPENT
-from app.models.house import ModelHouse
-from app.play.feed import Feed
-from app.runner.inboxes import Inboxes
-from app.seating import has_models, has_remote, seat_agents
+from app.base import metrics
+from app.base.errors import BudgetSpent
+from app.models.registry import ModelRegistry
+from app.seats.inboxes import Inboxes
+from app.seats.seating import has_models, has_remote, seat_agents
 from app.store.db import Database
 from app.store.games import OPEN, GameStore
 from app.store.log import GameLog, LogReader
+from app.store.usage import BUDGET_SPENT
+from app.stream.feed import Feed
 from engine.events import Event, GameCancelled, GameEnded
 from engine.rules import cancel
 
@@ -46,7 +46,7 @@ async def drive(
     store: GameStore,
     reader: LogReader,
     feed: Feed,
-    models: ModelHouse,
+    models: ModelRegistry,
     inboxes: Inboxes,
     game_id: str,
     on_wait: Callable[[], None] = lambda: None,
@@ -59,16 +59,16 @@ async def drive(
     Raises Conflict when somebody else drives it too, and whatever breaks an agent.
     """
     row = await store.game(game_id)
-    if row is None or row["status"] not in OPEN or row["drive"] != "auto":
+    if row is None or row.status not in OPEN or row.drive != "auto":
         return
     log = await reader.events(game_id)
-    journal = TellingJournal(GameLog(database, game_id, len(log)), feed, game_id, row["batch_id"])
-    seats = row["seats"]
+    journal = TellingJournal(GameLog(database, game_id, len(log)), feed, game_id, row.batch_id)
+    seats = row.seats
     paid, remote = has_models(seats), has_remote(seats)
-    batch = await store.batch(row["batch_id"]) if paid or remote else None
+    batch = await store.batch(row.batch_id) if paid or remote else None
     agents = seat_agents(
         seats,
-        row["seed"],
+        row.seed,
         await models.seats(row, batch) if batch is not None and paid else None,
         inboxes.of(row, batch, on_wait) if batch is not None and remote else None,
     )

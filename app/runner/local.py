@@ -7,16 +7,16 @@ from typing import Final
 
 import structlog
 
-from app import metrics
-from app.models.house import ModelHouse
-from app.outside import now_ms, random_name
-from app.play.feed import Feed
+from app.base import metrics
+from app.base.clock import now_ms, random_name
+from app.models.registry import ModelRegistry
 from app.runner.drive import drive
-from app.runner.inboxes import Inboxes
+from app.seats.inboxes import Inboxes
 from app.store.db import Conflict, Database
 from app.store.faults import PASSING, is_ours
 from app.store.games import GameStore
 from app.store.log import LogReader
+from app.stream.feed import Feed
 
 __all__ = ["LocalRunner"]
 
@@ -39,7 +39,7 @@ class LocalRunner:
         store: GameStore,
         reader: LogReader,
         feed: Feed,
-        models: ModelHouse,
+        models: ModelRegistry,
         inboxes: Inboxes,
         parallel: int,
     ) -> None:

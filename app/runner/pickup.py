@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from app import metrics
+from app.base import metrics
 from app.runner.claims import Claims
 from app.store.faults import PASSING, is_ours
 from app.store.games import GameStore

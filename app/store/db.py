@@ -34,7 +34,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry, NullPool, PoolProxiedConnection
 
-from app.outside import now_ms
+from app.base.clock import now_ms
 from app.settings import Settings
 
 __all__ = ["Append", "Conflict", "Database", "Writer", "now_ms", "sqlite_exists"]
@@ -102,6 +102,15 @@ class Database:
         async with self.write_engine.begin() as connection:
             await connection.run_sync(_upgrade)
         self.writer.start()
+
+    async def answers(self) -> bool:
+        """Whether a query comes back."""
+        try:
+            async with self.read_engine.connect() as connection:
+                await connection.execute(text("SELECT 1"))
+        except Exception:
+            return False
+        return True
 
     async def stop(self) -> None:
         """Commits what waits, then closes every connection."""

@@ -9,15 +9,15 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Column, Index, Integer, SmallInteger, Text
 from sqlmodel import Field, SQLModel
 
-from app.store.json_column import JsonColumn
+from app.store.json_column import JsonColumn, YesNo
 
 __all__ = [
-    "AnswerRow",
-    "EvaluationRow",
-    "JudgementRow",
-    "SeenRow",
-    "StatementsRow",
-    "TaskRow",
+    "AnswersTable",
+    "EvaluationsTable",
+    "JudgementsTable",
+    "SeenTable",
+    "StatementsTable",
+    "TasksTable",
     "answers",
     "evaluations",
     "judgements",
@@ -29,7 +29,7 @@ __all__ = [
 Json = dict[str, Any]
 
 
-class EvaluationRow(SQLModel, table=True):
+class EvaluationsTable(SQLModel, table=True):
     """Answers handed in together, or the work of a model judge."""
 
     __tablename__ = "evaluations"
@@ -50,7 +50,7 @@ class EvaluationRow(SQLModel, table=True):
     regrade_of: str | None = Field(default=None, max_length=40)
     status: str
     """scored, judging, cancelled or failed."""
-    wish: Json = Field(sa_column=Column(JsonColumn(dict), nullable=False))
+    spec: Json = Field(sa_column=Column("wish", JsonColumn(dict), key="spec", nullable=False))
     """The variant, and for a judge what it judges."""
     result: Json | None = Field(
         default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
@@ -58,7 +58,7 @@ class EvaluationRow(SQLModel, table=True):
     """The scores; written once."""
 
 
-class AnswerRow(SQLModel, table=True):
+class AnswersTable(SQLModel, table=True):
     """One rater's answer about one item. The key is what makes it graded once."""
 
     __tablename__ = "answers"
@@ -81,7 +81,7 @@ class AnswerRow(SQLModel, table=True):
     confidence: int | None = Field(default=None, sa_column=Column(SmallInteger, nullable=True))
 
 
-class JudgementRow(SQLModel, table=True):
+class JudgementsTable(SQLModel, table=True):
     """One rater's word on one intention of one stage of a speaking turn."""
 
     __tablename__ = "judgements"
@@ -100,13 +100,13 @@ class JudgementRow(SQLModel, table=True):
     kind: str
     evaluation_id: str | None = Field(default=None, max_length=40)
     """Of a model judge: the evaluation that asked it."""
-    reasonable: bool | None = None
+    reasonable: bool | None = Field(default=None, sa_column=Column(YesNo, nullable=True))
     think: int | None = Field(default=None, sa_column=Column(SmallInteger, nullable=True))
     speak: int | None = Field(default=None, sa_column=Column(SmallInteger, nullable=True))
     comment: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
 
 
-class StatementsRow(SQLModel, table=True):
+class StatementsTable(SQLModel, table=True):
     """One rater's word on the statements of one speech: what it says of the record, and if that is so."""
 
     __tablename__ = "statement_judgements"
@@ -117,7 +117,7 @@ class StatementsRow(SQLModel, table=True):
     game_id: str = Field(primary_key=True, max_length=40)
     request_id: str = Field(primary_key=True, max_length=40)
     turn: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
-    """Utterances before it in the attempt; negative: a planted speech."""
+    """Utterances before it in the attempt; negative: a control speech."""
     caller: str = Field(primary_key=True)
     rater: str = Field(primary_key=True, max_length=80)
     grade: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
@@ -126,13 +126,16 @@ class StatementsRow(SQLModel, table=True):
     evaluation_id: str = Field(max_length=40)
     statements: list[Json] = Field(sa_column=Column(JsonColumn(list, dict), nullable=False))
     """Each with start, end, quote, verdict, record and reason; empty: the speech states nothing."""
-    planted: Json | None = Field(
-        default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
+    control_speeches: Json | None = Field(
+        default=None,
+        sa_column=Column(
+            "planted", JsonColumn(dict, none_as_null=True), key="control_speeches", nullable=True
+        ),
     )
-    """Of a planted speech: how often rules and judge say what of its statements."""
+    """Of a control speech: how often rules and judge say what of its statements."""
 
 
-class TaskRow(SQLModel, table=True):
+class TasksTable(SQLModel, table=True):
     """A speaking turn that a rater was dealt to judge."""
 
     __tablename__ = "annotation_tasks"
@@ -144,7 +147,7 @@ class TaskRow(SQLModel, table=True):
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
 
 
-class SeenRow(SQLModel, table=True):
+class SeenTable(SQLModel, table=True):
     """A credential that was shown what a seat chose in a speaking turn: it may not guess that any more."""
 
     __tablename__ = "seen_turns"

@@ -1,22 +1,58 @@
 """Evaluations in the database: answers, judgements, dealt tasks, and who has seen what."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import and_, func, insert, or_, select, tuple_, update
+import structlog
+from sqlalchemy import RowMapping, Select, and_, func, insert, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.cursors import read_cursor, unknown_cursor, write_cursor
+from app.store.cursors import next_cursor, read_cursor, unknown_cursor
 from app.store.db import Database
 from app.store.evaluation_tables import answers, evaluations, judgements, seen, statements, tasks
-from app.store.games import Row
+from app.store.json_column import Damaged
+from app.store.row_checks import is_whole, row_name
+from app.store.rows import (
+    AnswerRow,
+    EvaluationRow,
+    JudgementRow,
+    StatementsRow,
+    UnfinishedJudging,
+    table_of,
+    typed_row,
+    values_of,
+)
 from app.store.tables import games
+from engine.errors import CorruptLog
 
-__all__ = ["EvaluationStore"]
+__all__ = ["EvaluationStore", "Lost", "Rows"]
+
+log = structlog.get_logger()
 
 _IN: Final = 500
 """Values in one IN list: SQLite takes some thousands, PostgreSQL plans them one by one."""
+
+
+R = TypeVar("R")
+
+
+class Lost(NamedTuple):
+    """A row that does not read."""
+
+    table: str
+    game_id: str
+    """Empty where it is about none."""
+    name: str
+
+
+class Rows(list[R]):
+    """The rows that read."""
+
+    def __init__(self, rows: Iterable[R] = (), damaged: Iterable[Lost] = ()) -> None:
+        super().__init__(rows)
+        self.damaged = list(damaged)
+        """The others."""
 
 
 class EvaluationStore:
@@ -27,31 +63,34 @@ class EvaluationStore:
 
     # --- evaluations and answers ------------------------------------------------------------
 
-    async def insert(self, connection: AsyncConnection, row: Mapping[str, Any]) -> None:
+    async def insert(self, connection: AsyncConnection, row: EvaluationRow) -> None:
         """Writes an evaluation's row, in the caller's transaction."""
-        await connection.execute(insert(evaluations), [dict(row)])
+        await connection.execute(insert(evaluations), [values_of(row)])
 
-    async def insert_answers(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+    async def insert_answers(self, connection: AsyncConnection, rows: Sequence[AnswerRow]) -> None:
         """Writes answers, in the caller's transaction. One that was graded before breaks the key."""
         if rows:
-            await connection.execute(insert(answers), [dict(row) for row in rows])
+            await connection.execute(insert(answers), [values_of(row) for row in rows])
 
-    async def evaluation(self, evaluation_id: str) -> Row | None:
+    async def evaluation(self, evaluation_id: str) -> EvaluationRow | None:
+        """The evaluation's row. Raises CorruptLog for one that does not read."""
         query = select(evaluations).where(evaluations.c.evaluation_id == evaluation_id)
-        found = await self._rows(query)
-        return found[0] if found else None
+        rows = _readable(EvaluationRow, await self._rows(query))
+        if rows.damaged:
+            raise CorruptLog(f"{rows.damaged[0].name} does not read")
+        return rows[0] if rows else None
 
-    async def judging(self) -> list[Row]:
-        """Evaluations whose judge has not finished, or that were cancelled and are not scored yet: id,
-        status and wish, oldest first.
+    async def judging(self) -> list[UnfinishedJudging]:
+        """Evaluations whose judge has not finished, or that were cancelled and are not scored yet, oldest
+        first.
         """
         c = evaluations.c
         query = (
-            select(c.evaluation_id, c.status, c.wish)
+            select(c.evaluation_id, c.status, c.spec.label("spec"))
             .where(c.status.in_(("judging", "cancelled")), c.finished_at.is_(None))
             .order_by(c.created_at, c.evaluation_id)
         )
-        return await self._rows(query)
+        return [UnfinishedJudging(**row) for row in await self._rows(query)]
 
     async def cancel(self, evaluation_id: str) -> bool:
         """Ends a judge's work; False: it had ended. What it has judged is scored afterwards."""
@@ -72,11 +111,12 @@ class EvaluationStore:
         """Whether this judge has judged in one of these games, or is at it."""
         c = evaluations.c
         rows = await connection.execute(
-            select(c.wish).where(
+            select(c.spec).where(
                 c.caller == caller, c.rater == rater, c.dimension == dimension, c.status == "judging"
             )
         )
-        if any(not set(games).isdisjoint(wish["games"]) for (wish,) in rows):
+        # One whose spec is damaged is ended as failed when it is next looked at.
+        if any(not (isinstance(spec, Damaged) or set(games).isdisjoint(spec["games"])) for (spec,) in rows):
             return True
         table = statements if dimension == "statements" else judgements
         j = table.c
@@ -106,16 +146,16 @@ class EvaluationStore:
         )
         return bool(done.rowcount)
 
-    async def judged_by(self, evaluation_id: str, games: Collection[str]) -> list[Row]:
+    async def judged_by(self, evaluation_id: str, games: Collection[str]) -> Rows[JudgementRow]:
         """What the judge of this evaluation said in these games."""
-        rows: list[Row] = []
+        rows: list[RowMapping] = []
         for some in _parts(games):
             rows += await self._rows(
                 select(judgements)
                 .where(judgements.c.game_id.in_(some), judgements.c.evaluation_id == evaluation_id)
                 .order_by(judgements.c.game_id, judgements.c.request_id, judgements.c.stage)
             )
-        return rows
+        return _readable(JudgementRow, rows)
 
     async def finish(self, evaluation_id: str, status: str, result: Mapping[str, Any], at: int) -> None:
         """Writes how an evaluation came out; one that has come out already stays as it is."""
@@ -141,7 +181,7 @@ class EvaluationStore:
         raters: Sequence[str],
         limit: int,
         cursor: str | None,
-    ) -> tuple[list[Row], str | None]:
+    ) -> tuple[Rows[EvaluationRow], str | None]:
         """Evaluations, newest first, and the cursor of the next page. ``caller`` None: everybody's; without
         dimensions or raters: of all of them.
         """
@@ -164,19 +204,19 @@ class EvaluationStore:
             limit + 1
         )
         rows = await self._rows(query)
+        shown = _readable(EvaluationRow, rows[:limit])
         if len(rows) <= limit:
-            return rows, None
-        last = rows[limit - 1]
-        return rows[:limit], write_cursor(last["created_at"], last["evaluation_id"])
+            return shown, None
+        return shown, next_cursor(rows[:limit], ("created_at", "evaluation_id"), _read_cursor)
 
-    async def answers_of(self, evaluation_id: str) -> list[Row]:
+    async def answers_of(self, evaluation_id: str) -> Rows[AnswerRow]:
         """What was handed in with one evaluation, by item and sample."""
         query = (
             select(answers)
             .where(answers.c.evaluation_id == evaluation_id)
             .order_by(answers.c.item_id, answers.c.sample)
         )
-        return await self._rows(query)
+        return _readable(AnswerRow, await self._rows(query))
 
     async def graded(
         self, caller: str, rater: str, items: Collection[str], grade: int
@@ -192,9 +232,9 @@ class EvaluationStore:
                 found |= {(item, sample) for item, sample in (await connection.execute(query)).all()}
         return found
 
-    async def answers_about(self, games: Collection[str], dimension: str) -> list[Row]:
+    async def answers_about(self, games: Collection[str], dimension: str) -> Rows[AnswerRow]:
         """The answers about items of these games that stand: of each its last grade."""
-        rows = []
+        rows: list[RowMapping] = []
         for some in _parts(games):
             query = select(answers).where(answers.c.game_id.in_(some), answers.c.dimension == dimension)
             rows += await self._rows(
@@ -202,14 +242,14 @@ class EvaluationStore:
                     answers.c.caller, answers.c.rater, answers.c.item_id, answers.c.sample, answers.c.grade
                 )
             )
-        return _last(rows, ("caller", "rater", "item_id", "sample"))
+        return _last(AnswerRow, rows, ("caller", "rater", "item_id", "sample"))
 
     # --- judgements -------------------------------------------------------------------------
 
-    async def insert_judgements(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+    async def insert_judgements(self, connection: AsyncConnection, rows: Sequence[JudgementRow]) -> None:
         """Writes judgements, in the caller's transaction. A second one of a rater breaks the key."""
         if rows:
-            await connection.execute(insert(judgements), [dict(row) for row in rows])
+            await connection.execute(insert(judgements), [values_of(row) for row in rows])
 
     async def grades(
         self, connection: AsyncConnection, caller: str, rater: str, games: Collection[str]
@@ -237,10 +277,10 @@ class EvaluationStore:
         raters: Sequence[str] = (),
         kind: str | None = None,
         dimension: str | None = None,
-    ) -> list[Row]:
+    ) -> Rows[JudgementRow]:
         """The judgements about these games that stand: of each its last grade. Without raters: of all."""
         c = judgements.c
-        rows = []
+        rows: list[RowMapping] = []
         for some in _parts(games):
             query = select(judgements).where(c.game_id.in_(some))
             if raters:
@@ -253,16 +293,17 @@ class EvaluationStore:
                     c.game_id, c.request_id, c.stage, c.intention, c.dimension, c.caller, c.rater, c.grade
                 )
             )
-        return _last(rows, ("game_id", "request_id", "stage", "intention", "dimension", "caller", "rater"))
+        key = ("game_id", "request_id", "stage", "intention", "dimension", "caller", "rater")
+        return _last(JudgementRow, rows, key)
 
     # --- statements -------------------------------------------------------------------------
 
-    async def insert_statements(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+    async def insert_statements(self, connection: AsyncConnection, rows: Sequence[StatementsRow]) -> None:
         """Writes what a judge says of speeches, in the caller's transaction. A second word of a rater
         breaks the key.
         """
         if rows:
-            await connection.execute(insert(statements), [dict(row) for row in rows])
+            await connection.execute(insert(statements), [values_of(row) for row in rows])
 
     async def statement_grades(
         self, connection: AsyncConnection, caller: str, rater: str, game_id: str
@@ -276,9 +317,9 @@ class EvaluationStore:
         )
         return {(request, turn): grade for request, turn, grade in (await connection.execute(query)).all()}
 
-    async def statements_by(self, evaluation_id: str, games: Collection[str]) -> list[Row]:
+    async def statements_by(self, evaluation_id: str, games: Collection[str]) -> Rows[StatementsRow]:
         """What the judge of this evaluation said of the speeches of these games."""
-        rows: list[Row] = []
+        rows: list[RowMapping] = []
         c = statements.c
         for some in _parts(games):
             rows += await self._rows(
@@ -286,13 +327,13 @@ class EvaluationStore:
                 .where(c.game_id.in_(some), c.evaluation_id == evaluation_id)
                 .order_by(c.game_id, c.request_id, c.turn)
             )
-        return rows
+        return _readable(StatementsRow, rows)
 
     async def statement_page(
         self, evaluation_id: str, limit: int, cursor: str | None
-    ) -> tuple[list[Row], str | None]:
-        """What the judge of this evaluation said, speech by speech, planted ones apart, and the cursor of the
-        next page.
+    ) -> tuple[Rows[StatementsRow], str | None]:
+        """The judgements of one evaluation, speech by speech and without control speeches, and the cursor of
+        the next page.
         """
         c = statements.c
         place = (c.game_id, c.request_id, c.turn)
@@ -300,14 +341,16 @@ class EvaluationStore:
         if cursor is not None:
             query = query.where(tuple_(*place) > tuple_(*_read_place(cursor)))
         rows = await self._rows(query.order_by(*place).limit(limit + 1))
+        shown = _readable(StatementsRow, rows[:limit])
         if len(rows) <= limit:
-            return rows, None
-        last = rows[limit - 1]
-        return rows[:limit], write_cursor(last["game_id"], last["request_id"], last["turn"])
+            return shown, None
+        return shown, next_cursor(rows[:limit], ("game_id", "request_id", "turn"), _read_place)
 
-    async def statements_of(self, games: Collection[str], *, caller: str | None = None) -> list[Row]:
-        """What stands of the speeches of these games: of each rater's words the last grade."""
-        rows = []
+    async def statements_of(
+        self, games: Collection[str], *, caller: str | None = None
+    ) -> Rows[StatementsRow]:
+        """The judgements of the speeches of these games that stand: of each its last grade."""
+        rows: list[RowMapping] = []
         c = statements.c
         for some in _parts(games):
             query = select(statements).where(c.game_id.in_(some))
@@ -316,7 +359,7 @@ class EvaluationStore:
             rows += await self._rows(
                 query.order_by(c.game_id, c.request_id, c.turn, c.caller, c.rater, c.grade)
             )
-        return _last(rows, ("game_id", "request_id", "turn", "caller", "rater"))
+        return _last(StatementsRow, rows, ("game_id", "request_id", "turn", "caller", "rater"))
 
     async def given(self, batch_id: str) -> tuple[int, int]:
         """Judgements, those of statements included, and answers stored about the batch's games: they are
@@ -410,9 +453,10 @@ class EvaluationStore:
                 dialect.insert(table).on_conflict_do_nothing(), [dict(row) for row in rows]
             )
 
-    async def _rows(self, query: Any) -> list[Row]:
+    async def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
         async with self._database.read_engine.connect() as connection:
-            return [dict(row) for row in (await connection.execute(query)).mappings()]
+            rows: Sequence[RowMapping] = (await connection.execute(query)).mappings().all()
+        return rows
 
 
 def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
@@ -421,12 +465,67 @@ def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
         yield every[first : first + _IN]
 
 
-def _last(rows: Iterable[Row], key: Sequence[str]) -> list[Row]:
-    """Of rows in the order of ``key`` and grade, the last of each key."""
-    found: dict[tuple[Any, ...], Row] = {}
+def _last(kind: type[R], rows: Iterable[RowMapping], key: Sequence[str]) -> Rows[R]:
+    """Of rows in the order of ``key`` and grade, the last of each key. Where that one is damaged, no earlier
+    word stands in its place.
+    """
+    last: dict[tuple[Any, ...], RowMapping] = {}
     for row in rows:
-        found[tuple(row[name] for name in key)] = row
-    return list(found.values())
+        last[tuple(row[name] for name in key)] = row
+    return _readable(kind, last.values())
+
+
+def _readable(kind: type[R], rows: Iterable[RowMapping]) -> Rows[R]:
+    """These rows without those that are damaged, which are named, in the service's own log too."""
+    table = table_of(kind)
+    whole: list[R] = []
+    damaged = []
+    for row in rows:
+        if is_whole(table, row) and _FITS.get(table.name, _fits)(row):
+            whole.append(typed_row(kind, row))
+        else:
+            name = row_name(table, row)
+            # Rows about games are asked for by their games.
+            damaged.append(Lost(table.name, row.get("game_id", ""), name))
+    # A command has no log: it says itself what it leaves out.
+    if damaged and structlog.is_configured():
+        log.error("damaged rows are left out", table=table.name, rows=len(damaged), first=damaged[0].name)
+    return Rows(whole, damaged)
+
+
+def _fits(row: RowMapping) -> bool:
+    return True
+
+
+def _spec_fits(row: RowMapping) -> bool:
+    """Whether an evaluation tells what it was made of."""
+    spec = row["spec"]
+    if "judge" not in spec:
+        return isinstance(spec.get("variant"), dict)
+    games = spec.get("games")
+    return (
+        isinstance(spec["judge"], dict)
+        and isinstance(games, list)
+        and all(isinstance(game, str) for game in games)
+    )
+
+
+def _statements_fit(row: RowMapping) -> bool:
+    """Whether a judge's word on a speech has the form in which it was written."""
+    control_speeches = row["control_speeches"] or {}
+    return all(
+        all(type(one.get(name)) is kind for name, kind in _STATEMENT.items())
+        and one["verdict"] in ("supported", "refuted", "uncheckable")
+        for one in row["statements"]
+    ) and all(span.count("/") == 1 and type(n) is int for span, n in control_speeches.items())
+
+
+_STATEMENT: Final = {"start": int, "end": int, "quote": str, "verdict": str, "record": str, "reason": str}
+
+_FITS: Final[Mapping[str, Callable[[RowMapping], bool]]] = {
+    "evaluations": _spec_fits,
+    "statement_judgements": _statements_fit,
+}
 
 
 def _read_cursor(cursor: str) -> tuple[int, str]:

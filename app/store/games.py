@@ -3,24 +3,25 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import Table, and_, case, func, insert, or_, select, update
+from sqlalchemy import RowMapping, Select, and_, case, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.outside import random_bits
-from app.store.cursors import read_cursor, unknown_cursor, write_cursor
+from app.base.clock import random_bits
+from app.store.cursors import next_cursor, read_cursor, unknown_cursor
 from app.store.db import Database
 from app.store.log import INSERT_EVENTS, event_rows
-from app.store.rows import STATUSES, check_row, is_moment
+from app.store.row_checks import STATUSES, is_moment
+from app.store.rows import BatchRow, DamagedGame, GameRow, read_row, values_of
 from app.store.tables import batches, games
+from engine.errors import CorruptLog
 from engine.events import Event
 from engine.terms import Ending, Side
 
-__all__ = ["OPEN", "GameStore", "NewGame", "Row", "Tallied", "new_id"]
+__all__ = ["OPEN", "GameStore", "NewGame", "Tallied", "new_id"]
 
-Row = dict[str, Any]
-"""A row by column."""
+R = TypeVar("R")
 
 OPEN: Final = ("created", "running")
 """The statuses of games that are not over."""
@@ -97,9 +98,9 @@ class GameStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def insert_batch(self, connection: AsyncConnection, batch: Mapping[str, Any]) -> None:
+    async def insert_batch(self, connection: AsyncConnection, batch: BatchRow) -> None:
         """Writes a batch's row, in the caller's transaction."""
-        await connection.execute(_INSERT_BATCH, [dict(batch)])
+        await connection.execute(_INSERT_BATCH, [values_of(batch)])
 
     async def insert_games(
         self, connection: AsyncConnection, batch_id: str, laid: Sequence[NewGame], at: int
@@ -110,19 +111,20 @@ class GameStore:
         while some := list(islice(rows, _ROWS)):
             await connection.execute(INSERT_EVENTS, some)
 
-    async def batch(self, batch_id: str) -> Row | None:
+    async def batch(self, batch_id: str) -> BatchRow | None:
         """The batch's row. Raises CorruptLog for one that does not read."""
-        return await self._one(batches, batches.c.batch_id == batch_id)
+        return await self._row(BatchRow, select(batches).where(batches.c.batch_id == batch_id))
 
-    async def game(self, game_id: str) -> Row | None:
+    async def game(self, game_id: str) -> GameRow | None:
         """The game's row. Raises CorruptLog for one that does not read."""
-        return await self._one(games, games.c.game_id == game_id)
+        return await self._row(GameRow, select(games).where(games.c.game_id == game_id))
 
-    async def games_of(self, game_ids: Iterable[str]) -> dict[str, Row]:
-        """The rows of these games, by id; of 100 at most."""
+    async def games_of(self, game_ids: Iterable[str]) -> dict[str, GameRow]:
+        """The rows of these games that read, by id; of 100 games at most."""
         query = select(games).where(games.c.game_id.in_(list(game_ids)))
         async with self._database.read_engine.connect() as connection:
-            return {row["game_id"]: dict(row) for row in (await connection.execute(query)).mappings()}
+            rows = map(_listed, (await connection.execute(query)).mappings())
+        return {row.game_id: row for row in rows if isinstance(row, GameRow)}
 
     async def heads(self, game_ids: Sequence[str]) -> dict[str, tuple[int, str, str]]:
         """How long the logs of these games are, their status, and the epochs of their seats' tokens."""
@@ -136,13 +138,10 @@ class GameStore:
                     found[game] = (head, status, str(epochs))
         return found
 
-    async def _one(self, table: Table, where: Any) -> Row | None:
+    async def _row(self, kind: type[R], query: Select[Any]) -> R | None:
         async with self._database.read_engine.connect() as connection:
-            found = (await connection.execute(select(table).where(where))).mappings().one_or_none()
-        if found is None:
-            return None
-        check_row(table, found)
-        return dict(found)
+            row = (await connection.execute(query)).mappings().one_or_none()
+        return None if row is None else read_row(kind, row)
 
     async def ahead(self, game_ids: Sequence[str]) -> set[str]:
         """Of these games, the forks that carry the past of a game that is not over yet."""
@@ -172,11 +171,9 @@ class GameStore:
         async with self._database.read_engine.connect() as connection:
             return set((await connection.execute(query)).scalars())
 
-    async def is_ahead(self, batch: Row) -> bool:
+    async def is_ahead(self, batch: BatchRow) -> bool:
         """Whether the batch is such a fork: each fork has a batch of its own."""
-        return batch["spec"].get("origin") == "fork" and bool(
-            await self.ahead(await self.ids(batch["batch_id"]))
-        )
+        return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
 
     async def rows_laid(self, batch_id: str) -> int:
         """Games of the batch that have been laid out."""
@@ -291,7 +288,7 @@ class GameStore:
 
     async def page(
         self, *, statuses: Sequence[str], of_batches: Sequence[str], limit: int, cursor: str | None
-    ) -> tuple[list[Row], str | None]:
+    ) -> tuple[list[GameRow | DamagedGame], str | None]:
         """Games, newest batch first and in their order within it, and the cursor of the next page. Without
         statuses those of every status, without batches those of every batch.
         """
@@ -315,11 +312,11 @@ class GameStore:
             limit + 1
         )
         async with self._database.read_engine.connect() as connection:
-            rows = [dict(row) for row in (await connection.execute(query)).mappings()]
+            rows = (await connection.execute(query)).mappings().all()
+        shown = [_listed(row) for row in rows[:limit]]
         if len(rows) <= limit:
-            return rows, None
-        last = rows[limit - 1]
-        return rows[:limit], write_cursor(last["batch_at"], last["batch_id"], last["position"])
+            return shown, None
+        return shown, next_cursor(rows[:limit], ("batch_at", "batch_id", "position"), _read_cursor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +327,13 @@ class Tallied:
     winners: Mapping[str, int]
     endings: Mapping[str, int]
     last_finished: int | None
+
+
+def _listed(row: RowMapping) -> GameRow | DamagedGame:
+    try:
+        return read_row(GameRow, row)
+    except CorruptLog:
+        return DamagedGame(row["game_id"], row["forked_from"])
 
 
 def _read_cursor(cursor: str) -> tuple[int, str, int]:

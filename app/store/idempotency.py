@@ -8,22 +8,22 @@ from pydantic import BaseModel
 from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.errors import KeyReused
-from app.outside import now_ms
+from app.base.clock import now_ms
+from app.base.errors import KeyReused
 from app.store.db import Database
 from app.store.json_column import Damaged
-from app.store.rows import check_row
+from app.store.row_checks import check_row
 from app.store.tables import idempotency
 from engine.errors import CorruptLog
 
-__all__ = ["KEPT_MS", "Key", "keep", "kept"]
+__all__ = ["KEPT_MS", "RequestKey", "keep", "kept"]
 
 KEPT_MS: Final = 24 * 3600 * 1000
 """How long an answer is kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class RequestKey:
     """A client's key, scoped to its credential and the route, with a hash of the body it came with."""
 
     caller: str
@@ -32,11 +32,11 @@ class Key:
     body_hash: str
 
     @classmethod
-    def of(cls, caller: str, route: str, key: str, body: bytes) -> "Key":
+    def of(cls, caller: str, route: str, key: str, body: bytes) -> "RequestKey":
         return cls(caller, route, key, hashlib.sha256(body).hexdigest())
 
 
-async def kept(database: Database, key: Key) -> tuple[int, Any] | None:
+async def kept(database: Database, key: RequestKey) -> tuple[int, Any] | None:
     """The stored status and answer; None where this key is new. Raises KeyReused for another body,
     CorruptLog where it does not read.
     """
@@ -58,7 +58,7 @@ async def kept(database: Database, key: Key) -> tuple[int, Any] | None:
     return row["status"], row["answer"]
 
 
-async def keep(connection: AsyncConnection, key: Key | None, status: int, answer: BaseModel) -> None:
+async def keep(connection: AsyncConnection, key: RequestKey | None, status: int, answer: BaseModel) -> None:
     """Stores the answer in the effect's own transaction, and drops those that are too old.
 
     A second effect under the same key breaks the primary key, and with it its whole transaction.

@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.outside import random_name
+from app.base.clock import random_name
 from app.store.db import Database
 from app.store.tables import holders, inbox, refusals
 from engine.errors import InvalidAction
@@ -29,9 +29,9 @@ __all__ = [
     "PROCESS",
     "InboxStore",
     "Key",
-    "Outcome",
-    "Refusal",
-    "Standing",
+    "RequestOutcome",
+    "RequestState",
+    "StoredRefusal",
     "answer_outcome",
     "canonical",
     "no_answer",
@@ -42,7 +42,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestOutcome:
     """What a request to a remote seat came to: an answer, or why there is none."""
 
     seat: Seat
@@ -62,7 +62,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class StoredRefusal:
     """One answer that was refused."""
 
     code: str
@@ -75,10 +75,10 @@ PROCESS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RequestState:
     """How a request stands."""
 
-    outcome: Outcome | None
+    outcome: RequestOutcome | None
     refused: int
     """Attempts used up."""
 
@@ -97,18 +97,18 @@ def answer_outcome(
     thoughts: Sequence[JsonValue],
     refused: Sequence[Mapping[str, str]],
     via: str,
-) -> Outcome:
+) -> RequestOutcome:
     """An answer to be accepted; ``action`` is canonical, ``refused`` what was wrong with other thoughts."""
-    return Outcome(seat, None, action, _listed(thoughts), _listed(refused), via, random_name())
+    return RequestOutcome(seat, None, action, _listed(thoughts), _listed(refused), via, random_name())
 
 
 def _listed(values: Sequence[Any]) -> str | None:
     return orjson.dumps(list(values)).decode() if values else None
 
 
-def no_answer(seat: Seat, cause: Cause) -> Outcome:
+def no_answer(seat: Seat, cause: Cause) -> RequestOutcome:
     """The default is to be played."""
-    return Outcome(seat, cause, None, None, None, "service", random_name())
+    return RequestOutcome(seat, cause, None, None, None, "service", random_name())
 
 
 _COLUMNS: Final = (
@@ -143,16 +143,16 @@ class InboxStore:
 
     # --- outcomes ---------------------------------------------------------------------------
 
-    async def outcome(self, game_id: str, request_id: str) -> Outcome | None:
+    async def outcome(self, game_id: str, request_id: str) -> RequestOutcome | None:
         """The request's outcome; None while it is open."""
         async with self._database.read_engine.connect() as connection:
             return await _outcome(connection, game_id, request_id)
 
-    async def standing(self, game_id: str, request_id: str) -> Standing:
+    async def standing(self, game_id: str, request_id: str) -> RequestState:
         """The request's outcome, and how many answers to it were refused."""
         async with self._database.read_engine.connect() as connection:
             outcome = await _outcome(connection, game_id, request_id)
-            return Standing(outcome, await _refused(connection, game_id, request_id))
+            return RequestState(outcome, await _refused(connection, game_id, request_id))
 
     async def settled(self, keys: Sequence[Key]) -> set[Key]:
         """Those of the requests that have an outcome."""
@@ -167,14 +167,14 @@ class InboxStore:
                 found.update((game, request) for game, request in await connection.execute(query))
         return found
 
-    async def settle(self, game_id: str, request_id: str, outcome: Outcome) -> Outcome:
+    async def settle(self, game_id: str, request_id: str, outcome: RequestOutcome) -> RequestOutcome:
         """Commits the outcome unless there is one, and returns the one that is stored."""
         stored, _ = await self.settle_and_tell(game_id, request_id, outcome)
         return stored
 
     async def settle_and_tell(
-        self, game_id: str, request_id: str, outcome: Outcome
-    ) -> tuple[Outcome, list[Refusal]]:
+        self, game_id: str, request_id: str, outcome: RequestOutcome
+    ) -> tuple[RequestOutcome, list[StoredRefusal]]:
         """The same, with the refused answers. Nothing may take long here: a deadline has just passed."""
         row = _row(game_id, request_id, outcome)
 
@@ -186,7 +186,7 @@ class InboxStore:
         assert told is not None
         return told
 
-    async def told(self, game_id: str, request_id: str) -> tuple[Outcome, list[Refusal]] | None:
+    async def told(self, game_id: str, request_id: str) -> tuple[RequestOutcome, list[StoredRefusal]] | None:
         """The request's outcome with the answers that were refused before, oldest first; None: open."""
         query = (
             select(*_COLUMNS, refusals.c.code, refusals.c.detail, refusals.c.pointer)
@@ -202,7 +202,9 @@ class InboxStore:
         if not rows:
             return None
         width = len(_COLUMNS)
-        return Outcome(*rows[0][:width]), [Refusal(*row[width:]) for row in rows if row[width] is not None]
+        return RequestOutcome(*rows[0][:width]), [
+            StoredRefusal(*row[width:]) for row in rows if row[width] is not None
+        ]
 
     # --- refusals ---------------------------------------------------------------------------
 
@@ -211,12 +213,12 @@ class InboxStore:
         game_id: str,
         request_id: str,
         seat: Seat,
-        refusal: Refusal,
+        refusal: StoredRefusal,
         *,
         answer: JsonValue,
         message: str | None,
         attempts: int,
-    ) -> Standing:
+    ) -> RequestState:
         """Counts a refused answer, and settles the request when it was the last of ``attempts``.
 
         The same message (its client's id and what it said), sent again, is not counted again. Nothing
@@ -225,11 +227,11 @@ class InboxStore:
         # Not orjson: what is refused may hold a number of any length.
         digest = hashlib.sha256(json.dumps(answer, sort_keys=True).encode()).hexdigest()
 
-        async def work(connection: AsyncConnection) -> Standing:
+        async def work(connection: AsyncConnection) -> RequestState:
             outcome = await _outcome(connection, game_id, request_id)
             refused = await _refused(connection, game_id, request_id)
             if outcome is not None or await self._repeated(connection, game_id, request_id, message, digest):
-                return Standing(outcome, refused)
+                return RequestState(outcome, refused)
             at = self._database.writer.stamp()
             row = {
                 "game_id": game_id,
@@ -246,7 +248,7 @@ class InboxStore:
             if refused + 1 >= attempts:
                 given_up = _row(game_id, request_id, no_answer(seat, "attempts"))
                 await connection.execute(self._settle, [{**given_up, "at": at}])
-            return Standing(await _outcome(connection, game_id, request_id), refused + 1)
+            return RequestState(await _outcome(connection, game_id, request_id), refused + 1)
 
         for _ in range(attempts):
             try:
@@ -292,7 +294,7 @@ class InboxStore:
         return found
 
 
-def _row(game_id: str, request_id: str, outcome: Outcome) -> dict[str, Any]:
+def _row(game_id: str, request_id: str, outcome: RequestOutcome) -> dict[str, Any]:
     return {
         "game_id": game_id,
         "request_id": request_id,
@@ -306,10 +308,10 @@ def _row(game_id: str, request_id: str, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-async def _outcome(connection: AsyncConnection, game_id: str, request_id: str) -> Outcome | None:
+async def _outcome(connection: AsyncConnection, game_id: str, request_id: str) -> RequestOutcome | None:
     query = select(*_COLUMNS).where(inbox.c.game_id == game_id, inbox.c.request_id == request_id)
     row = (await connection.execute(query)).one_or_none()
-    return None if row is None else Outcome(*row)
+    return None if row is None else RequestOutcome(*row)
 
 
 async def _refused(connection: AsyncConnection, game_id: str, request_id: str) -> int:

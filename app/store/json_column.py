@@ -1,15 +1,17 @@
-"""JSON columns of which one damaged value neither hides the other rows nor is quoted in an error."""
+"""Columns of which one damaged value neither hides the other rows nor is quoted in an error."""
 
 import json
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from sqlalchemy import JSON, Dialect
+from sqlalchemy import JSON, Boolean, Dialect
 from sqlalchemy.types import TypeDecorator
 
 from engine.errors import CorruptLog
 
-__all__ = ["Damaged", "JsonColumn"]
+__all__ = ["Damaged", "JsonColumn", "YesNo", "whole"]
+
+T = TypeVar("T")
 
 
 class Damaged:
@@ -24,6 +26,26 @@ class Damaged:
         if name.startswith("_"):
             raise AttributeError(name)
         self._refuse()
+
+
+def whole(value: T | Damaged) -> T:
+    """The value. Raises CorruptLog for one that does not read."""
+    if isinstance(value, Damaged):
+        raise CorruptLog("a JSON column of the database does not read")
+    return value
+
+
+class YesNo(TypeDecorator[Any]):
+    """True or false. What is neither stays as it is stored: SQLAlchemy's own reader would call it true."""
+
+    impl = Boolean
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        def read(stored: Any) -> Any:
+            return bool(stored) if type(stored) is int and stored in (0, 1) else stored
+
+        return read
 
 
 class JsonColumn(TypeDecorator[Any]):

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
 from app.store.json_column import Damaged
-from app.store.rows import is_readable
+from app.store.row_checks import is_readable
 from app.store.tables import api_keys, games, token_secrets
 
 __all__ = ["ApiKey", "KeyStore", "TokenSecret"]

@@ -7,19 +7,22 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 from sqlalchemy import and_, bindparam, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.base.off_loop import off_loop
 from app.store.db import Database
-from app.store.rows import LAST_MS
+from app.store.row_checks import LAST_MS
 from app.store.tables import events, games
 from engine.errors import CorruptLog
 from engine.events import Event, GameCancelled, GameEnded, audience, payload, read_event, type_name
+from engine.profile import TEAM_SIZES
 from engine.terms import FULL, PUBLIC, Viewer
 
 __all__ = [
     "EXPORT_DAMAGED",
     "INSERT_EVENTS",
     "GameLog",
-    "Line",
+    "LogLine",
     "LogReader",
     "event_rows",
     "game_texts",
@@ -30,7 +33,7 @@ __all__ = [
 ]
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One stored event as it is carried: its payload stays the JSON text it was stored as."""
 
     seq: int
@@ -40,6 +43,9 @@ class Line(NamedTuple):
     type: str
     payload: str
 
+
+_SHORT_LOG: Final = 1_000
+"""Events that are read on the loop: at most 10 ms. A played game has hundreds, an import up to 12,000."""
 
 _LAST: Final = frozenset({"game_ended", "game_cancelled"})
 
@@ -86,7 +92,7 @@ class GameLog:
         self._game_id = game_id
         self.head = head
 
-    async def append(self, written: Sequence[Event]) -> list[Line]:
+    async def append(self, written: Sequence[Event]) -> list[LogLine]:
         """Returns the events as they are stored, once they are committed. Raises Conflict when others were
         written there.
         """
@@ -109,7 +115,7 @@ class GameLog:
 
         await self._database.writer.append(write)
         self.head = head
-        return [Line(row["seq"], row["at"], row["audience"], row["type"], row["payload"]) for row in rows]
+        return [LogLine(row["seq"], row["at"], row["audience"], row["type"], row["payload"]) for row in rows]
 
     def _ended(
         self, head: int, status: str, at: int, winner: str | None, ending: str | None
@@ -124,7 +130,7 @@ class GameLog:
         }
 
 
-def is_seen(line: Line, viewer: Viewer) -> bool:
+def is_seen(line: LogLine, viewer: Viewer) -> bool:
     """Whether the viewer is shown this event."""
     return viewer == FULL or line.audience in (PUBLIC, viewer)
 
@@ -158,13 +164,36 @@ def _event(game_id: str, seq: Any, seen_by: Any, type_: Any, text: Any) -> Event
     raise CorruptLog(f"the log of {game_id} does not read at event {seq}{fault}") from None
 
 
-def _line(game_id: str, row: Any) -> Line:
+def _events(game_id: str, rows: Sequence[Any]) -> list[Event]:
+    return [_event(game_id, *row[:4]) for row in rows]
+
+
+def _line(game_id: str, row: Any) -> LogLine:
     """A stored row as it is carried, when it reads. Raises CorruptLog."""
     seq, at, seen_by, type_, text = row
     _event(game_id, seq, seen_by, type_, text)
     if type(at) is not int or not 0 <= at <= LAST_MS:
         raise CorruptLog(f"the log of {game_id} does not read at event {seq} (time)")
-    return Line(seq, at, seen_by, type_, text)
+    return LogLine(seq, at, seen_by, type_, text)
+
+
+def _follow_on(lines: Sequence[LogLine], after: int, last: int) -> bool:
+    """Whether these are all the events between the two places."""
+    return len(lines) == last - after and all(line.seq == seq for seq, line in enumerate(lines, after + 1))
+
+
+async def _check_between(connection: AsyncConnection, game_id: str, after: int, last: int) -> None:
+    """Raises CorruptLog unless every place between the two, the last included, has an event that says who
+    sees it: a viewer cannot tell by its own events, and would not miss what is not there.
+    """
+    query = select(func.count()).where(
+        events.c.game_id == game_id,
+        events.c.seq > after,
+        events.c.seq <= last,
+        events.c.audience.between(FULL, max(TEAM_SIZES)),
+    )
+    if (await connection.execute(query)).scalar_one() != last - after:
+        raise CorruptLog(f"the log of {game_id} has holes")
 
 
 class LogReader:
@@ -187,7 +216,9 @@ class LogReader:
         head = rows[0].head if rows else 0
         if not rows or head != len(rows) or any(row[0] != seq for seq, row in enumerate(rows, 1)):
             raise CorruptLog(f"the log of {game_id} has holes")
-        return [_event(game_id, *row[:4]) for row in rows]
+        if len(rows) <= _SHORT_LOG:
+            return _events(game_id, rows)
+        return await off_loop(_events, game_id, rows)
 
     async def whole(self, game_id: str) -> bool:
         """Whether all the events are there, each once."""
@@ -227,21 +258,24 @@ class LogReader:
         )
         async with self._engine.connect() as connection:
             places = list((await connection.execute(query)).scalars())
-        if any(type(place) is not int for place in places):
-            raise CorruptLog(f"the log of {game_id} has a row without its place")
+            if any(type(place) is not int for place in places):
+                raise CorruptLog(f"the log of {game_id} has a row without its place")
+            if places:
+                await _check_between(connection, game_id, after_place, places[-1])
         return places
 
     async def follow(
         self, game_id: str, viewer: Viewer, after_place: int, limit: int
-    ) -> tuple[dict[str, Any] | None, list[Line]]:
+    ) -> tuple[dict[str, Any] | None, list[LogLine]]:
         """The viewer's next events after a place, and the game's ``status`` and ``epochs`` of the same
-        moment; None for a game that there is not.
+        moment; None for a game that there is not. Raises CorruptLog for a hole up to the last of them, and
+        to the head where nothing follows on them.
         """
         joined = games.outerjoin(
             events, and_(events.c.game_id == games.c.game_id, events.c.seq > after_place, *_seen_by(viewer))
         )
         query = (
-            select(games.c.status, games.c.epochs, *_COLUMNS)
+            select(games.c.status, games.c.epochs, games.c.head, *_COLUMNS)
             .select_from(joined)
             .where(games.c.game_id == game_id)
             .order_by(events.c.seq)
@@ -249,10 +283,15 @@ class LogReader:
         )
         async with self._engine.connect() as connection:
             rows = (await connection.execute(query)).all()
-        if not rows:
-            return None, []
-        status, epochs, seq, *_ = rows[0]
-        lines = [] if seq is None else [_line(game_id, row[2:]) for row in rows]
+            if not rows:
+                return None, []
+            status, epochs, head, seq, *_ = rows[0]
+            lines = [] if seq is None else [_line(game_id, row[3:]) for row in rows]
+            if type(head) is not int:
+                raise CorruptLog(f"the row of {game_id} does not read (head)")
+            last = lines[-1].seq if len(lines) == limit else head
+            if not (viewer == FULL and _follow_on(lines, after_place, last)):
+                await _check_between(connection, game_id, after_place, last)
         return {"status": status, "epochs": epochs}, lines
 
     async def opened_at(self, game_id: str) -> int:
@@ -269,8 +308,10 @@ class LogReader:
             raise CorruptLog(f"the log of {game_id} does not tell when its last event was")
         return at
 
-    async def lines(self, game_id: str, viewer: Viewer, after_place: int, limit: int) -> list[Line]:
-        """The viewer's next events after a place in the full log, at most ``limit``."""
+    async def lines(self, game_id: str, viewer: Viewer, after_place: int, limit: int) -> list[LogLine]:
+        """The viewer's next events after a place in the full log, at most ``limit``. Raises CorruptLog for a
+        hole up to the last of them.
+        """
         async with self._engine.connect() as connection:
             query = (
                 select(*_COLUMNS)
@@ -278,7 +319,10 @@ class LogReader:
                 .order_by(events.c.seq)
                 .limit(limit)
             )
-            return [_line(game_id, row) for row in (await connection.execute(query)).all()]
+            lines = [_line(game_id, row) for row in (await connection.execute(query)).all()]
+            if lines and not (viewer == FULL and _follow_on(lines, after_place, lines[-1].seq)):
+                await _check_between(connection, game_id, after_place, lines[-1].seq)
+        return lines
 
 
 EXPORT_DAMAGED: Final = "export.damaged"
@@ -308,12 +352,12 @@ def timestamp(ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
 
 
-def is_last(line: Line) -> bool:
+def is_last(line: LogLine) -> bool:
     """Whether the event ends its game, so that nothing can follow."""
     return line.type in _LAST
 
 
-def line_text(game_id: str, seq: int, line: Line) -> str:
+def line_text(game_id: str, seq: int, line: LogLine) -> str:
     """One event as a viewer gets it: ``seq`` is the viewer's own position."""
     head = f'{{"seq":{seq},"at":"{timestamp(line.at)}","type":"{line.type}","game":"{game_id}"'
     return head + ("}" if line.payload == "{}" else "," + line.payload[1:])

@@ -1,25 +1,39 @@
 """What models answered, in the database: stored once, never changed."""
 
+import json
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import case, func, insert, select, tuple_
+import structlog
+from sqlalchemy import and_, case, false, func, insert, select, tuple_
 from sqlalchemy.sql.elements import ColumnElement
 
-from agents.llm.desk import CallKey
-from agents.llm.model import Usage
-from app.models.account import BUDGET_SPENT, Use, UseKey
-from app.models.call import Call
+from agents.llm.session import CallKey
+from agents.model.model import Usage
+from app.store.call import Call
 from app.store.db import Conflict, Database
+from app.store.row_checks import is_readable, row_name
 from app.store.tables import events, games, model_calls
+from app.store.usage import BUDGET_SPENT, Use, UseKey
+from engine.errors import CorruptLog
 
-__all__ = ["CallStore"]
+__all__ = ["CallStore", "CalledGame"]
+
+log = structlog.get_logger()
 
 _INSERT: Final = insert(model_calls)
 _c: Final = model_calls.c
 
 _PAGE: Final = 500
 """Calls read at once, where there may be very many."""
+
+
+class CalledGame(NamedTuple):
+    """The game that calls were made for."""
+
+    game_id: str
+    position: int
+    seed: str
 
 
 def _row(game: str, call: Call) -> dict[str, Any]:
@@ -52,6 +66,37 @@ def _row(game: str, call: Call) -> dict[str, Any]:
         "finish": call.finish,
         "http_calls": call.http_calls,
     }
+
+
+_JSON: Final[Mapping[str, tuple[type, ...]]] = {
+    "messages": (list,),
+    "parameters": (dict,),
+    "text": (str,),
+    "value": (object,),
+}
+"""Columns that hold JSON as a text, and what it is."""
+
+
+def _reads(row: Mapping[Any, Any]) -> bool:
+    """Whether the row is as it was written."""
+    if not is_readable(model_calls, row):
+        return False
+    try:
+        return all(
+            isinstance(json.loads(row[name]), kinds) for name, kinds in _JSON.items() if row[name] is not None
+        )
+    except (ValueError, RecursionError):
+        return False
+
+
+def _readable(row: Mapping[Any, Any]) -> Call | None:
+    """The call; None for a row that is damaged. Whoever needs it asks again, and is told."""
+    if _reads(row):
+        return _call(row)
+    # A command has no log: it says itself what it leaves out.
+    if structlog.is_configured():
+        log.error("a damaged row is left out", row=row_name(model_calls, row))
+    return None
 
 
 def _call(row: Mapping[Any, Any]) -> Call:
@@ -89,7 +134,8 @@ class CallStore:
         """What is stored of a game, by key."""
         async with self._database.read_engine.connect() as connection:
             found = await connection.execute(select(model_calls).where(_c.game_id == game))
-            return {call.key: call for call in (_call(row) for row in found.mappings())}
+            calls = [_readable(row) for row in found.mappings()]
+        return {call.key: call for call in calls if call is not None}
 
     async def one_by_one(self, game: str) -> AsyncIterator[Call]:
         """The same without holding all of them: a judge's calls stand under its evaluation's id."""
@@ -102,15 +148,18 @@ class CallStore:
                 last = (after.request_id, after.step, after.about, after.attempt)
                 beyond = query.where(tuple_(*columns) > tuple_(*last))
             async with self._database.read_engine.connect() as connection:
-                found = [_call(row) for row in (await connection.execute(beyond)).mappings()]
-            for call in found:
-                yield call
+                found = (await connection.execute(beyond)).mappings().all()
+            for row in found:
+                if (call := _readable(row)) is not None:
+                    yield call
             if len(found) < _PAGE:
                 return
-            after = found[-1].key
+            after = CallKey(*(found[-1][column.name] for column in columns))
 
     async def keep(self, game: str, call: Call) -> Call:
-        """Commits a call and returns it; or, where there is one under its key, that one."""
+        """Commits a call and returns it; or, where there is one under its key, that one. Raises CorruptLog
+        where that one is damaged.
+        """
         row = _row(game, call)
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
@@ -131,7 +180,10 @@ class CallStore:
             _c.attempt == key.attempt,
         )
         async with self._database.read_engine.connect() as connection:
-            return _call((await connection.execute(query)).mappings().one())
+            row = (await connection.execute(query)).mappings().one()
+        if not _reads(row):
+            raise CorruptLog(f"{row_name(model_calls, row)} does not read")
+        return _call(row)
 
     async def uses(self, batch_id: str) -> dict[UseKey, Use]:
         """Sums over a batch's calls."""
@@ -143,10 +195,14 @@ class CallStore:
         return await self._sums(_SUMS.where(_c.game_id == game))
 
     async def _sums(self, query: Any) -> dict[UseKey, Use]:
-        query = query.group_by(_c.endpoint, _c.model, _c.step).order_by(_c.endpoint, _c.model, _c.step)
+        query = (
+            query.where(_COUNTED)
+            .group_by(_c.endpoint, _c.model, _c.step)
+            .order_by(_c.endpoint, _c.model, _c.step)
+        )
         async with self._database.read_engine.connect() as connection:
             rows = (await connection.execute(query)).all()
-        return {UseKey(*row[:3]): _use(*row[3:]) for row in rows}
+        return {UseKey(*row[:3]): _use(*row[3:]) for row in rows if all(type(one) is str for one in row[:3])}
 
     async def stopped_by_budget(self, batch_id: str) -> int:
         """Games of the batch that ended because they could pay no further call."""
@@ -166,19 +222,31 @@ class CallStore:
         async with self._database.read_engine.connect() as connection:
             return int((await connection.execute(query)).scalar_one())
 
-    async def of_batch(self, batch_id: str) -> AsyncIterator[tuple[Mapping[str, Any], Call]]:
-        """A batch's calls in a stable order: games as they were laid out, calls by request and key."""
+    async def of_batch(self, batch_id: str) -> AsyncIterator[tuple[CalledGame, Call | str]]:
+        """A batch's calls in a stable order: games as they were laid out, calls by request and key. In place
+        of a damaged row its name, after the calls of its game.
+        """
         query = (
             select(games.c.game_id, games.c.position, games.c.seed)
             .where(games.c.batch_id == batch_id)
             .order_by(games.c.position)
         )
         async with self._database.read_engine.connect() as connection:
-            rows = [dict(row) for row in (await connection.execute(query)).mappings()]
-        for game in rows:
-            calls = await self.of_game(game["game_id"])
-            for key in sorted(calls, key=lambda one: (one.request_id, one.step, one.about, one.attempt)):
-                yield game, calls[key]
+            called = [CalledGame(*row) for row in (await connection.execute(query)).all()]
+        for game in called:
+            async with self._database.read_engine.connect() as connection:
+                query = select(model_calls).where(_c.game_id == game.game_id)
+                rows = (await connection.execute(query)).mappings().all()
+            calls = [_call(row) for row in rows if _reads(row)]
+            for call in sorted(calls, key=lambda one: _order(one.key)):
+                yield game, call
+            for row in rows:
+                if not _reads(row):
+                    yield game, row_name(model_calls, row)
+
+
+def _order(key: CallKey) -> tuple[str, str, str, int]:
+    return key.request_id, key.step, key.about, key.attempt
 
 
 def _use(
@@ -210,13 +278,31 @@ def _count(condition: ColumnElement[bool]) -> Any:
     return func.coalesce(func.sum(case((condition, 1), else_=0)), 0)
 
 
+_MOST: Final = (1 << 31) - 1
+"""More than any one call takes; what is damaged may be so much that a sum cannot hold it."""
+
+_COUNTED: Final = and_(
+    *(
+        column.between(0, _MOST)
+        for column in (
+            _c.http_calls,
+            _c.prompt_tokens,
+            _c.cached_tokens,
+            _c.completion_tokens,
+            _c.cost,
+            _c.latency_s,
+        )
+    )
+)
+"""A row that can be summed: SQLite keeps any value in any column."""
+
 _SUMS: Final = select(
     _c.endpoint,
     _c.model,
     _c.step,
     func.count(),
     _count(_c.failure.is_not(None)),
-    _count(_c.tokens_known.is_(False)),
+    _count(_c.tokens_known.is_(false())),
     func.sum(_c.http_calls),
     func.sum(_c.prompt_tokens),
     func.sum(_c.cached_tokens),

@@ -1,92 +1,206 @@
-"""Rows of which a column holds what it cannot: SQLite keeps any value in any column."""
+"""Rows as the store hands them out, and takes them in."""
 
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from sqlalchemy import Boolean, Float, Integer, Table
+from sqlalchemy import Table
 
-from app.store.json_column import JsonColumn
-from engine.errors import CorruptLog
-from engine.profile import TEAM_SIZES
-from engine.terms import Ending, Side
+from app.base.schemas import GameStatus
+from app.store.evaluation_tables import answers, evaluations, judgements, statements
+from app.store.json_column import Damaged
+from app.store.row_checks import check_row, row_name
+from app.store.tables import batches, games
+from engine.thoughts import SelectionStage
 
-__all__ = ["LAST_MS", "STATUSES", "check_row", "is_moment", "is_readable"]
+__all__ = [
+    "AnswerRow",
+    "BatchRow",
+    "DamagedGame",
+    "EvaluationRow",
+    "GameRow",
+    "JudgementRow",
+    "StatementsRow",
+    "UnfinishedJudging",
+    "name_of",
+    "read_row",
+    "table_of",
+    "typed_row",
+    "values_of",
+]
 
-LAST_MS: Final = 253_402_300_799_999
-"""The last moment that a date can be written of: year 9999, UTC, ms."""
+Json = Mapping[str, Any]
 
-STATUSES: Final = frozenset({"created", "running", "finished", "cancelled", "failed"})
-"""Of games."""
 
-_WORDS: Final[Mapping[str, frozenset[str]]] = {
-    "status": STATUSES,
-    "drive": frozenset({"auto", "manual"}),
-    "winner": frozenset(Side),
-    "ending": frozenset(Ending),
+@dataclass(frozen=True, slots=True, repr=False)
+class BatchRow:
+    """Games created together. See ``BatchesTable`` for the columns."""
+
+    batch_id: str
+    created_at: int
+    count: int
+    seed: str
+    spec: Json | Damaged
+    labels: Json | Damaged = field(default_factory=dict)
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GameRow:
+    """One game beside its log. See ``GamesTable`` for the columns."""
+
+    game_id: str
+    batch_id: str
+    position: int
+    created_at: int
+    status: GameStatus
+    drive: str
+    seed: str
+    seats: Sequence[Json] | Damaged
+    profile: str
+    players: int
+    head: int
+    finished_at: int | None = None
+    winner: str | None = None
+    ending: str | None = None
+    forked_from: Json | Damaged | None = None
+    imported_from: Json | Damaged | None = None
+    fault: str | None = None
+    epochs: Mapping[str, int] | Damaged | None = None
+
+
+class DamagedGame(NamedTuple):
+    """Stands in a list for the row of a game that does not read."""
+
+    game_id: str
+    forked_from: Any
+    """As it is stored; None: not forked off another game."""
+
+
+RaterKind = Literal["model", "human", "program"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EvaluationRow:
+    """Answers handed in together, or the work of a model judge. See ``EvaluationsTable`` for the columns."""
+
+    evaluation_id: str
+    created_at: int
+    finished_at: int | None
+    caller: str
+    dimension: Literal["selection", "following", "summarisation", "guessing", "statements"]
+    rater: str
+    kind: RaterKind
+    grade: int
+    regrade_of: str | None
+    status: Literal["scored", "judging", "cancelled", "failed"]
+    spec: Json
+    result: Json | None
+
+
+class UnfinishedJudging(NamedTuple):
+    """What is to be known of an evaluation whose judge is at work."""
+
+    evaluation_id: str
+    status: str
+    spec: Json | Damaged
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AnswerRow:
+    """One rater's answer about one item. See ``AnswersTable`` for the columns."""
+
+    item_id: str
+    sample: int
+    game_id: str
+    dimension: str
+    named: Sequence[str]
+    role: str | None
+    confidence: int | None
+    caller: str = ""
+    rater: str = ""
+    grade: int = 1
+    evaluation_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JudgementRow:
+    """One rater's judgement of one intention. See ``JudgementsTable`` for the columns."""
+
+    game_id: str
+    request_id: str
+    stage: SelectionStage
+    intention: str
+    dimension: str
+    caller: str
+    rater: str
+    kind: RaterKind
+    grade: int = 1
+    at: int = 0
+    evaluation_id: str | None = None
+    reasonable: bool | None = None
+    think: int | None = None
+    speak: int | None = None
+    comment: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """What is judged: a rater's later judgement of the same has the next grade."""
+        return self.game_id, self.request_id, self.stage, self.intention, self.dimension
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StatementsRow:
+    """One rater's judgement of the statements of one speech. See ``StatementsTable`` for the columns."""
+
+    game_id: str
+    request_id: str
+    turn: int
+    caller: str
+    rater: str
+    kind: RaterKind
+    evaluation_id: str
+    statements: Sequence[Json]
+    control_speeches: Mapping[str, int] | None = None
+    grade: int = 1
+    at: int = 0
+
+
+_TABLES: Final[Mapping[type, Table]] = {
+    BatchRow: batches,
+    GameRow: games,
+    EvaluationRow: evaluations,
+    AnswerRow: answers,
+    JudgementRow: judgements,
+    StatementsRow: statements,
 }
-"""What columns of ``games`` hold."""
+
+R = TypeVar("R")
 
 
-def check_row(table: Table, row: Mapping[Any, Any]) -> None:
-    """Raises CorruptLog, which names row and column and quotes nothing, for a plain value of the wrong
-    kind. JSON is not looked at: it reads as ``Damaged``.
+def read_row(kind: type[R], row: Mapping[Any, Any]) -> R:
+    """The row of the database as ``kind``. Raises CorruptLog, which names row and column and quotes nothing,
+    for a plain value that the column cannot hold; JSON that does not read stays as ``Damaged``.
     """
-    for name, nullable, fits in _checks(table):
-        value = row[name]
-        if not (nullable if value is None else fits(value)):
-            first = next(iter(table.primary_key)).name
-            which = row[first] if name != first and _is_text(row[first]) else "without a name"
-            raise CorruptLog(f"the row {which} of {table.name} does not read ({name})")
+    check_row(table_of(kind), row)
+    return typed_row(kind, row)
 
 
-def is_readable(table: Table, row: Mapping[Any, Any]) -> bool:
-    """Whether ``check_row`` has nothing to say of it."""
-    try:
-        check_row(table, row)
-    except CorruptLog:
-        return False
-    return True
+def typed_row(kind: type[R], row: Mapping[Any, Any]) -> R:
+    """The same of a row that was checked."""
+    return kind(**{column.key: row[column.key] for column in table_of(kind).columns})
 
 
-def _is_text(value: object) -> bool:
-    # Bytes that are no UTF-8 arrive as lone surrogates.
-    return type(value) is str and value.isprintable()
+def table_of(kind: type) -> Table:
+    """Where rows of this kind are stored."""
+    return _TABLES[kind]
 
 
-def is_moment(value: object) -> bool:
-    """Whether it is a time as we store it: UTC, ms since 1970."""
-    return type(value) is int and 0 <= value <= LAST_MS
+def name_of(row: Any) -> str:
+    """How the row is told from others."""
+    return row_name(table_of(type(row)), values_of(row))
 
 
-@cache
-def _checks(table: Table) -> tuple[tuple[str, bool, Callable[[Any], bool]], ...]:
-    return tuple(
-        (column.name, bool(column.nullable), _check(table.name, column.name, column.type))
-        for column in table.columns
-        if not isinstance(column.type, JsonColumn)
-    )
-
-
-def _check(table: str, name: str, kind: object) -> Callable[[Any], bool]:
-    if table == "games" and name in _WORDS:
-        return _WORDS[name].__contains__
-    if name == "at" or name.endswith("_at"):
-        return is_moment
-    if table == "games" and name == "players":
-        return lambda value: type(value) is int and value in TEAM_SIZES
-    if isinstance(kind, Boolean):
-        return lambda value: type(value) is bool
-    if isinstance(kind, Integer):
-        return lambda value: type(value) is int
-    if isinstance(kind, Float):
-        return lambda value: type(value) in (int, float)
-    return lambda value: type(value) is str and _is_utf8(value)
-
-
-def _is_utf8(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def values_of(row: Any) -> dict[str, Any]:
+    """The row as it is written, by column."""
+    return {column.name: getattr(row, column.name) for column in fields(row)}

@@ -1,4 +1,4 @@
-"""The tables. A game is its rows in ``events``; what else stands here is an index or a wish.
+"""The tables. A game is its rows in ``events``; all other tables hold requests and indexes.
 
 Columns that repeat what the log tells (status, winner, ending, head) are written in the same
 transaction as the events they repeat.
@@ -9,19 +9,19 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Column, Index, Integer, SmallInteger, Text
 from sqlmodel import Field, SQLModel
 
-from app.store.json_column import JsonColumn
+from app.store.json_column import JsonColumn, YesNo
 
 __all__ = [
-    "ApiKeyRow",
-    "BatchRow",
-    "EventRow",
-    "GameRow",
-    "HolderRow",
-    "IdempotencyRow",
-    "InboxRow",
-    "ModelCallRow",
-    "RefusalRow",
-    "TokenSecretRow",
+    "ApiKeysTable",
+    "BatchesTable",
+    "EventsTable",
+    "GamesTable",
+    "HoldersTable",
+    "IdempotencyTable",
+    "InboxTable",
+    "ModelCallsTable",
+    "RefusalsTable",
+    "TokenSecretsTable",
     "api_keys",
     "batches",
     "events",
@@ -37,7 +37,7 @@ __all__ = [
 Json = dict[str, Any]
 
 
-class BatchRow(SQLModel, table=True):
+class BatchesTable(SQLModel, table=True):
     """Games created together."""
 
     __tablename__ = "batches"
@@ -55,7 +55,7 @@ class BatchRow(SQLModel, table=True):
     cancelled: bool = False
 
 
-class GameRow(SQLModel, table=True):
+class GamesTable(SQLModel, table=True):
     """One game beside its log."""
 
     __tablename__ = "games"
@@ -99,7 +99,7 @@ class GameRow(SQLModel, table=True):
     """By seat, how often its tokens were made anew, from 1; a seat that is not named is at 1."""
 
 
-class EventRow(SQLModel, table=True):
+class EventsTable(SQLModel, table=True):
     """One event. (game_id, seq) is unique: two writers cannot both be right."""
 
     __tablename__ = "events"
@@ -117,7 +117,7 @@ class EventRow(SQLModel, table=True):
     """JSON, fields in the order of the event's definition."""
 
 
-class IdempotencyRow(SQLModel, table=True):
+class IdempotencyTable(SQLModel, table=True):
     """An answer kept for a repeated request."""
 
     __tablename__ = "idempotency"
@@ -131,7 +131,7 @@ class IdempotencyRow(SQLModel, table=True):
     answer: Json = Field(sa_column=Column(JsonColumn(dict), nullable=False))
 
 
-class ModelCallRow(SQLModel, table=True):
+class ModelCallsTable(SQLModel, table=True):
     """One call to a model: what was answered, and what it took. Written once, before it is used.
 
     A judge's calls stand under its evaluation's id in place of a game's, and name the game in ``about``.
@@ -173,7 +173,7 @@ class ModelCallRow(SQLModel, table=True):
     prompt_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     cached_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     completion_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
-    tokens_known: bool
+    tokens_known: bool = Field(sa_column=Column(YesNo, nullable=False))
     """False: the provider did not say, and the numbers are our estimate."""
     cost: float
     latency_s: float
@@ -181,7 +181,7 @@ class ModelCallRow(SQLModel, table=True):
     http_calls: int
 
 
-class InboxRow(SQLModel, table=True):
+class InboxTable(SQLModel, table=True):
     """The outcome of one request to a remote seat: an accepted answer, or why the default is played.
 
     One row a request, ever: answer and deadline race for the primary key. Written once.
@@ -208,7 +208,7 @@ class InboxRow(SQLModel, table=True):
     """Random: whoever wrote the row knows it by this."""
 
 
-class RefusalRow(SQLModel, table=True):
+class RefusalsTable(SQLModel, table=True):
     """An answer of a remote seat that was refused; they count for the attempts left."""
 
     __tablename__ = "refusals"
@@ -227,7 +227,7 @@ class RefusalRow(SQLModel, table=True):
     pointer: str = Field(sa_column=Column(Text, nullable=False))
 
 
-class HolderRow(SQLModel, table=True):
+class HoldersTable(SQLModel, table=True):
     """Which connection holds a remote seat: the newest, on whichever replica."""
 
     __tablename__ = "holders"
@@ -238,7 +238,7 @@ class HolderRow(SQLModel, table=True):
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
 
 
-class ApiKeyRow(SQLModel, table=True):
+class ApiKeysTable(SQLModel, table=True):
     """A key, ended ones too: a service that ever had one asks for one. The key itself is not stored."""
 
     __tablename__ = "api_keys"
@@ -255,7 +255,7 @@ class ApiKeyRow(SQLModel, table=True):
     revoked_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
 
 
-class TokenSecretRow(SQLModel, table=True):
+class TokenSecretsTable(SQLModel, table=True):
     """A secret that tokens are signed with, where the settings name none."""
 
     __tablename__ = "token_secrets"

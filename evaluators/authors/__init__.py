@@ -17,13 +17,13 @@ from evaluators.authors.checking import Compared, compare
 from evaluators.authors.figures import figures
 from evaluators.authors.labels import released_label
 from evaluators.authors.run import Run, read_run
-from evaluators.authors.taking import Taken, content_id, judgements_of, take
+from evaluators.authors.taking import TakenGame, content_id, judgements_of, take
 from evaluators.authors.writing import write_game
 
 __all__ = [
     "Compared",
     "Run",
-    "Taken",
+    "TakenGame",
     "compare",
     "content_id",
     "figures",

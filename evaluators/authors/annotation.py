@@ -9,7 +9,7 @@ from engine.thoughts import SelectionStage
 from evaluators.authors.files import Cells, read_table
 from evaluators.authors.labels import seat_of
 
-__all__ = ["COLUMNS", "STAGES", "Row", "Scores", "StageColumns", "read_annotation"]
+__all__ = ["COLUMNS", "STAGES", "AnnotationRow", "AnnotationScores", "StageColumns", "read_annotation"]
 
 COLUMNS: Final = (
     "player",
@@ -45,7 +45,7 @@ STAGES: Final[dict[SelectionStage, StageColumns]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class AnnotationScores:
     """One stage of a row: a score a label, in their order. An empty column: its cell is blank.
 
     A column may be shorter than ``labels``; which label then has no score the file does not tell. None:
@@ -62,7 +62,7 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AnnotationRow:
     """One speaking turn as one rater judged it."""
 
     file: str
@@ -71,14 +71,14 @@ class Row:
     round: int
     second: bool
     """The round's second attempt."""
-    first: Scores
-    final: Scores
+    first: AnnotationScores
+    final: AnnotationScores
     modified: bool
     """Whether the file holds an ``intent_mod`` cell; without one the final labels are the first."""
     comments: str
 
 
-def read_annotation(name: str, content: bytes) -> tuple[Row, ...]:
+def read_annotation(name: str, content: bytes) -> tuple[AnnotationRow, ...]:
     """The rows of an annotation CSV, in their order. Raises InvalidRun.
 
     Files of before ``is_secondary_round`` lack the column: there the second row of a turn is the
@@ -108,7 +108,7 @@ def read_annotation(name: str, content: bytes) -> tuple[Row, ...]:
             cells.refuse("intent", "the chosen intentions")
         final = cells.labels("intent_mod")
         rows.append(
-            Row(
+            AnnotationRow(
                 file=name,
                 row=cells.row,
                 seat=seat,
@@ -123,10 +123,10 @@ def read_annotation(name: str, content: bytes) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _scores(cells: Cells, stage: SelectionStage, labels: Sequence[str]) -> Scores:
+def _scores(cells: Cells, stage: SelectionStage, labels: Sequence[str]) -> AnnotationScores:
     columns = STAGES[stage]
     wanted = len(labels)
-    return Scores(
+    return AnnotationScores(
         tuple(labels),
         cells.scores(columns.selection, 0, 1, wanted),
         cells.scores(columns.think, 1, 5, wanted),

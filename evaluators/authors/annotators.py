@@ -11,11 +11,11 @@ from itertools import combinations
 from math import sqrt
 from typing import Final
 
-from evaluators.agreement import fleiss_kappa
 from evaluators.authors.run import Run, natural
 from evaluators.authors.shapes import Figure, rounded
-from evaluators.authors.taking import Taken
-from evaluators.judgements import Judgement
+from evaluators.authors.taking import TakenGame
+from evaluators.ground.judgements import Judgement
+from evaluators.statistics.agreement import fleiss_kappa
 
 __all__ = ["kappa_figures"]
 
@@ -31,7 +31,7 @@ Marked = dict[tuple[str, str], dict[str, int]]
 """By request and intention: 0 or 1 by rater."""
 
 
-def kappa_figures(run: Run, games: Sequence[Taken], first_two: Sequence[str] = ()) -> dict[str, object]:
+def kappa_figures(run: Run, games: Sequence[TakenGame], first_two: Sequence[str] = ()) -> dict[str, object]:
     """The section ``kappa``; empty without two annotators. Files are those of taken games."""
     raters = sorted(run.annotators, key=natural)
     named = {run.annotation_file(game.name): game for game in games}
@@ -49,7 +49,7 @@ def kappa_figures(run: Run, games: Sequence[Taken], first_two: Sequence[str] = (
     }
 
 
-def _section(raters: Sequence[str], games: Sequence[Taken]) -> dict[str, Figure]:
+def _section(raters: Sequence[str], games: Sequence[TakenGame]) -> dict[str, Figure]:
     figures: dict[str, Figure] = {}
     means: dict[str, Figure] = {}
     together: dict[str, Figure] = {}
@@ -78,7 +78,7 @@ def _section(raters: Sequence[str], games: Sequence[Taken]) -> dict[str, Figure]
     return {**figures, **means, **together}
 
 
-def _marked(game: Taken, measure: str) -> Marked:
+def _marked(game: TakenGame, measure: str) -> Marked:
     marked: Marked = {}
     for one in game.judgements:
         mark = _MARKS[measure](one)

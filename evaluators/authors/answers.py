@@ -12,11 +12,11 @@ from engine.intentions import IntentionId
 from engine.terms import Seat
 from engine.thoughts import SelectionStage
 from evaluators.authors.labels import canonical_label, intention_of, plain, released_label
-from evaluators.authors.run import Item, Run
+from evaluators.authors.run import AuthorsItem, Run
 from evaluators.authors.shapes import Figure, rounded
-from evaluators.authors.taking import Taken
+from evaluators.authors.taking import TakenGame
 from evaluators.authors.turns import REJECTED
-from evaluators.turns import read_game
+from evaluators.ground.turns import read_game
 
 __all__ = ["Selections", "answer_figures", "selections"]
 
@@ -25,9 +25,9 @@ Selections = Mapping[tuple[str, Seat, int, SelectionStage], tuple[IntentionId, .
 
 
 def selections(
-    games: Iterable[Taken],
+    games: Iterable[TakenGame],
 ) -> dict[tuple[str, Seat, int, SelectionStage], tuple[IntentionId, ...]]:
-    found: dict[tuple[str, Seat, int, SelectionStage], tuple[IntentionId, ...]] = {}
+    chosen_at: dict[tuple[str, Seat, int, SelectionStage], tuple[IntentionId, ...]] = {}
     for game in games:
         again = {tally.round for tally in game.state.table.tallies if tally.attempt == 2}
         for turn in read_game(game.game_id, game.state.log).turns:
@@ -36,8 +36,8 @@ def selections(
             for stage in (turn.first, turn.final):
                 if stage is not None:
                     chosen = tuple(choice.id for choice in stage.chosen)
-                    found[game.name, turn.seat, key, stage.name] = chosen
-    return found
+                    chosen_at[game.name, turn.seat, key, stage.name] = chosen
+    return chosen_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class _Sample:
     answer: tuple[str, ...]
 
 
-_Labels = Callable[[Item], tuple[str, ...]]
+_Labels = Callable[[AuthorsItem], tuple[str, ...]]
 
 
-def _plain_answer(item: Item) -> tuple[str, ...]:
+def _plain_answer(item: AuthorsItem) -> tuple[str, ...]:
     return tuple(map(plain, item.answer))
 
 
-def _canonical_answer(item: Item) -> tuple[str, ...]:
+def _canonical_answer(item: AuthorsItem) -> tuple[str, ...]:
     if item.canonical is not None:
         return tuple(map(plain, item.canonical))
     # A file without the mapped lists: by our own table of wordings.
@@ -69,11 +69,11 @@ _VARIANTS: Final[Mapping[str, tuple[_Labels, Callable[[IntentionId], str]]]] = {
 }
 
 
-def answer_figures(run: Run, games: Sequence[Taken]) -> dict[str | None, dict[str, object]]:
+def answer_figures(run: Run, games: Sequence[TakenGame]) -> dict[str | None, dict[str, object]]:
     """By game, None for all of them: kind of answer, labels, pooled or round, counting."""
     gold = selections(games)
     guesses = {item.id: item for item in run.items.get("guesses.json", ())}
-    kinds: dict[str, tuple[Iterable[Item], Callable[[Item, str], tuple[str, ...] | None]]] = {
+    kinds: dict[str, tuple[Iterable[AuthorsItem], Callable[[AuthorsItem, str], tuple[str, ...] | None]]] = {
         "guesses_vs_chosen": (guesses.values(), lambda item, labels: _gold(gold, item, labels)),
         "second_order_vs_guesses": (
             run.items.get("guesses_second_order.json", ()),
@@ -85,26 +85,26 @@ def answer_figures(run: Run, games: Sequence[Taken]) -> dict[str | None, dict[st
         ),
     }
     scopes: tuple[str | None, ...] = (None, *(game.name for game in games))
-    found: dict[str | None, dict[str, object]] = {scope: {} for scope in scopes}
+    by_scope: dict[str | None, dict[str, object]] = {scope: {} for scope in scopes}
     for kind, (items, chosen) in kinds.items():
         listed = list(items)
         by_labels = {}
         for labels, (answer, _) in _VARIANTS.items():
-            told = [(item, chosen(item, labels)) for item in listed]
+            pairs = [(item, chosen(item, labels)) for item in listed]
             by_labels[labels] = [
                 _Sample(item.game, item.key % REJECTED, gold_of, answer(item))
-                for item, gold_of in told
+                for item, gold_of in pairs
                 if gold_of is not None
             ]
         for scope in scopes:
-            found[scope][kind] = {
+            by_scope[scope][kind] = {
                 labels: _scoped([one for one in samples if scope in (None, one.game)])
                 for labels, samples in by_labels.items()
             }
-    return found
+    return by_scope
 
 
-def _gold(gold: Selections, item: Item, labels: str) -> tuple[str, ...]:
+def _gold(gold: Selections, item: AuthorsItem, labels: str) -> tuple[str, ...]:
     """From our log; of a game that is not among these, what the file holds."""
     stage: SelectionStage = "first" if item.stage == "form" else "final"
     chosen = gold.get((item.game, item.seat, item.key, stage))
@@ -119,11 +119,11 @@ def _scoped(samples: Sequence[_Sample]) -> dict[str, object]:
         scopes[f"round_{round_}"] = [sample for sample in samples if sample.round == round_]
     return {
         scope: {
-            "as_released_counting": _counted(found),
-            "as_sets": _counted([_as_set(one) for one in found]),
-            "samples": len(found),
+            "as_released_counting": _counted(in_scope),
+            "as_sets": _counted([_as_set(one) for one in in_scope]),
+            "samples": len(in_scope),
         }
-        for scope, found in scopes.items()
+        for scope, in_scope in scopes.items()
     }
 
 
@@ -142,9 +142,9 @@ def _counted(samples: Iterable[_Sample]) -> Figure:
     """
     hits = selected = guessed = 0
     for one in samples:
-        found = sum(label in one.chosen for label in one.answer)
-        hits += found
-        selected += found + sum(label not in one.answer for label in one.chosen)
+        answered = sum(label in one.chosen for label in one.answer)
+        hits += answered
+        selected += answered + sum(label not in one.answer for label in one.chosen)
         guessed += len(one.answer)
     precision = hits / guessed if guessed else None
     recall = hits / selected if selected else None

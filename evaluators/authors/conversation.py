@@ -21,8 +21,8 @@ __all__ = [
     "PROPOSED",
     "ROUND_OPENS",
     "Conversation",
+    "ConversationShot",
     "Names",
-    "Shot",
     "read_conversation",
 ]
 
@@ -41,7 +41,7 @@ Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class ConversationShot:
     target: Seat | None
     """None: no seat can be made out of the answer."""
     hit: bool | None
@@ -56,7 +56,7 @@ class Conversation:
     readings: Mapping[Attempt, tuple[Reading, ...]]
     answers: Mapping[Attempt, str]
     """By leader."""
-    shot: Shot | None
+    shot: ConversationShot | None
 
 
 def read_conversation(name: str, content: bytes, roles: Mapping[Seat, Role]) -> Conversation:
@@ -93,10 +93,10 @@ def _names(text: str) -> Names:
 
 def _readings(text: str) -> tuple[Reading, ...]:
     """How each role would see the speech; a text that is no literal is kept whole, by ``everybody``."""
-    told = literal(text.strip())
-    if not isinstance(told, dict):
+    by_reader = literal(text.strip())
+    if not isinstance(by_reader, dict):
         return (Reading("everybody", text),)
-    return tuple(Reading(_reader(str(by)), str(seen)) for by, seen in told.items())
+    return tuple(Reading(_reader(str(by)), str(seen)) for by, seen in by_reader.items())
 
 
 def _reader(name: str) -> str:
@@ -111,7 +111,7 @@ _ANNOUNCED: Final = ("Assassin succe", "Assassin failed")
 _LEADING_NAME: Final = re.compile(r"\s*(player\s*\d+)", re.IGNORECASE)
 
 
-def _shot(rows: Sequence[Cells], roles: Mapping[Seat, Role]) -> Shot | None:
+def _shot(rows: Sequence[Cells], roles: Mapping[Seat, Role]) -> ConversationShot | None:
     """The last thing that the assassin says to all without a kind, and what the Moderator says of it."""
     hit: bool | None = None
     for cells in reversed(rows):
@@ -124,7 +124,7 @@ def _shot(rows: Sequence[Cells], roles: Mapping[Seat, Role]) -> Shot | None:
         kind = cells.text("msg_type").strip()
         if seat and roles.get(seat) is Role.ASSASSIN and kind in ("", "text", "assassin"):
             named = _LEADING_NAME.match(text)
-            return Shot(seat_of(named[1]) if named else None, hit)
+            return ConversationShot(seat_of(named[1]) if named else None, hit)
         if kind == "discussion":
             break
-    return None if hit is None else Shot(None, hit)
+    return None if hit is None else ConversationShot(None, hit)

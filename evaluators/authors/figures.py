@@ -8,12 +8,12 @@ from evaluators.authors.guessable import guess_items
 from evaluators.authors.judged import following_histograms, selection_figures, which_side_higher
 from evaluators.authors.playing import play_figures
 from evaluators.authors.run import Run
-from evaluators.authors.taking import Taken
+from evaluators.authors.taking import TakenGame
 
 __all__ = ["figures"]
 
 
-def figures(run: Run, games: Sequence[Taken], first_two: Sequence[str] = ()) -> dict[str, object]:
+def figures(run: Run, games: Sequence[TakenGame], first_two: Sequence[str] = ()) -> dict[str, object]:
     """Every figure of these games of the run, pooled and game by game.
 
     Numbers are rounded to six places; None stands where nothing could be counted. ``first_two`` names
@@ -28,7 +28,7 @@ def figures(run: Run, games: Sequence[Taken], first_two: Sequence[str] = ()) -> 
     }
 
 
-def _of(games: Sequence[Taken]) -> dict[str, object]:
+def _of(games: Sequence[TakenGame]) -> dict[str, object]:
     return {
         "figures": {**play_figures(games), **selection_figures(games)},
         "following_histograms": {"counts": following_histograms(games)},

@@ -11,19 +11,20 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from evaluators.errors import InvalidRun
+from evaluators.json_faults import json_fault
 
-__all__ = ["Cells", "Spot", "literal", "read_json", "read_table"]
+__all__ = ["CellPlace", "Cells", "literal", "read_json", "read_table"]
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class CellPlace:
     """A place in a JSON file: the file and the keys that lead there."""
 
     file: str
     keys: tuple[str, ...] = ()
 
-    def at(self, *keys: object) -> "Spot":
-        return Spot(self.file, (*self.keys, *map(str, keys)))
+    def at(self, *keys: object) -> "CellPlace":
+        return CellPlace(self.file, (*self.keys, *map(str, keys)))
 
     def refuse(self, expected: str, found: object, then: str = "") -> NoReturn:
         """Raises InvalidRun: where, what was expected, what stands there, what to do."""
@@ -81,8 +82,8 @@ def read_json(name: str, content: bytes) -> Any:
         # Half of a surrogate pair is a text here and in no file or database after it.
         json.dumps(value, ensure_ascii=False).encode()
         return value
-    except (json.JSONDecodeError, RecursionError, UnicodeEncodeError) as fault:
-        raise InvalidRun(f"{name}: expected JSON, found {fault}") from None
+    except (ValueError, RecursionError) as fault:
+        raise InvalidRun(f"{name}: expected JSON, found {json_fault(fault)}") from None
 
 
 class Cells:
@@ -110,10 +111,10 @@ class Cells:
 
     def whole(self, column: str) -> int:
         """A whole number; spreadsheets write 3 as 3.0."""
-        found = _WHOLE.fullmatch(self.text(column).strip())
-        if found is None:
+        match = _WHOLE.fullmatch(self.text(column).strip())
+        if match is None:
             self.refuse(column, "a whole number")
-        return int(found[1])
+        return int(match[1])
 
     def truth(self, column: str) -> bool:
         word = self.text(column).strip().lower()

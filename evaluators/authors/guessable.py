@@ -6,7 +6,7 @@ By the right key, and as the released script looks the scores up: crossed betwee
 from collections.abc import Iterable
 
 from evaluators.authors.shapes import Value
-from evaluators.authors.taking import Taken
+from evaluators.authors.taking import TakenGame
 from evaluators.authors.turns import REJECTED
 
 __all__ = ["guess_items"]
@@ -14,7 +14,7 @@ __all__ = ["guess_items"]
 _LEAST = 3
 
 
-def guess_items(games: Iterable[Taken]) -> dict[str, Value]:
+def guess_items(games: Iterable[TakenGame]) -> dict[str, Value]:
     """The section ``guess_items``. A blank cell passes."""
     released: set[str] = set()
     right: set[str] = set()
@@ -30,9 +30,9 @@ def guess_items(games: Iterable[Taken]) -> dict[str, Value]:
         }
         passed = set()
         for request in game.rows:
-            told = request.split(".")
+            parts = request.split(".")
             if request not in low:
-                passed.add((int(told[-1]), int(told[0]), told[1] == "2"))
+                passed.add((int(parts[-1]), int(parts[0]), parts[1] == "2"))
         for seat in range(1, game.state.table.players + 1):
             for quest in game.state.table.quests:
                 round_number = quest.round

@@ -7,15 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 from engine.terms import Role, Seat
 from engine.thoughts import SelectionStage
 from evaluators.authors.playing import loyal_majority, side_name
 from evaluators.authors.shapes import Figure, share
-from evaluators.authors.taking import Taken
-from evaluators.judgements import SCORES, Judgement, StageKey
-from evaluators.turns import read_game
+from evaluators.authors.taking import TakenGame
+from evaluators.ground.judgements import SCORES, Judgement, StageKey
+from evaluators.ground.turns import read_game
 
 __all__ = ["JudgedStage", "following_histograms", "judged_stages", "selection_figures", "which_side_higher"]
 
@@ -37,7 +36,7 @@ class JudgedStage:
     """(reasonable, think, speak), one an intention."""
 
 
-def judged_stages(game: Taken) -> Iterator[JudgedStage]:
+def judged_stages(game: TakenGame) -> Iterator[JudgedStage]:
     """The rows that count, of the rater of the game's own file."""
     changed = _changed(game)
     by_stage: dict[StageKey, list[Judgement]] = {}
@@ -63,7 +62,7 @@ def judged_stages(game: Taken) -> Iterator[JudgedStage]:
         )
 
 
-def _changed(game: Taken) -> frozenset[str]:
+def _changed(game: TakenGame) -> frozenset[str]:
     """The requests of turns whose modification changed the set."""
     turns = read_game(game.game_id, game.state.log).turns
     return frozenset(turn.request_id for turn in turns if turn.changed)
@@ -74,32 +73,31 @@ def _reasonable(stages: Iterable[JudgedStage]) -> Figure:
     return share(sum(marks), len(marks))
 
 
-def selection_figures(games: Sequence[Taken]) -> dict[str, Figure]:
+def selection_figures(games: Sequence[TakenGame]) -> dict[str, Figure]:
     """``selection.*``, ``rows_skipped.*`` and ``following.*``."""
     stages = [stage for game in games for stage in judged_stages(game)]
     rows = sum(len(game.rows) for game in games)
     numbered = {"stage1": "first", "stage2": "final"}
     of = {name: [stage for stage in stages if stage.stage == which] for name, which in numbered.items()}
-    figures = {name: _reasonable(found) for name, found in of.items()}
+    figures = {name: _reasonable(of_stage) for name, of_stage in of.items()}
     figures = {f"selection.{name}": figure for name, figure in figures.items()}
     figures["selection.both"] = _reasonable(stages)
     figures["selection.stage1_plus_changed"] = _reasonable(
         [stage for stage in stages if stage.stage == "first" or stage.changed]
     )
-    for name, found in of.items():
+    for name, of_stage in of.items():
         for side in ("evil", "loyal"):
-            figures[f"selection.{name}.{side}"] = _reasonable(one for one in found if one.side == side)
-        figures[f"rows_skipped.{name}"] = share(rows - len(found), rows)
+            figures[f"selection.{name}.{side}"] = _reasonable(one for one in of_stage if one.side == side)
+        figures[f"rows_skipped.{name}"] = share(rows - len(of_stage), rows)
     scores = [score for stage in stages for _, *both in stage.scores for score in both]
     figures["following.ge3"] = share(sum(score >= 3 for score in scores), len(scores))
     figures["following.eq5"] = share(sum(score == 5 for score in scores), len(scores))
     return figures
 
 
-def following_histograms(games: Sequence[Taken]) -> dict[str, Histogram]:
+def following_histograms(games: Sequence[TakenGame]) -> dict[str, Histogram]:
     """How many intentions have each score, by stage, side, kind and reasonableness."""
     counts: dict[str, Counter[int]] = {}
-    add = partial(_count, counts)
     for kind in ("think", "speak"):
         for side in ("evil", "loyal"):
             for marked in ("reasonable", "unreasonable"):
@@ -113,20 +111,18 @@ def following_histograms(games: Sequence[Taken]) -> dict[str, Histogram]:
             for reasonable, think, speak in stage.scores:
                 marked = "reasonable" if reasonable else "unreasonable"
                 for kind, score in (("think", think), ("speak", speak)):
-                    add(f"{stage.side}.{marked}.{kind}", score)
-                    add(f"{kind}_{number}", score)
-                    add(f"{kind}_{number}_{stage.side}", score)
-    return {name: {str(score): found[score] for score in SCORES} for name, found in sorted(counts.items())}
-
-
-def _count(counts: dict[str, Counter[int]], name: str, score: int) -> None:
-    counts[name][score] += 1
+                    counts[f"{stage.side}.{marked}.{kind}"][score] += 1
+                    counts[f"{kind}_{number}"][score] += 1
+                    counts[f"{kind}_{number}_{stage.side}"][score] += 1
+    return {
+        name: {str(score): histogram[score] for score in SCORES} for name, histogram in sorted(counts.items())
+    }
 
 
 # --- which side is higher ---------------------------------------------------------------------------
 
 
-def which_side_higher(games: Sequence[Taken]) -> dict[str, dict[str, dict[str, int]]]:
+def which_side_higher(games: Sequence[TakenGame]) -> dict[str, dict[str, dict[str, int]]]:
     """By quest or game, and by its result: how often evil's share is higher, loyal's, or neither's."""
     tables = {
         name: {result: {"evil": 0, "loyal": 0, "equal": 0} for result in ("success", "failure")}
@@ -185,9 +181,9 @@ def _of_quest(stages: Sequence[JudgedStage]) -> dict[str, str]:
         higher["rounds_following_unrounded"] = _higher(evil.exact, loyal.exact)
     roles = {side: _by_role(stages, side) for side in ("evil", "loyal")}
     if roles["evil"] and roles["loyal"]:
-        exact = {side: sum(found, Fraction()) / len(found) for side, found in roles.items()}
+        exact = {side: sum(shares, Fraction()) / len(shares) for side, shares in roles.items()}
         higher["rounds_reasonable_role_mean"] = _higher(exact["evil"], exact["loyal"])
-        binary = {side: _plain_sum(found) / len(found) for side, found in roles.items()}
+        binary = {side: _plain_sum(shares) / len(shares) for side, shares in roles.items()}
         higher["rounds_reasonable_role_mean_float"] = _higher(binary["evil"], binary["loyal"])
     return higher
 
@@ -209,6 +205,6 @@ def _by_role(stages: Iterable[JudgedStage], side: str) -> list[Fraction]:
     marks: dict[Role, list[bool]] = {}
     for stage in stages:
         if stage.stage == "first" and stage.side == side:
-            found = marks.setdefault(stage.role, [])
-            found += [reasonable for reasonable, _, speak in stage.scores if speak >= 3]
+            role_marks = marks.setdefault(stage.role, [])
+            role_marks += [reasonable for reasonable, _, speak in stage.scores if speak >= 3]
     return [Fraction(sum(marks[role]), len(marks[role])) for role in Role if marks.get(role)]

@@ -60,8 +60,8 @@ def seat_name(seat: Seat) -> str:
 
 def seat_of(name: str) -> Seat | None:
     """The seat that ``Player3``, `` Player3`` or ``Player3(Merlin)`` names; None: no such name."""
-    found = _SEAT.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _SEAT.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def role_of(name: str) -> Role | None:

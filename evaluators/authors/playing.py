@@ -7,24 +7,25 @@ from collections.abc import Iterable, Sequence
 
 from engine.events import CardPlayed, IntentionsSelected
 from engine.state import State
-from engine.terms import EVIL_ROLES, Ending, Role, Seat, Side
+from engine.terms import Ending, Role, Seat, Side, side_of
 from evaluators.authors.labels import ROLE_NAMES
 from evaluators.authors.shapes import Figure, share
-from evaluators.authors.taking import Taken
-from evaluators.play import PlayMetrics, Rate
+from evaluators.authors.taking import TakenGame
+from evaluators.measures.play import PlayMetrics
+from evaluators.statistics.rates import Rate
 
-__all__ = ["evil_seats", "loyal_majority", "play_figures", "side_name"]
+__all__ = ["loyal_majority", "play_figures", "side_name"]
 
 _SIDES = (Side.EVIL, Side.LOYAL)
 
 
-def evil_seats(state: State) -> frozenset[Seat]:
+def _side(state: State, seat: Seat) -> Side:
     assert state.roles is not None
-    return frozenset(seat for seat, role in enumerate(state.roles, 1) if role in EVIL_ROLES)
+    return side_of(state.roles[seat - 1])
 
 
 def side_name(state: State, seat: Seat) -> str:
-    return "evil" if seat in evil_seats(state) else "loyal"
+    return _side(state, seat).value
 
 
 def loyal_majority(state: State) -> bool:
@@ -32,7 +33,7 @@ def loyal_majority(state: State) -> bool:
     return state.table.succeeded >= state.table.failed
 
 
-def play_figures(games: Sequence[Taken]) -> dict[str, Figure]:
+def play_figures(games: Sequence[TakenGame]) -> dict[str, Figure]:
     """By the names of ``expected.json``."""
     metrics = PlayMetrics()
     for game in games:
@@ -67,13 +68,13 @@ def _rate(rate: Rate) -> Figure:
     return share(rate.num, rate.den)
 
 
-def _shots(games: Iterable[Taken]) -> Figure:
+def _shots(games: Iterable[TakenGame]) -> Figure:
     ended = [game.state.table.ending for game in games]
     hits = ended.count(Ending.MERLIN_ASSASSINATED)
     return share(hits, hits + ended.count(Ending.MERLIN_SURVIVED))
 
 
-def _failures(games: Iterable[Taken], side: Side) -> Figure:
+def _failures(games: Iterable[TakenGame], side: Side) -> Figure:
     cards = [
         event
         for game in games
@@ -85,7 +86,7 @@ def _failures(games: Iterable[Taken], side: Side) -> Figure:
     return share(sum(not card.success for card in cards), len(cards))
 
 
-def _missing(games: Iterable[Taken]) -> Figure:
+def _missing(games: Iterable[TakenGame]) -> Figure:
     places = played = 0
     for game in games:
         places += sum(len(quest.team) for quest in game.state.table.quests)
@@ -93,7 +94,7 @@ def _missing(games: Iterable[Taken]) -> Figure:
     return share(places - played, places)
 
 
-def _written_changes(games: Iterable[Taken], side: Side) -> Figure:
+def _written_changes(games: Iterable[TakenGame], side: Side) -> Figure:
     """By the released rule: names stripped and in lower case, in the order written."""
     changed = proposals = 0
     for game in games:
@@ -108,12 +109,11 @@ def _written_changes(games: Iterable[Taken], side: Side) -> Figure:
     return share(changed, proposals)
 
 
-def _votes(games: Iterable[Taken]) -> dict[str, Figure]:
+def _votes(games: Iterable[TakenGame]) -> dict[str, Figure]:
     firsts = rejected = seconds = forced = 0
     agreed = dict.fromkeys(_SIDES, 0)
     cast = dict.fromkeys(_SIDES, 0)
     for game in games:
-        evil = evil_seats(game.state)
         for tally in game.state.table.tallies:
             if tally.attempt == 1:
                 firsts += 1
@@ -122,7 +122,7 @@ def _votes(games: Iterable[Taken]) -> dict[str, Figure]:
                 seconds += 1
                 forced += tally.forced
             for seat, vote in enumerate(tally.votes, 1):
-                side = Side.EVIL if seat in evil else Side.LOYAL
+                side = _side(game.state, seat)
                 cast[side] += 1
                 agreed[side] += vote is True
     return {
@@ -133,7 +133,7 @@ def _votes(games: Iterable[Taken]) -> dict[str, Figure]:
     }
 
 
-def _modifications(games: Iterable[Taken]) -> dict[str, Figure]:
+def _modifications(games: Iterable[TakenGame]) -> dict[str, Figure]:
     turns = given = changed = rows = modified_rows = 0
     for game in games:
         rows += len(game.rows)

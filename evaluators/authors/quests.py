@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.terms import Role, Seat
-from evaluators.authors.files import Spot
+from evaluators.authors.files import CellPlace
 from evaluators.authors.labels import role_of, seat_of
 
 __all__ = ["Quests", "read_quests"]
@@ -13,7 +13,7 @@ __all__ = ["Quests", "read_quests"]
 
 @dataclass(frozen=True, slots=True)
 class Quests:
-    spot: Spot
+    spot: CellPlace
     roles: Mapping[Seat, Role]
     teams: Mapping[int, tuple[Seat, ...]]
     """By round, in the order written: accepted teams of rounds that were played."""
@@ -25,36 +25,36 @@ class Quests:
     """By key as in results.json: r + 10 is the leader of a rejected first attempt."""
 
 
-def read_quests(spot: Spot, value: Any) -> Quests:
+def read_quests(spot: CellPlace, value: Any) -> Quests:
     """Raises InvalidRun."""
-    told = spot.mapping(value)
+    data = spot.mapping(value)
     return Quests(
         spot,
-        _roles(spot.at("character_to_player"), spot.need(told, "character_to_player")),
-        _teams(spot.at("round_team_members"), spot.need(told, "round_team_members")),
-        _cards(spot.at("team_quest_result"), spot.need(told, "team_quest_result")),
-        _results(spot.at("quest_results"), spot.need(told, "quest_results")),
+        _roles(spot.at("character_to_player"), spot.need(data, "character_to_player")),
+        _teams(spot.at("round_team_members"), spot.need(data, "round_team_members")),
+        _cards(spot.at("team_quest_result"), spot.need(data, "team_quest_result")),
+        _results(spot.at("quest_results"), spot.need(data, "quest_results")),
         {
             _number(spot.at("round_leaders"), key): _seat(spot.at("round_leaders", key), name)
-            for key, name in spot.at("round_leaders").mapping(spot.need(told, "round_leaders")).items()
+            for key, name in spot.at("round_leaders").mapping(spot.need(data, "round_leaders")).items()
         },
     )
 
 
-def _seat(spot: Spot, name: object) -> Seat:
+def _seat(spot: CellPlace, name: object) -> Seat:
     seat = seat_of(spot.text(name))
     if seat is None:
         spot.refuse("a name such as Player3", name)
     return seat
 
 
-def _number(spot: Spot, key: str) -> int:
+def _number(spot: CellPlace, key: str) -> int:
     if not key.isdigit():
         spot.refuse("numbers of rounds", key)
     return int(key)
 
 
-def _roles(spot: Spot, value: Any) -> dict[Seat, Role]:
+def _roles(spot: CellPlace, value: Any) -> dict[Seat, Role]:
     roles: dict[Seat, Role] = {}
     for name, player in spot.mapping(value).items():
         role = role_of(name)
@@ -64,7 +64,7 @@ def _roles(spot: Spot, value: Any) -> dict[Seat, Role]:
     return roles
 
 
-def _teams(spot: Spot, value: Any) -> dict[int, tuple[Seat, ...]]:
+def _teams(spot: CellPlace, value: Any) -> dict[int, tuple[Seat, ...]]:
     teams = {}
     for key, names in spot.mapping(value).items():
         here = spot.at(key)
@@ -73,7 +73,7 @@ def _teams(spot: Spot, value: Any) -> dict[int, tuple[Seat, ...]]:
     return teams
 
 
-def _cards(spot: Spot, value: Any) -> dict[int, dict[Seat, bool]]:
+def _cards(spot: CellPlace, value: Any) -> dict[int, dict[Seat, bool]]:
     cards: dict[int, dict[Seat, bool]] = {}
     for key, choices in spot.mapping(value).items():
         here = spot.at(key)
@@ -87,7 +87,7 @@ def _cards(spot: Spot, value: Any) -> dict[int, dict[Seat, bool]]:
     return cards
 
 
-def _results(spot: Spot, value: Any) -> dict[int, bool]:
+def _results(spot: CellPlace, value: Any) -> dict[int, bool]:
     results = {}
     for key, result in spot.mapping(value).items():
         if result is not None:

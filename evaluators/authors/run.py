@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.terms import Role, Seat
-from evaluators.authors.annotation import Row, read_annotation
+from evaluators.authors.annotation import AnnotationRow, read_annotation
 from evaluators.authors.conversation import Conversation, read_conversation
-from evaluators.authors.files import Spot, read_json
+from evaluators.authors.files import CellPlace, read_json
 from evaluators.authors.quests import Quests, read_quests
 from evaluators.authors.turns import REJECTED, Results, read_results
 from evaluators.errors import InvalidRun
 
-__all__ = ["ITEM_FILES", "Files", "Game", "Item", "Run", "natural", "read_run", "wanted"]
+__all__ = ["ITEM_FILES", "AuthorsGame", "AuthorsItem", "Files", "Run", "natural", "read_run", "wanted"]
 
 Files = Mapping[str, bytes]
 """Contents by path within the folder, with ``/``."""
@@ -43,7 +43,7 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Game:
+class AuthorsGame:
     """One game's files, read and compared with one another; nothing is played yet."""
 
     name: str
@@ -51,7 +51,7 @@ class Game:
     results: Results
     quests: Quests
     conversation: Conversation
-    annotation: tuple[Row, ...]
+    annotation: tuple[AnnotationRow, ...]
     """Empty where the folder holds none."""
     odd: tuple[str, ...]
 
@@ -67,7 +67,7 @@ class Game:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class AuthorsItem:
     """One answer of a guesser or summariser."""
 
     id: str
@@ -86,13 +86,13 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    games: tuple[Game, ...]
+    games: tuple[AuthorsGame, ...]
     """In the natural order of their names."""
     broken: Mapping[str, InvalidRun]
     """Games that do not read, by name."""
-    annotators: Mapping[str, Mapping[str, tuple[Row, ...]]]
+    annotators: Mapping[str, Mapping[str, tuple[AnnotationRow, ...]]]
     """Rows by annotator and name of the file."""
-    items: Mapping[str, tuple[Item, ...]]
+    items: Mapping[str, tuple[AuthorsItem, ...]]
     """By name of the file; a file that is not there is not in it."""
 
     def annotation_file(self, game: str) -> str:
@@ -107,12 +107,12 @@ def read_run(files: Files) -> Run:
     not read.
     """
     by_game: dict[str, dict[str, bytes]] = {}
-    annotators: dict[str, dict[str, tuple[Row, ...]]] = {}
+    annotators: dict[str, dict[str, tuple[AnnotationRow, ...]]] = {}
     for path in sorted(files, key=natural):
-        if found := _GAME_FILE.fullmatch(path):
-            by_game.setdefault(found[1], {})[path.rpartition("/")[2]] = files[path]
-        elif found := _AGREEMENT.fullmatch(path):
-            annotators.setdefault(found[1], {})[found[2]] = read_annotation(path, files[path])
+        if match := _GAME_FILE.fullmatch(path):
+            by_game.setdefault(match[1], {})[path.rpartition("/")[2]] = files[path]
+        elif match := _AGREEMENT.fullmatch(path):
+            annotators.setdefault(match[1], {})[match[2]] = read_annotation(path, files[path])
     if not by_game:
         raise InvalidRun(
             "expected folders game_… with results.json, game_play_data.json and conversation.csv, found none"
@@ -124,7 +124,7 @@ def read_run(files: Files) -> Run:
         except InvalidRun as fault:
             broken[name] = fault
     items = {
-        name: _items(Spot(name), read_json(name, files[name]), key)
+        name: _items(CellPlace(name), read_json(name, files[name]), key)
         for name, key in ITEM_FILES.items()
         if name in files
     }
@@ -134,7 +134,7 @@ def read_run(files: Files) -> Run:
 # --- one game ---------------------------------------------------------------------------------------
 
 
-def _game(name: str, contents: Mapping[str, bytes]) -> Game:
+def _game(name: str, contents: Mapping[str, bytes]) -> AuthorsGame:
     odd: list[str] = []
     for needed in ("results.json", "conversation.csv"):
         if needed not in contents:
@@ -142,19 +142,19 @@ def _game(name: str, contents: Mapping[str, bytes]) -> Game:
                 f"{name}: expected {needed}, found {', '.join(sorted(contents))}; "
                 f"a game cannot be told without it"
             )
-    spot = Spot(f"{name}/results.json")
+    spot = CellPlace(f"{name}/results.json")
     results = read_results(spot, read_json(spot.file, contents["results.json"]))
     quests = _quests(name, contents, odd)
     _same_deal(spot, results.roles, quests.roles)
     file = f"{name}/conversation.csv"
     conversation = read_conversation(file, contents["conversation.csv"], results.roles)
-    return Game(name, results, quests, conversation, _annotation(name, contents, odd), tuple(odd))
+    return AuthorsGame(name, results, quests, conversation, _annotation(name, contents, odd), tuple(odd))
 
 
 def _quests(name: str, contents: Mapping[str, bytes], odd: list[str]) -> Quests:
     """Of several files the one that tells of most quests: the program may be told to write again."""
     read = [
-        read_quests(Spot(f"{name}/{file}"), read_json(f"{name}/{file}", contents[file]))
+        read_quests(CellPlace(f"{name}/{file}"), read_json(f"{name}/{file}", contents[file]))
         for file in sorted(contents, key=natural)
         if file.startswith("game_play_data")
     ]
@@ -169,50 +169,54 @@ def _quests(name: str, contents: Mapping[str, bytes], odd: list[str]) -> Quests:
     return best
 
 
-def _same_deal(spot: Spot, told: Mapping[Seat, Role], also: Mapping[Seat, Role]) -> None:
-    if dict(told) != dict(also):
-        spot.refuse("the roles of game_play_data.json", {f"Player{s}": r.value for s, r in told.items()})
-    if sorted(told) != list(range(1, len(told) + 1)):
-        spot.refuse("Player1 to the last without a gap", [f"Player{seat}" for seat in sorted(told)])
+def _same_deal(spot: CellPlace, roles: Mapping[Seat, Role], play_data_roles: Mapping[Seat, Role]) -> None:
+    if dict(roles) != dict(play_data_roles):
+        spot.refuse("the roles of game_play_data.json", {f"Player{s}": r.value for s, r in roles.items()})
+    if sorted(roles) != list(range(1, len(roles) + 1)):
+        spot.refuse("Player1 to the last without a gap", [f"Player{seat}" for seat in sorted(roles)])
 
 
-def _annotation(name: str, contents: Mapping[str, bytes], odd: list[str]) -> tuple[Row, ...]:
+def _annotation(name: str, contents: Mapping[str, bytes], odd: list[str]) -> tuple[AnnotationRow, ...]:
     own = f"annotation-{name.rpartition('_')[2]}.csv"
-    found = [file for file in sorted(contents, key=natural) if file.startswith("annotation-")]
-    if not found:
+    candidates = [file for file in sorted(contents, key=natural) if file.startswith("annotation-")]
+    if not candidates:
         odd.append(f"{name}: no annotation-*.csv, so no judgements of its own")
         return ()
     # The program writes an empty table of all samples beside the one that a rater fills.
-    file = own if own in found else next((one for one in found if "all-samples" not in one), found[0])
-    if len(found) > 1:
-        odd.append(f"{name}: {len(found)} files annotation-*.csv, read {file}")
+    file = (
+        own
+        if own in candidates
+        else next((one for one in candidates if "all-samples" not in one), candidates[0])
+    )
+    if len(candidates) > 1:
+        odd.append(f"{name}: {len(candidates)} files annotation-*.csv, read {file}")
     return read_annotation(f"{name}/{file}", contents[file])
 
 
 # --- answers ----------------------------------------------------------------------------------------
 
 
-def _items(spot: Spot, value: Any, key: str) -> tuple[Item, ...]:
+def _items(spot: CellPlace, value: Any, key: str) -> tuple[AuthorsItem, ...]:
     entries: Iterable[tuple[str, Any]]
     if isinstance(value, list):
         entries = ((str(spot.need(spot.mapping(one), "id")), one) for one in value)
     else:
         entries = spot.mapping(value).items()
-    return tuple(_item(spot.at(id_), id_, spot.mapping(told), key) for id_, told in entries)
+    return tuple(_item(spot.at(id_), id_, spot.mapping(entry), key) for id_, entry in entries)
 
 
-def _item(spot: Spot, id_: str, told: Mapping[str, Any], key: str) -> Item:
-    found = _ITEM_ID.fullmatch(id_)
-    if found is None:
+def _item(spot: CellPlace, id_: str, entry: Mapping[str, Any], key: str) -> AuthorsItem:
+    match = _ITEM_ID.fullmatch(id_)
+    if match is None:
         spot.refuse("an id such as game_…-player3-12", id_)
-    canonical: Sequence[str] | None = told.get(f"{key}_canonical")
-    return Item(
+    canonical: Sequence[str] | None = entry.get(f"{key}_canonical")
+    return AuthorsItem(
         id=id_,
-        game=found[1],
-        seat=int(found[2]),
-        key=int(found[3]),
-        stage=found[4] or "",
-        gold=spot.at("intents").texts(told.get("intents", [])),
-        answer=spot.at(key).texts(spot.need(told, key)),
+        game=match[1],
+        seat=int(match[2]),
+        key=int(match[3]),
+        stage=match[4] or "",
+        gold=spot.at("intents").texts(entry.get("intents", [])),
+        answer=spot.at(key).texts(spot.need(entry, key)),
         canonical=None if canonical is None else spot.at(f"{key}_canonical").texts(canonical),
     )

@@ -11,7 +11,7 @@ has no third value, so it says no.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final, NoReturn
 
@@ -46,22 +46,22 @@ from engine.rules import Answers, create, decide
 from engine.state import State, apply, fold
 from engine.terms import Kind, Phase, Seat
 from engine.thoughts import Belief, Choice, SelectionStage
-from evaluators.authors.annotation import Row, Scores
+from evaluators.authors.annotation import AnnotationRow, AnnotationScores
 from evaluators.authors.conversation import Names
 from evaluators.authors.labels import intention_of, role_of, seat_name, seat_of
-from evaluators.authors.run import Game, Run
-from evaluators.authors.turns import Turn
+from evaluators.authors.run import AuthorsGame, Run
+from evaluators.authors.turns import AuthorsTurn
 from evaluators.errors import InvalidRun
-from evaluators.judgements import Judgement
+from evaluators.ground.judgements import Judgement
 
-__all__ = ["OWN_RATER", "Taken", "content_id", "judgements_of", "request_id", "take"]
+__all__ = ["OWN_RATER", "TakenGame", "content_id", "judgements_of", "request_id", "take"]
 
 OWN_RATER: Final = "annotation"
 """Who filled a game folder's own annotation file, where no annotator's file equals it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenGame:
     """One game of a run as ours."""
 
     name: str
@@ -85,12 +85,12 @@ class Taken:
     """What had to be left out or read otherwise than written, in words."""
 
 
-def take(run: Run, game: Game) -> Taken:
+def take(run: Run, game: AuthorsGame) -> TakenGame:
     """Plays a game of the run through the rules. Raises InvalidRun."""
-    told = _Telling(game)
-    told.tell()
-    game_id = content_id(told.state.log)
-    judging = _Judging(told, game_id)
+    played = _PlayedGame(game)
+    played.play()
+    game_id = content_id(played.state.log)
+    judging = _Judging(played, game_id)
     own = judging.judgements(game.annotation, OWN_RATER)
     rater = OWN_RATER
     judgements: list[Judgement] = []
@@ -101,25 +101,25 @@ def take(run: Run, game: Game) -> Taken:
             continue
         theirs = judging.judgements(rows, annotator)
         judgements += theirs
-        if rater == OWN_RATER and own and theirs == [_by(one, annotator) for one in own]:
+        if rater == OWN_RATER and own and theirs == [replace(one, rater=annotator) for one in own]:
             # The same table twice: one rater's, not two who agree on everything.
             rater = annotator
     if rater == OWN_RATER:
         judgements = own + judgements
-    return Taken(
+    return TakenGame(
         name=game.name,
         game_id=game_id,
-        state=told.state,
-        written=told.written,
+        state=played.state,
+        written=played.written,
         rows=tuple(judging.request(row) for row in game.annotation),
         modified_rows=sum(row.modified for row in game.annotation),
         rater=rater,
         judgements=tuple(judgements),
-        odd=(*game.odd, *dict.fromkeys(told.odd)),
+        odd=(*game.odd, *dict.fromkeys(played.odd)),
     )
 
 
-def judgements_of(taken: Iterable[Taken]) -> tuple[Judgement, ...]:
+def judgements_of(taken: Iterable[TakenGame]) -> tuple[Judgement, ...]:
     """All that raters say of the games of a run, game by game."""
     return tuple(one for game in taken for one in game.judgements)
 
@@ -143,26 +143,13 @@ def request_id(round_: int, attempt: int, seat: Seat, leader: Seat) -> str:
     return f"{round_}.{attempt}.{kind}.{seat}"
 
 
-def _by(judgement: Judgement, rater: str) -> Judgement:
-    return Judgement(
-        judgement.game_id,
-        judgement.request_id,
-        judgement.stage,
-        judgement.intention,
-        judgement.reasonable,
-        judgement.think,
-        judgement.speak,
-        rater,
-    )
-
-
 # --- playing ----------------------------------------------------------------------------------------
 
 
-class _Telling:
+class _PlayedGame:
     """A game of theirs and what of it has been played."""
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: AuthorsGame) -> None:
         self.game = game
         self.odd: list[str] = []
         self.written: dict[tuple[int, int], tuple[Names, Names]] = {}
@@ -195,7 +182,7 @@ class _Telling:
         apply(self.state, events)
         return events
 
-    def tell(self) -> None:
+    def play(self) -> None:
         game = self.game
         for round_ in game.rounds:
             for attempt, key in enumerate(game.keys(round_), 1):
@@ -212,7 +199,7 @@ class _Telling:
         if not self.table.over:
             self.refuse("a finished game", f"nothing after it (phase {self.table.phase})")
 
-    def turn(self, key: int, seat: Seat) -> Turn:
+    def turn(self, key: int, seat: Seat) -> AuthorsTurn:
         turn = self.game.results.turns.get((key, seat))
         if turn is None:
             raise InvalidRun(
@@ -223,8 +210,10 @@ class _Telling:
     def attempt(self, round_: int, attempt: int, key: int) -> None:
         table = self.table
         leader = table.leader
-        if (told := self.game.quests.leaders.get(key)) != leader:
-            self.refuse(f"{seat_name(leader)} as leader", "nobody" if told is None else seat_name(told))
+        if (recorded := self.game.quests.leaders.get(key)) != leader:
+            self.refuse(
+                f"{seat_name(leader)} as leader", "nobody" if recorded is None else seat_name(recorded)
+            )
         turns = {seat: self.turn(key, seat) for seat in range(1, table.players + 1)}
         before, after = self.teams(round_, attempt, leader)
         self.written[round_, attempt] = (before, after)
@@ -251,18 +240,18 @@ class _Telling:
             self.act([(seat, self.summary(turn)) for seat, turn in turns.items()])
 
     def teams(self, round_: int, attempt: int, leader: Seat) -> tuple[Names, Names]:
-        told = self.game.conversation.teams.get((round_, attempt, leader), ())
-        if not told:
+        proposals = self.game.conversation.teams.get((round_, attempt, leader), ())
+        if not proposals:
             self.refuse(
                 f"the proposal of {seat_name(leader)} in conversation.csv (“The proposed team is - …”)",
                 "none",
             )
-        if len(told) == 1:
+        if len(proposals) == 1:
             self.odd.append(
                 f"{self.game.name}: round {round_}, attempt {attempt}: one proposal of {seat_name(leader)}: "
                 "taken as kept after the discussion"
             )
-        return told[0], told[-1]
+        return proposals[0], proposals[-1]
 
     def seats(self, names: Names) -> tuple[Seat, ...]:
         seats = []
@@ -276,15 +265,15 @@ class _Telling:
             seats.append(seat)
         return tuple(sorted(seats))
 
-    def reconsider(self, turn: Turn, leader: Seat, attempt: int, after: Names) -> Reconsider:
-        told = turn.reconsidered
-        if told is None:
+    def reconsider(self, turn: AuthorsTurn, leader: Seat, attempt: int, after: Names) -> Reconsider:
+        step = turn.reconsidered
+        if step is None:
             turn.spot.refuse("the step 'reconsider_team' of the leader", "none")
         answer = self.game.conversation.answers.get((self.table.round, attempt, leader), "")
-        why = self.explained(leader, Kind.RECONSIDER, told.think, answer)
-        return Reconsider(self.seats(after), told.speech, why)
+        why = self.explained(leader, Kind.RECONSIDER, step.think, answer)
+        return Reconsider(self.seats(after), step.speech, why)
 
-    def vote(self, turn: Turn, seat: Seat) -> CastVote:
+    def vote(self, turn: AuthorsTurn, seat: Seat) -> CastVote:
         if turn.vote not in ("agree", "disagree"):
             # Their program counts what equals "agree", and nothing else.
             self.odd.append(f"{turn.spot.at('vote').file}: {seat_name(seat)} voted {turn.vote!r}: disagree")
@@ -293,7 +282,7 @@ class _Telling:
     def explained(self, seat: Seat, about: Kind, *texts: str) -> tuple[ChoiceExplained, ...]:
         return tuple(ChoiceExplained(seat, about, text) for text in texts if text)
 
-    def quest(self, round_: int, turns: Mapping[Seat, Turn]) -> None:
+    def quest(self, round_: int, turns: Mapping[Seat, AuthorsTurn]) -> None:
         table, quests = self.table, self.game.quests
         team = quests.teams.get(round_, ())
         if tuple(sorted(team)) != table.team:
@@ -324,7 +313,7 @@ class _Telling:
                 int(quests.succeeded[round_]),
             )
 
-    def summary(self, turn: Turn) -> Summarise:
+    def summary(self, turn: AuthorsTurn) -> Summarise:
         if turn.summary is None:
             self.odd.append(f"{turn.spot.file}: {' / '.join(turn.spot.keys)}: no summary")
             return Summarise(())
@@ -358,7 +347,7 @@ class _Telling:
 
     # --- thoughts ---------------------------------------------------------------------------------
 
-    def thoughts(self, turn: Turn, seat: Seat, attempt: int) -> tuple[Thought, ...]:
+    def thoughts(self, turn: AuthorsTurn, seat: Seat, attempt: int) -> tuple[Thought, ...]:
         """The steps of the mechanism, as far as the files tell them."""
         thoughts: list[Thought] = []
         if beliefs := tuple(
@@ -385,7 +374,7 @@ class _Telling:
         thoughts.append(SpeechDrafted(seat, "refinement", turn.discussion.think, turn.discussion.speech))
         return tuple(thoughts)
 
-    def belief(self, turn: Turn, seat: Seat, place: int) -> Belief | None:
+    def belief(self, turn: AuthorsTurn, seat: Seat, place: int) -> Belief | None:
         guess = turn.guesses[place]
         where = f"{turn.spot.file}: {' / '.join(turn.spot.keys)}: first_order"
         if guess.about == seat or not 1 <= guess.about <= self.table.players:
@@ -400,19 +389,19 @@ class _Telling:
         intends = self.labels(turn, guess.intents)
         return Belief(guess.about, role, intends, guess.confidence, (), guess.reasoning)
 
-    def labels(self, turn: Turn, labels: Sequence[str]) -> tuple[IntentionId, ...]:
+    def labels(self, turn: AuthorsTurn, labels: Sequence[str]) -> tuple[IntentionId, ...]:
         """The intentions that the labels name, each once."""
-        found: list[IntentionId] = []
+        intentions: list[IntentionId] = []
         where = f"{turn.spot.file}: {' / '.join(turn.spot.keys)}"
         for label in labels:
             intention = intention_of(label)
             if intention is None:
                 self.odd.append(f"{where}: no intention is called {label!r}: left out")
-            elif intention in found:
+            elif intention in intentions:
                 self.odd.append(f"{where}: {label!r} twice: taken once")
             else:
-                found.append(intention)
-        return tuple(found)
+                intentions.append(intention)
+        return tuple(intentions)
 
 
 _QUESTION: Final = re.compile(r"Question (\d{1,2}) - (.*)", re.DOTALL)
@@ -428,7 +417,7 @@ def summary_answers(text: str) -> tuple[tuple[str, str], ...]:
     if answers is None:
         return (("summary", text),) if text else ()
     numbered = [_QUESTION.fullmatch(one) for one in answers]
-    named = [(f"question_{found[1]}", found[2]) for found in numbered if found]
+    named = [(f"question_{match[1]}", match[2]) for match in numbered if match]
     if len(dict(named)) == len(answers):
         return tuple(named)
     return tuple((f"answer_{place}", one) for place, one in enumerate(answers, 1))
@@ -440,13 +429,13 @@ def summary_answers(text: str) -> tuple[tuple[str, str], ...]:
 class _Judging:
     """Annotators' rows → judgements of the turns they are about."""
 
-    def __init__(self, told: _Telling, game_id: str) -> None:
-        self.told = told
+    def __init__(self, played: _PlayedGame, game_id: str) -> None:
+        self.played = played
         self.game_id = game_id
 
-    def request(self, row: Row) -> str:
+    def request(self, row: AnnotationRow) -> str:
         """Raises InvalidRun where the row is about no turn of the game."""
-        game = self.told.game
+        game = self.played.game
         keys = game.keys(row.round)
         key = keys[-1] if row.second else keys[0]
         if (key, row.seat) not in game.results.turns or (row.second and len(keys) == 1):
@@ -456,16 +445,16 @@ class _Judging:
             )
         return request_id(row.round, 1 + row.second, row.seat, game.quests.leaders[key])
 
-    def judgements(self, rows: Sequence[Row], rater: str) -> list[Judgement]:
-        found = []
+    def judgements(self, rows: Sequence[AnnotationRow], rater: str) -> list[Judgement]:
+        judgements: list[Judgement] = []
         for row in rows:
             request = self.request(row)
-            found += self.stage(row, request, "first", row.first, rater)
-            found += self.stage(row, request, "final", row.final, rater)
-        return found
+            judgements += self.stage(row, request, "first", row.first, rater)
+            judgements += self.stage(row, request, "final", row.final, rater)
+        return judgements
 
     def stage(
-        self, row: Row, request: str, stage: SelectionStage, scores: Scores, rater: str
+        self, row: AnnotationRow, request: str, stage: SelectionStage, scores: AnnotationScores, rater: str
     ) -> list[Judgement]:
         """A judgement a label that is scored at all.
 
@@ -476,22 +465,24 @@ class _Judging:
         for name, values in zip(("selection", "think", "speech"), columns, strict=True):
             known = sum(value is not None for value in values)
             if values and known != wanted:
-                self.told.odd.append(
+                self.played.odd.append(
                     f"{row.file}: row {row.row}: {known} {name} scores of the {stage} stage for "
                     f"{wanted} intentions: taken in their order"
                 )
-        found: dict[IntentionId, Judgement] = {}
+        by_intention: dict[IntentionId, Judgement] = {}
         for place, label in enumerate(scores.labels):
             intention = intention_of(label)
             if intention is None:
-                self.told.odd.append(f"{row.file}: row {row.row}: no intention is called {label!r}: left out")
-            elif intention not in found:
+                self.played.odd.append(
+                    f"{row.file}: row {row.row}: no intention is called {label!r}: left out"
+                )
+            elif intention not in by_intention:
                 selection, think, speech = (
                     values[place] if place < len(values) else None for values in columns
                 )
                 if (selection, think, speech) != (None, None, None):
                     reasonable = None if selection is None else bool(selection)
-                    found[intention] = Judgement(
+                    by_intention[intention] = Judgement(
                         self.game_id, request, stage, intention, reasonable, think, speech, rater
                     )
-        return list(found.values())
+        return list(by_intention.values())

@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.terms import Role, Seat
-from evaluators.authors.files import Spot
+from evaluators.authors.files import CellPlace
 from evaluators.authors.labels import role_of, seat_of
 
-__all__ = ["REJECTED", "Acted", "Guess", "Speech", "Turn", "read_results"]
+__all__ = ["REJECTED", "Acted", "AuthorsGuess", "AuthorsSpeech", "AuthorsTurn", "read_results"]
 
 REJECTED: Final = 10
 """What is added to the number of a round whose first proposal was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
+class AuthorsSpeech:
     think: str
     speech: str
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class AuthorsGuess:
     """One answer of the first-order step."""
 
     about: Seat
@@ -44,19 +44,19 @@ class Acted:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AuthorsTurn:
     """All that one player did in one attempt of a round."""
 
-    spot: Spot
-    guesses: tuple[Guess, ...]
+    spot: CellPlace
+    guesses: tuple[AuthorsGuess, ...]
     first: tuple[str, ...]
     first_why: str
-    formulation: Speech
+    formulation: AuthorsSpeech
     modified: tuple[str, ...] | None
     """None: kept, as the program writes nothing then."""
     modified_why: str
-    discussion: Speech
-    reconsidered: Speech | None
+    discussion: AuthorsSpeech
+    reconsidered: AuthorsSpeech | None
     vote: str
     vote_why: str
     acted: tuple[Acted, ...]
@@ -66,7 +66,7 @@ class Turn:
 @dataclass(frozen=True, slots=True)
 class Results:
     roles: Mapping[Seat, Role]
-    turns: Mapping[tuple[int, Seat], Turn]
+    turns: Mapping[tuple[int, Seat], AuthorsTurn]
     """By key of the file and seat."""
 
     @property
@@ -74,10 +74,10 @@ class Results:
         return frozenset(key for key, _ in self.turns)
 
 
-def read_results(spot: Spot, value: Any) -> Results:
+def read_results(spot: CellPlace, value: Any) -> Results:
     """Raises InvalidRun, naming player, key and step."""
     roles: dict[Seat, Role] = {}
-    turns: dict[tuple[int, Seat], Turn] = {}
+    turns: dict[tuple[int, Seat], AuthorsTurn] = {}
     for name, of_player in spot.mapping(value).items():
         seat = seat_of(name)
         if seat is None:
@@ -98,7 +98,7 @@ def read_results(spot: Spot, value: Any) -> Results:
     return Results(roles, turns)
 
 
-def _turn(spot: Spot, value: Any) -> Turn:
+def _turn(spot: CellPlace, value: Any) -> AuthorsTurn:
     steps = spot.mapping(value)
     intent = _one(spot, steps, "intent")
     modified = _last(spot, steps, "intent_modification")
@@ -106,7 +106,7 @@ def _turn(spot: Spot, value: Any) -> Turn:
     reconsidered = _last(spot, steps, "reconsider_team")
     vote = _one(spot, steps, "vote")
     summary = _last(spot, steps, "summary")
-    return Turn(
+    return AuthorsTurn(
         spot=spot,
         guesses=tuple(_guess(spot.at("first_order"), one) for one in _all(spot, steps, "first_order")),
         first=_texts(spot.at("intent"), intent, "intents"),
@@ -123,44 +123,44 @@ def _turn(spot: Spot, value: Any) -> Turn:
     )
 
 
-def _all(spot: Spot, steps: Mapping[str, Any], step: str) -> Sequence[Any]:
+def _all(spot: CellPlace, steps: Mapping[str, Any], step: str) -> Sequence[Any]:
     return spot.at(step).items(steps.get(step, []))
 
 
-def _last(spot: Spot, steps: Mapping[str, Any], step: str) -> Mapping[str, Any] | None:
+def _last(spot: CellPlace, steps: Mapping[str, Any], step: str) -> Mapping[str, Any] | None:
     """A step's last answer: an answer that is asked for again replaces the earlier ones."""
     entries = _all(spot, steps, step)
     return spot.at(step).mapping(entries[-1]) if entries else None
 
 
-def _one(spot: Spot, steps: Mapping[str, Any], step: str) -> Mapping[str, Any]:
-    found = _last(spot, steps, step)
-    if found is None:
+def _one(spot: CellPlace, steps: Mapping[str, Any], step: str) -> Mapping[str, Any]:
+    last = _last(spot, steps, step)
+    if last is None:
         spot.refuse(f"the step {step!r}", sorted(steps), "was the game broken off?")
-    return found
+    return last
 
 
-def _texts(spot: Spot, value: Mapping[str, Any], key: str) -> tuple[str, ...]:
+def _texts(spot: CellPlace, value: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return spot.at(key).texts(spot.need(value, key))
 
 
-def _speech(spot: Spot, value: Mapping[str, Any]) -> Speech:
-    return Speech(str(value.get("think", "")), spot.at("speech").text(spot.need(value, "speech")))
+def _speech(spot: CellPlace, value: Mapping[str, Any]) -> AuthorsSpeech:
+    return AuthorsSpeech(str(value.get("think", "")), spot.at("speech").text(spot.need(value, "speech")))
 
 
-def _guess(spot: Spot, value: Any) -> Guess:
-    told = spot.mapping(spot.need(spot.mapping(value), "first_order"))
-    about = seat_of(spot.at("playerName").text(spot.need(told, "playerName")))
+def _guess(spot: CellPlace, value: Any) -> AuthorsGuess:
+    answer = spot.mapping(spot.need(spot.mapping(value), "first_order"))
+    about = seat_of(spot.at("playerName").text(spot.need(answer, "playerName")))
     if about is None:
-        spot.at("playerName").refuse("a name such as Player3", told["playerName"])
-    role = told.get("role")
-    intents = told.get("intent", told.get("intents", ()))
-    return Guess(
+        spot.at("playerName").refuse("a name such as Player3", answer["playerName"])
+    role = answer.get("role")
+    intents = answer.get("intent", answer.get("intents", ()))
+    return AuthorsGuess(
         about,
         role if isinstance(role, str) else None,
         spot.at("intent").texts(intents) if intents else (),
-        str(told.get("reasoning", "")),
-        _confidence(told.get("confidence")),
+        str(answer.get("reasoning", "")),
+        _confidence(answer.get("confidence")),
     )
 
 
@@ -169,16 +169,16 @@ def _confidence(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= 5 else None
 
 
-def _acted(spot: Spot, value: Any) -> Acted:
-    told = spot.mapping(value)
-    answers = told.get("context_answers", [])
+def _acted(spot: CellPlace, value: Any) -> Acted:
+    answer = spot.mapping(value)
+    answers = answer.get("context_answers", [])
     return Acted(
-        spot.at("action_result").text(spot.need(told, "action_result")),
-        str(told.get("think", "")),
+        spot.at("action_result").text(spot.need(answer, "action_result")),
+        str(answer.get("think", "")),
         tuple(map(str, answers)) if isinstance(answers, list) else (str(answers),),
     )
 
 
-def _summary(spot: Spot, value: Mapping[str, Any]) -> str:
-    told = spot.need(value, "summary")
-    return told if isinstance(told, str) else str(told)
+def _summary(spot: CellPlace, value: Mapping[str, Any]) -> str:
+    summary = spot.need(value, "summary")
+    return summary if isinstance(summary, str) else str(summary)

@@ -41,7 +41,7 @@ from evaluators.authors.run import natural
 from evaluators.authors.taking import OWN_RATER, request_id
 from evaluators.authors.turns import REJECTED
 from evaluators.errors import InvalidRun
-from evaluators.judgements import Judgement
+from evaluators.ground.judgements import Judgement
 
 __all__ = ["write_game"]
 
@@ -64,14 +64,14 @@ def write_game(name: str, log: Iterable[Event], judgements: Iterable[Judgement] 
         )
     state = fold(log)
     _fits(name, state)
-    told = _Told(state)
+    record = _GameRecord(state)
     files = {
-        "results.json": _json(_results(told)),
-        "game_play_data.json": _json(_play_data(told)),
-        "conversation.csv": _conversation(told),
+        "results.json": _json(_results(record)),
+        "game_play_data.json": _json(_play_data(record)),
+        "conversation.csv": _conversation(record),
     }
     written = {f"{name}/{file}": content for file, content in files.items()}
-    return written | _annotations(name, told, judgements)
+    return written | _annotations(name, record, judgements)
 
 
 def _fits(name: str, state: State) -> None:
@@ -117,7 +117,7 @@ class _Turn:
     summary: tuple[tuple[str, str], ...] | None = None
 
     @property
-    def given(self) -> bool:
+    def modification_answered(self) -> bool:
         """Whether the step of modification was answered with a list."""
         return self.changed or bool(self.modified_why)
 
@@ -141,7 +141,7 @@ class _Attempt:
         return tuple((self.leader - 1 + step) % players + 1 for step in range(players))
 
 
-class _Told:
+class _GameRecord:
     """A finished game's log, sorted by attempt and seat."""
 
     def __init__(self, state: State) -> None:
@@ -237,17 +237,17 @@ def _json(value: object) -> bytes:
 # --- results.json -----------------------------------------------------------------------------------
 
 
-def _results(told: _Told) -> dict[str, Any]:
+def _results(record: _GameRecord) -> dict[str, Any]:
     return {
         seat_name(seat): {
-            "role": told.role(seat),
-            **{str(told.key(attempt)): _steps(told, attempt, seat) for attempt in told.attempts},
+            "role": record.role(seat),
+            **{str(record.key(attempt)): _steps(record, attempt, seat) for attempt in record.attempts},
         }
-        for seat in range(1, told.state.table.players + 1)
+        for seat in range(1, record.state.table.players + 1)
     }
 
 
-def _steps(told: _Told, attempt: _Attempt, seat: Seat) -> dict[str, Any]:
+def _steps(record: _GameRecord, attempt: _Attempt, seat: Seat) -> dict[str, Any]:
     turn = attempt.turns[seat]
     steps: dict[str, Any] = {}
     if turn.beliefs:
@@ -257,7 +257,7 @@ def _steps(told: _Told, attempt: _Attempt, seat: Seat) -> dict[str, Any]:
     steps["formulation_con"] = [
         {"think": draft.think if draft else "", "speech": draft.speak if draft else ""}
     ]
-    if turn.final is not None and turn.given:
+    if turn.final is not None and turn.modification_answered:
         steps["intent_modification"] = [{"new_intents": _labels(turn.final), "think": turn.modified_why}]
     refined = turn.refinement
     steps["discussion"] = [{"think": refined.think if refined else "", "speech": turn.text}]
@@ -277,17 +277,17 @@ def _steps(told: _Told, attempt: _Attempt, seat: Seat) -> dict[str, Any]:
 
 
 def _belief(belief: Belief) -> dict[str, Any]:
-    told: dict[str, Any] = {"playerName": seat_name(belief.about)}
+    belief_json: dict[str, Any] = {"playerName": seat_name(belief.about)}
     if belief.role is not None:
-        told["role"] = ROLE_NAMES[belief.role]
+        belief_json["role"] = ROLE_NAMES[belief.role]
     if belief.intentions:
         # Not "intent": their scripts take whatever stands under that name for a selection.
-        told["intents"] = [released_label(one) for one in belief.intentions]
+        belief_json["intents"] = [released_label(one) for one in belief.intentions]
     if belief.reasoning:
-        told["reasoning"] = belief.reasoning
+        belief_json["reasoning"] = belief.reasoning
     if belief.confidence is not None:
-        told["confidence"] = belief.confidence
-    return told
+        belief_json["confidence"] = belief.confidence
+    return belief_json
 
 
 _OURS: Final = re.compile(r"(question|answer)_(\d+)")
@@ -300,24 +300,24 @@ def _summary(answers: Sequence[tuple[str, str]]) -> str:
 
 
 def _answer(question: str, text: str) -> str:
-    found = _OURS.fullmatch(question)
-    if found is None:
+    match = _OURS.fullmatch(question)
+    if match is None:
         return f"{question} - {text}"
-    return f"Question {found[2]} - {text}" if found[1] == "question" else text
+    return f"Question {match[2]} - {text}" if match[1] == "question" else text
 
 
 # --- game_play_data.json ----------------------------------------------------------------------------
 
 
-def _play_data(told: _Told) -> dict[str, Any]:
-    assert told.state.roles is not None
-    seat_with = {role: seat for seat, role in enumerate(told.state.roles, 1)}
+def _play_data(record: _GameRecord) -> dict[str, Any]:
+    assert record.state.roles is not None
+    seat_with = {role: seat for seat, role in enumerate(record.state.roles, 1)}
     teams: dict[str, list[str]] = {str(round_): [] for round_ in range(1, 6)}
     cards: dict[str, dict[str, str]] = {str(round_): {} for round_ in range(1, 6)}
     results: dict[str, int | None] = {str(round_): None for round_ in range(1, 6)}
     leaders = {}
-    for attempt in told.attempts:
-        leaders[str(told.key(attempt))] = seat_name(attempt.leader)
+    for attempt in record.attempts:
+        leaders[str(record.key(attempt))] = seat_name(attempt.leader)
         if attempt.quest is not None:
             key = str(attempt.round)
             teams[key] = [seat_name(seat) for seat in attempt.team]
@@ -342,7 +342,7 @@ _COLUMNS: Final = ("agent_name", "visible_to", "content", "turn", "timestamp", "
 _MODERATOR: Final = "Moderator"
 
 
-class _Pool:
+class _Conversation:
     """The rows of conversation.csv. The Moderator's lines are those that their scripts look for."""
 
     def __init__(self) -> None:
@@ -353,25 +353,25 @@ class _Pool:
         self.rows.append((by, to, content, str(self.turn), "0", kind))
 
 
-def _conversation(told: _Told) -> bytes:
-    pool = _Pool()
-    for attempt in told.attempts:
+def _conversation(record: _GameRecord) -> bytes:
+    pool = _Conversation()
+    for attempt in record.attempts:
         pool.turn = attempt.round
-        _speeches(pool, told, attempt)
-        _decisions(pool, told, attempt)
-    if told.shot is not None:
+        _speeches(pool, record, attempt)
+        _decisions(pool, record, attempt)
+    if record.shot is not None:
         pool.add(_MODERATOR, "all", "The game is over! The loyal team wins! We move to the assassin phase.")
-        shooter = told.shot.assassin
-        target = "nobody in particular" if told.shot.target is None else seat_name(told.shot.target)
-        pool.add(f"{seat_name(shooter)}({told.role(shooter)})", "all", target, "text")
-        ended = "succeed! The game is over. Evil" if told.shot.hit else "failed! The game is over. Loyal"
+        shooter = record.shot.assassin
+        target = "nobody in particular" if record.shot.target is None else seat_name(record.shot.target)
+        pool.add(f"{seat_name(shooter)}({record.role(shooter)})", "all", target, "text")
+        ended = "succeed! The game is over. Evil" if record.shot.hit else "failed! The game is over. Loyal"
         pool.add(_MODERATOR, "all", f"Assassin {ended} team wins!")
     else:
         pool.add(_MODERATOR, "all", "The game is over! Evil team wins!")
     return _table(_COLUMNS, pool.rows)
 
 
-def _speeches(pool: _Pool, told: _Told, attempt: _Attempt) -> None:
+def _speeches(pool: _Conversation, record: _GameRecord, attempt: _Attempt) -> None:
     leader = seat_name(attempt.leader)
     if attempt.number == 1:
         pool.add(
@@ -387,19 +387,19 @@ def _speeches(pool: _Pool, told: _Told, attempt: _Attempt) -> None:
         name = seat_name(seat)
         if seat != attempt.leader:
             pool.add(_MODERATOR, "all", f"{name}, respond with your views on the team proposal")
-        _mechanism(pool, told, attempt.turns[seat], seat)
+        _mechanism(pool, record, attempt.turns[seat], seat)
         text = attempt.turns[seat].text
         said = f"{_proposal(attempt.proposed)}{text}" if seat == attempt.leader else text
-        pool.add(f"{name}({told.role(seat)})", "all", said, "discussion")
+        pool.add(f"{name}({record.role(seat)})", "all", said, "discussion")
 
 
 def _proposal(team: Sequence[Seat]) -> str:
     return f"{PROPOSED} {','.join(map(seat_name, team))}.\n"
 
 
-def _mechanism(pool: _Pool, told: _Told, turn: _Turn, seat: Seat) -> None:
+def _mechanism(pool: _Conversation, record: _GameRecord, turn: _Turn, seat: Seat) -> None:
     name = seat_name(seat)
-    full = f"{name}({told.role(seat)})"
+    full = f"{name}({record.role(seat)})"
     for belief in turn.beliefs:
         pool.add(_MODERATOR, name, f"Analyze {seat_name(belief.about)}", "first_order")
         pool.add(full, name, str(_belief(belief)), "first_order")
@@ -412,8 +412,8 @@ def _mechanism(pool: _Pool, told: _Told, turn: _Turn, seat: Seat) -> None:
     if turn.readings is not None:
         pool.add(full, name, _readings(turn.readings), "second_order")
     pool.add(_MODERATOR, name, "Keep or change your intents", "intent_modification")
-    given = turn.final if turn.given else ()
-    pool.add(name, name, str(_labels(given or ())), "intent")
+    modified = turn.final if turn.modification_answered else ()
+    pool.add(name, name, str(_labels(modified or ())), "intent")
     pool.add(full, name, turn.modified_why, "intent")
     if turn.refinement is not None:
         pool.add(full, name, turn.refinement.think, "thinking")
@@ -431,9 +431,9 @@ def _reader(by: str) -> str:
     return by.capitalize()
 
 
-def _decisions(pool: _Pool, told: _Told, attempt: _Attempt) -> None:
+def _decisions(pool: _Conversation, record: _GameRecord, attempt: _Attempt) -> None:
     leader = seat_name(attempt.leader)
-    full = f"{leader}({told.role(attempt.leader)})"
+    full = f"{leader}({record.role(attempt.leader)})"
     why = _why(attempt.turns[attempt.leader], Kind.RECONSIDER)
     pool.add(_MODERATOR, leader, "Now, do you want to change your team proposal?")
     if why:
@@ -449,7 +449,7 @@ def _decisions(pool: _Pool, told: _Told, attempt: _Attempt) -> None:
     for seat in attempt.team:
         card = attempt.turns[seat].card
         if attempt.quest is not None and card is not None:
-            by = f"{seat_name(seat)}({told.role(seat)})"
+            by = f"{seat_name(seat)}({record.role(seat)})"
             pool.add(by, seat_name(seat), "success" if card else "failure", "action")
     if attempt.quest is not None:
         fails = attempt.quest.fails
@@ -459,7 +459,7 @@ def _decisions(pool: _Pool, told: _Told, attempt: _Attempt) -> None:
         pool.add(_MODERATOR, "all", result if attempt.quest.succeeded else f"{result}{fails} fail choice")
     for seat, turn in attempt.turns.items():
         if turn.summary:
-            by = f"{seat_name(seat)}({told.role(seat)})"
+            by = f"{seat_name(seat)}({record.role(seat)})"
             pool.add(by, seat_name(seat), _summary(turn.summary), "summary")
 
 
@@ -476,19 +476,19 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
 _ByStage = Mapping[tuple[str, str, IntentionId], Judgement]
 
 
-def _annotations(name: str, told: _Told, judgements: Iterable[Judgement]) -> dict[str, bytes]:
+def _annotations(name: str, record: _GameRecord, judgements: Iterable[Judgement]) -> dict[str, bytes]:
     by_rater: dict[str, dict[tuple[str, str, IntentionId], Judgement]] = {}
     for one in judgements:
         by_rater.setdefault(one.rater, {})[one.request_id, one.stage, one.intention] = one
     file = f"annotation-{name.rpartition('_')[2]}.csv"
     raters = sorted(by_rater, key=natural)
     if not raters:
-        return {f"{name}/{file}": _annotation(told, {})}
+        return {f"{name}/{file}": _annotation(record, {})}
     own = OWN_RATER if OWN_RATER in by_rater else raters[0]
-    written = {f"{name}/{file}": _annotation(told, by_rater[own])}
+    written = {f"{name}/{file}": _annotation(record, by_rater[own])}
     folders = _folders([rater for rater in raters if rater != OWN_RATER])
     for rater, folder in folders.items():
-        written[f"agreement/{folder}/{file}"] = _annotation(told, by_rater[rater])
+        written[f"agreement/{folder}/{file}"] = _annotation(record, by_rater[rater])
     return written
 
 
@@ -497,17 +497,17 @@ def _folders(raters: Sequence[str]) -> dict[str, str]:
     folders: dict[str, str] = {}
     for rater in raters:
         safe = re.sub(r"[^A-Za-z0-9._-]+", "-", rater).strip(".-") or "rater"
-        wish, number = safe, 1
-        while wish in folders.values():
+        folder, number = safe, 1
+        while folder in folders.values():
             number += 1
-            wish = f"{safe}-{number}"
-        folders[rater] = wish
+            folder = f"{safe}-{number}"
+        folders[rater] = folder
     return folders
 
 
-def _annotation(told: _Told, given: _ByStage) -> bytes:
+def _annotation(record: _GameRecord, by_stage: _ByStage) -> bytes:
     rows: list[dict[str, str]] = []
-    for attempt in told.attempts:
+    for attempt in record.attempts:
         for seat in attempt.order:
             turn = attempt.turns[seat]
             request = request_id(attempt.round, attempt.number, seat, attempt.leader)
@@ -519,11 +519,11 @@ def _annotation(told: _Told, given: _ByStage) -> bytes:
             }
             for stage, chosen in (("first", turn.first), ("final", final)):
                 columns = STAGES[stage]  # type: ignore[index]
-                found = [given.get((request, stage, choice.id)) for choice in chosen]
+                scored = [by_stage.get((request, stage, choice.id)) for choice in chosen]
                 cells[columns.labels] = str(_labels(chosen))
-                cells[columns.selection] = _scores(_reasonable(given, request, stage, chosen, turn))
-                cells[columns.think] = _scores([None if one is None else one.think for one in found])
-                cells[columns.speech] = _scores([None if one is None else one.speak for one in found])
+                cells[columns.selection] = _scores(_reasonable(by_stage, request, stage, chosen, turn))
+                cells[columns.think] = _scores([None if one is None else one.think for one in scored])
+                cells[columns.speech] = _scores([None if one is None else one.speak for one in scored])
             rows.append(cells)
     for columns in STAGES.values():
         for column in (columns.selection, columns.think, columns.speech):
@@ -532,7 +532,7 @@ def _annotation(told: _Told, given: _ByStage) -> bytes:
 
 
 def _reasonable(
-    given: _ByStage, request: str, stage: str, chosen: Sequence[Choice], turn: _Turn
+    by_stage: _ByStage, request: str, stage: str, chosen: Sequence[Choice], turn: _Turn
 ) -> list[int | None]:
     """1 or 0 for each choice.
 
@@ -541,33 +541,33 @@ def _reasonable(
     """
 
     def marks(stage: str) -> list[int | None]:
-        found = [given.get((request, stage, choice.id)) for choice in chosen]
-        return [None if one is None or one.reasonable is None else int(one.reasonable) for one in found]
+        scored = [by_stage.get((request, stage, choice.id)) for choice in chosen]
+        return [None if one is None or one.reasonable is None else int(one.reasonable) for one in scored]
 
-    told = marks(stage)
+    marks_here = marks(stage)
     kept = {choice.id for choice in chosen} == {choice.id for choice in turn.first}
-    judged = any((request, stage, choice.id) in given for choice in chosen)
-    if stage == "final" and kept and judged and all(mark is None for mark in told):
+    judged = any((request, stage, choice.id) in by_stage for choice in chosen)
+    if stage == "final" and kept and judged and all(mark is None for mark in marks_here):
         return marks("first")
-    return told
+    return marks_here
 
 
 def _keep_text(rows: Sequence[dict[str, str]], column: str) -> None:
     """A column of single scores and blanks would be read as numbers by their scripts, and 1.0 then taken for
     the two scores 1 and 0: a comma behind one of them keeps all of them texts.
     """
-    told = [row for row in rows if row.get(column)]
-    if told and len(told) < len(rows) and not any("," in row[column] for row in told):
-        told[0][column] += ","
+    filled = [row for row in rows if row.get(column)]
+    if filled and len(filled) < len(rows) and not any("," in row[column] for row in filled):
+        filled[0][column] += ","
 
 
 def _scores(scores: Sequence[int | None]) -> str:
     """Missing scores at the end are left out, as they do; before others they are blank places, and then
     every place is written, so that each score keeps its own.
     """
-    told = list(scores)
-    while told and told[-1] is None:
-        told.pop()
-    if None in told:
-        told = list(scores)
-    return ",".join("" if score is None else str(score) for score in told)
+    trimmed = list(scores)
+    while trimmed and trimmed[-1] is None:
+        trimmed.pop()
+    if None in trimmed:
+        trimmed = list(scores)
+    return ",".join("" if score is None else str(score) for score in trimmed)

@@ -9,7 +9,7 @@ import pytest
 from agents.agent import MakeAgent, Setup
 from agents.conformance import check_agent_kind
 from agents.kinds import kinds
-from agents.scripted import RandomAgent, ScriptedAgent
+from agents.scripted.agent import RandomAgent, ScriptedAgent
 from engine.actions import CastVote, PlayCard, ProposeTeam, SeatAction, Speak
 from engine.events import ChoiceExplained, IntentionsSelected
 from engine.terms import Kind

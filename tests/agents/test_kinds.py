@@ -77,7 +77,7 @@ def test_a_package_cannot_take_the_name_of_one_of_ours(installed: Path) -> None:
     points = next(installed.glob("*.dist-info")) / "entry_points.txt"
     points.write_text(points.read_text().replace("careful =", "scripted ="))
     kinds.cache_clear()
-    assert kinds()["scripted"].__module__ == "agents.scripted"
+    assert kinds()["scripted"].__module__ == "agents.scripted.agent"
 
 
 def test_ours_take_no_options_and_say_so() -> None:

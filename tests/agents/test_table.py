@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import pytest
 
 from agents.agent import Agent, Setup
-from agents.scripted import RandomAgent, ScriptedAgent
+from agents.scripted.agent import RandomAgent, ScriptedAgent
 from agents.table import ATTEMPTS, MemoryJournal, play, step
 from engine.actions import CastVote, PlayCard, ProposeTeam, SeatAction
 from engine.chance import secret, unit

@@ -20,14 +20,14 @@ from typing import Any
 
 import psutil
 
-from app.auth import hash_of, new_key
-from app.errors import AlreadyOver
+from app.base.errors import AlreadyOver
+from app.edge.auth import hash_of, new_key
+from app.edge.tokens import Grant, Secrets
 from app.games.schemas import NewGames
-from app.play.messages import MAX_IDENTIFY, MAX_MESSAGE
+from app.protocol.messages import MAX_IDENTIFY, MAX_MESSAGE
 from app.store.db import now_ms
 from app.store.games import new_id
 from app.store.keys import ApiKey, KeyStore
-from app.tokens import Grant, Secrets
 from tests.app.serving import Served, local_settings, running_server
 from tests.app.twins import SocketWire
 
@@ -282,7 +282,7 @@ async def _two_copies(target: Target) -> str:
 
 
 async def _late(target: Target) -> str:
-    wire, _ = await _seated(target, deadlines_s={"speak": 1})
+    wire, _ = await _seated(target, deadlines_s={"speak": 3})
     await wire.until(wire.seq + 1)  # the default was played
     said = await _answered(wire, "1.1.speak.2", {"text": "so"})
     await wire.close()

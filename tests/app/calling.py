@@ -16,9 +16,8 @@ from fastapi import FastAPI
 from sqlalchemy import func, select
 
 from agents.table import MemoryJournal, play
-from app.main import create_app
-from app.seating import seat_agents
-from app.services import Services
+from app.main import Composition, create_app
+from app.seats.seating import seat_agents
 from app.store.tables import batches, events, games, idempotency
 from engine.events import Event, payload, read_event, type_name
 from engine.profile import make_profile
@@ -64,8 +63,8 @@ class Caller(httpx.AsyncClient):
         return answer
 
     @property
-    def services(self) -> Services:
-        services: Services = self.app.state.services
+    def services(self) -> Composition:
+        services: Composition = self.app.state.composition
         return services
 
     async def create(self, **wish: Any) -> tuple[str, list[str]]:

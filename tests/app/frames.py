@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 
-from app.asyncapi import standalone
+from app.protocol.asyncapi import standalone
 from engine.events import EVENT_TYPES
 
 __all__ = ["Frames", "check_event", "check_frame"]

@@ -408,9 +408,7 @@ class Hostile:
             outcome.wrong.append(f"answers got {answer.status_code} {answer.text[:300]}")
             return
         store = caller.services.evaluations.store
-        stored = {
-            one["item_id"]: one["named"] for one in await store.answers_of(answer.json()["evaluation_id"])
-        }
+        stored = {row.item_id: row.named for row in await store.answers_of(answer.json()["evaluation_id"])}
         for given in answers:
             for sent, kept in zip(given["intentions"], stored[given["item_id"]], strict=True):
                 outcome.same("answer", sent, kept)

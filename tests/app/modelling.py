@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from app.fake_model import FakeModel, Options
+from app.instruments.fake_model import FakeModel, FakeOptions
 from app.store.db import Database
 from app.store.tables import model_calls
 from tests.app.calling import Caller, calling
@@ -26,7 +26,7 @@ def endpoints(fake: FakeModel, **more: Any) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def faking(options: Options | None = None) -> AsyncIterator[FakeModel]:
+async def faking(options: FakeOptions | None = None) -> AsyncIterator[FakeModel]:
     """A fake model on a port."""
     fake = FakeModel(options)
     async with fake.serving():

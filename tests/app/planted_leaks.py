@@ -13,17 +13,18 @@ from unittest import mock
 
 from sqlalchemy import or_
 
-from app.errors import BeyondHead
-from app.games import routes
-from app.play import pages
-from app.play.places import Places
+from app.base.errors import BeyondHead
+from app.games import following, routes
 from app.store import log as store_log
-from app.store.log import Line
+from app.store.log import LogLine
 from app.store.tables import events
+from app.stream import pages
+from app.stream.positions import Positions
 from engine import rules
 from engine.events import Event, RolesDealt
+from engine.rules import effects
 from engine.state import State
-from engine.terms import Role, Side
+from engine.terms import Phase, Role, Side
 
 __all__ = ["LEAKS", "planted"]
 
@@ -40,16 +41,16 @@ def _role_in_metadata() -> Any:
 
 
 def _role_in_an_error() -> Any:
-    place = Places.place
+    place = Positions.place
 
-    async def telling(self: Places, game_id: str, viewer: int, position: int) -> tuple[int, int | None]:
+    async def telling(self: Positions, game_id: str, viewer: int, position: int) -> tuple[int, int | None]:
         head, found = await place(self, game_id, viewer, position)
         if found is None:
             dealt = next(one for one in await self._reader.events(game_id) if isinstance(one, RolesDealt))
             raise BeyondHead(f"nothing there yet for {dealt.roles[0]} to see")
         return head, found
 
-    return mock.patch.object(Places, "place", telling)
+    return mock.patch.object(Positions, "place", telling)
 
 
 def _order_by_role() -> Any:
@@ -65,7 +66,7 @@ def _order_by_role() -> Any:
 
 
 def _length_by_role() -> Any:
-    phases = (rules.Phase.DISCUSS, rules.Phase.PROPOSE)
+    phases = (Phase.DISCUSS, Phase.PROPOSE)
 
     def longer(speak: Callable[..., Any]) -> Callable[..., Any]:
         def longer_for_evil(game: State, seat: int, action: Any) -> Any:
@@ -74,17 +75,17 @@ def _length_by_role() -> Any:
 
         return longer_for_evil
 
-    return mock.patch.dict(rules._ALONE, {phase: longer(rules._ALONE[phase]) for phase in phases})
+    return mock.patch.dict(effects.ALONE, {phase: longer(effects.ALONE[phase]) for phase in phases})
 
 
 @contextmanager
 def _shared_sequence() -> Iterator[None]:
     line_text = store_log.line_text
 
-    def by_log(game_id: str, seq: int, line: Line) -> str:
+    def by_log(game_id: str, seq: int, line: LogLine) -> str:
         return line_text(game_id, line.seq, line)
 
-    with mock.patch.object(pages, "line_text", by_log), mock.patch.object(routes, "line_text", by_log):
+    with mock.patch.object(pages, "line_text", by_log), mock.patch.object(following, "line_text", by_log):
         yield
 
 
@@ -111,7 +112,7 @@ def _seen_by_all(kind: str) -> Iterator[None]:
     def early(viewer: int) -> list[Any]:
         return [or_(condition, events.c.type == kind) for condition in seen_by(viewer)]
 
-    def early_live(line: Line, viewer: int) -> bool:
+    def early_live(line: LogLine, viewer: int) -> bool:
         return line.type == kind or is_seen(line, viewer)
 
     with mock.patch.object(store_log, "_seen_by", early), mock.patch.object(pages, "is_seen", early_live):

@@ -25,9 +25,10 @@ import httpx
 from sqlalchemy import select
 from websockets.exceptions import ConnectionClosed
 
-from app.auth import SCOPES
+from app.edge.auth import SCOPES
 from app.store.db import now_ms
 from app.store.games import OPEN, NewGame, new_id
+from app.store.rows import BatchRow
 from app.store.tables import games
 from engine import rules, state
 from engine.events import EVENT_TYPES, ProposalOpened
@@ -35,8 +36,8 @@ from engine.profile import make_profile
 from engine.state import State
 from engine.terms import FULL, Role, Viewer
 from evaluators.errors import Unmeasurable
-from evaluators.items import items
-from evaluators.turns import read_game
+from evaluators.ground.items import items
+from evaluators.ground.turns import read_game
 from tests.app.cage import PLAYERS, Cage, play_on
 from tests.app.calling import Caller, read_ndjson
 from tests.app.serving import Served, local_settings, running_server
@@ -182,15 +183,7 @@ class Laboratory:
             winner=log.table.winner.value if log.table.winner else None,
             ending=log.table.ending.value if log.table.ending else None,
         )
-        batch = {
-            "batch_id": batch_id,
-            "created_at": at,
-            "count": 1,
-            "seed": "0",
-            "spec": {} if source is None else {"origin": "fork"},
-            "labels": {},
-            "cancelled": False,
-        }
+        batch = BatchRow(batch_id, at, 1, "0", {} if source is None else {"origin": "fork"})
         store = self.served.services.store
 
         async def work(connection: Any) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 import httpx
 
 from tests.app.calling import Process, read_ndjson
-from tests.app.seated import SHORT, Balancer, Bot, Frame, http_to, in_log, remote_game
+from tests.app.seated import SHORT, Balancer, Bot, Frame, http_to, in_log, remote_game, rough_line
 from tests.app.serving import Served, local_settings, running_server
 from tests.app.watcher import projection
 from tests.postgres import PostgresServer, fresh_database
@@ -290,7 +290,7 @@ async def cuts(served: Served, *, clients: int, cuts: int, seed: int) -> Cuts:
     wish: Frame = {} if clients > 20 else {"rules": SHORT}
     backend = served.url.removeprefix("http://")
     async with (
-        Balancer([backend], lambda: chance.randrange(4_000, 30_000)) as balancer,
+        Balancer([backend], rough_line(chance)) as balancer,
         http_to(served.url) as client,
     ):
         while found.clients < clients or balancer.cuts < clients * cuts:

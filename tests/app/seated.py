@@ -11,7 +11,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from app.listening import stop_listening
+from app.base.listening import stop_listening
 from tests.app.frames import Frames
 from tests.app.watcher import SUBPROTOCOL
 
@@ -198,6 +198,19 @@ def in_log(items: Sequence[Frame], seat: int) -> dict[str, list[Frame]]:
         if kind is not None:
             found.setdefault(f"{round_}.{attempt}.{kind}.{seat}", []).append(action)
     return found
+
+
+def rough_line(chance: random.Random) -> Callable[[], int]:
+    """Bytes after which each connection is cut, so that nothing is safe and everything arrives in the end.
+
+    Every other connection, as chance has it, ends in its handshake, its welcome, its events or its first
+    request; the rest get a few requests through, of which each has some 5 kB.
+    """
+
+    def cut_after() -> int:
+        return chance.randrange(1, 6_000) if chance.random() < 0.5 else chance.randrange(6_000, 40_000)
+
+    return cut_after
 
 
 class Balancer:

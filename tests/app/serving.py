@@ -8,9 +8,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from app.main import create_app
-from app.server import Server, listen
-from app.services import Services
+from app.main import Composition, create_app
+from app.serving.server import Server, listen
 from app.settings import Settings
 
 WITHIN_S = 30.0
@@ -26,9 +25,9 @@ class Served:
     server: Server
 
     @property
-    def services(self) -> Services:
+    def services(self) -> Composition:
         """The parts inside, for what a client cannot see or do."""
-        services: Services = self.app.state.services
+        services: Composition = self.app.state.composition
         return services
 
     @property

@@ -19,7 +19,7 @@ from typing import Any, Final
 import psutil
 from interintent_client import Server
 
-from app.play.metrics import sockets_open
+from app.stream.metrics import sockets_open
 from tests.app.abuses import settled
 from tests.app.serving import Served, local_settings, running_server
 

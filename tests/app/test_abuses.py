@@ -10,8 +10,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from app.games.schemas import NewGames
-from app.play import limits
-from app.play.limits import IDENTIFIES, Doorstep
+from app.seats import limits
+from app.seats.limits import IDENTIFIES, Doorstep
 from tests.app.abuses import ABUSES, abused
 from tests.app.serving import local_settings, running_server
 from tests.app.watcher import watching

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from app.play.actions import (
+from app.protocol.actions import (
     MAX_THOUGHTS,
     AssassinateAction,
     CardAction,

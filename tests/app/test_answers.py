@@ -303,9 +303,9 @@ async def test_what_is_no_act_still_strikes(served: Served) -> None:
 async def test_who_answers_too_fast_is_told_which_answer_and_what_is_open(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("socket", "seats"):
-        monkeypatch.setattr(f"app.play.{module}.BURST", 3)
-        monkeypatch.setattr(f"app.play.{module}.RATE", 0.001)
+    for module in ("app.play.socket", "app.seats.seats"):
+        monkeypatch.setattr(f"{module}.BURST", 3)
+        monkeypatch.setattr(f"{module}.RATE", 0.001)
     async with watching(served.ws_url) as line:
         one = await chair(served, line)
         for _ in range(2):

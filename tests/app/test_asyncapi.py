@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from app.asyncapi import asyncapi, document, schemas, standalone
 from app.play import socket
-from app.play.actions import ACTION_MODELS
-from app.play.closes import CLOSES, ComeBack
-from app.play.event_schemas import event_schemas
-from app.play.messages import CLIENT_FRAMES, SERVER_FRAMES
+from app.protocol.actions import ACTION_MODELS
+from app.protocol.asyncapi import asyncapi, document, schemas, standalone
+from app.protocol.close_codes import CLOSES, ComeBack
+from app.protocol.event_schemas import event_schemas
+from app.protocol.messages import CLIENT_FRAMES, SERVER_FRAMES
 from engine.events import EVENT_TYPES
 from tests.app.calling import calling
 from tests.app.serving import Served, local_settings, running_server

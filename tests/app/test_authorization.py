@@ -16,15 +16,16 @@ from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.routing import BaseRoute, Route
 from websockets.exceptions import ConnectionClosed
 
-from app.auth import KEYLESS, SCOPES, Keys, hash_of, new_key
-from app.auth import Caller as Checked
+from app.edge.auth import KEYLESS, SCOPES, Keys, hash_of, new_key
+from app.edge.auth import Caller as Checked
+from app.edge.tokens import Grant, Secrets, kid_of
 from app.evaluations.schemas import VariantSpec
 from app.games.schemas import ForkGame, NewGames
-from app.play.messages import ClientMessage
+from app.protocol.messages import ClientMessage
 from app.store.db import now_ms
 from app.store.games import new_id
 from app.store.keys import ApiKey, KeyStore
-from app.tokens import Grant, Secrets, kid_of
+from app.store.rows import EvaluationRow
 from engine.events import EVENT_TYPES
 from tests.app.calling import Caller, problem, read_ndjson
 from tests.app.serving import Served, local_settings, running_server
@@ -195,22 +196,22 @@ class World:
         if served is self.keyed:
             reader = (await served.services.keys.caller(self.keys["eval:read"])).name
         for evaluation_id, caller in (("e_reader", reader), ("e_another", "another")):
-            row = {
-                "evaluation_id": evaluation_id,
-                "created_at": 1,
-                "finished_at": 1,
-                "caller": caller,
-                "dimension": "guessing",
-                "rater": "r",
-                "kind": "human",
-                "grade": 1,
-                "regrade_of": None,
-                "status": "scored",
-                "wish": {"variant": VariantSpec().model_dump(mode="json")},
-                "result": {"full": {}, "limited": {}},
-            }
+            row = EvaluationRow(
+                evaluation_id=evaluation_id,
+                created_at=1,
+                finished_at=1,
+                caller=caller,
+                dimension="guessing",
+                rater="r",
+                kind="human",
+                grade=1,
+                regrade_of=None,
+                status="scored",
+                spec={"variant": VariantSpec().model_dump(mode="json")},
+                result={"full": {}, "limited": {}},
+            )
 
-            async def work(connection: Any, row: dict[str, Any] = row) -> None:
+            async def work(connection: Any, row: EvaluationRow = row) -> None:
                 await served.services.evaluations.store.insert(connection, row)
 
             await served.services.database.writer.run(work)

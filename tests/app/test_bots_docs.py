@@ -13,9 +13,9 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from app.asyncapi import schemas, standalone
-from app.play.actions import ACTION_MODELS, THOUGHT_MODELS
-from app.play.closes import CLOSES, ComeBack
+from app.protocol.actions import ACTION_MODELS, THOUGHT_MODELS
+from app.protocol.asyncapi import schemas, standalone
+from app.protocol.close_codes import CLOSES, ComeBack
 from engine.events import EVENT_TYPES
 from tests.app.serving import Served, local_settings, running_server
 from tests.app.watcher import watching

@@ -16,10 +16,10 @@ import orjson
 import pytest
 from sqlalchemy import insert, update
 
+from app.edge.tokens import Grant, Secrets
 from app.store.db import Database, now_ms
 from app.store.games import GameStore, NewGame, new_id
 from app.store.tables import batches, events
-from app.tokens import Grant, Secrets
 from engine.terms import FULL, PUBLIC, Viewer
 from tests.app.cage import PLAYERS, Cage, Canaries, caged
 from tests.app.calling import Process, serving_process

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.auth import SCOPES
-from evaluators.scoring import micro_f1
+from app.edge.auth import SCOPES
+from evaluators.measures.scoring import micro_f1
 from tests.app.calling import Caller, calling, problem
 from tests.app.modelling import calling_with, faking
 from tests.app.test_evaluations_api import answers, deal, games_of, gold_of, judged

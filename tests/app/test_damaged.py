@@ -9,10 +9,9 @@ from typing import Any
 import httpx
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
-from typer.testing import CliRunner
 
-from app import cli
 from tests.app.calling import serving_process
+from tests.app.typed import interintent
 
 CANARY = f"canary{secrets.token_hex(8)}"
 
@@ -205,11 +204,9 @@ def test_a_damaged_row_hides_no_other_game_and_is_told_nobody(database_url: str,
 
 def check_commands(url: str, batch: str, damaged: set[str], tmp_path: Path) -> None:
     """The same from the command line, without a server."""
-    if not any(command.name == "report" for command in cli.app.registered_commands):
-        cli._register()
     at = ("--database-url", url)
     out = tmp_path / "games.ndjson"
-    exported = CliRunner().invoke(cli.app, ["export", batch, "--out", str(out), *at])
+    exported = interintent("export", batch, "--out", out, *at)
     assert exported.exit_code == 1, exported.output
     for game in damaged:
         assert game in exported.stderr
@@ -223,8 +220,7 @@ def check_commands(url: str, batch: str, damaged: set[str], tmp_path: Path) -> N
         ["judge", batch, "--rules", "--dimension", "statements"],
         ["answers", "export", batch, "--out", str(tmp_path / "answers.ndjson")],
     ):
-        done = CliRunner().invoke(cli.app, [*words, *at])
-        assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exception)
+        done = interintent(*words, *at)
         # What it writes is what can be read; beside it, nothing of anybody is said.
         assert CANARY not in done.stderr, words
 
@@ -279,11 +275,7 @@ def test_damaged_keys_open_nothing_and_close_nothing(tmp_path: Path) -> None:
 
 
 def make_key(url: str, name: str) -> str:
-    if not any(command.name == "report" for command in cli.app.registered_commands):
-        cli._register()
-    made = CliRunner().invoke(
-        cli.app, ["keys", "create", "--name", name, "--scope", "games:read", "--database-url", url]
-    )
+    made = interintent("keys", "create", "--name", name, "--scope", "games:read", "--database-url", url)
     assert made.exit_code == 0, made.output
     return made.stdout.strip()
 

@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from app.fake_model import Options
-from app.fake_model.brains import BRAINS
+from app.instruments.fake_model import FakeOptions
+from app.instruments.fake_model.brains import BRAINS
 from tests.app.modelling import calling_with, faking
 from tests.app.test_judging import over
 
@@ -27,7 +27,7 @@ def commands() -> list[list[str]]:
 
 async def test_the_examples_run(tmp_path: Path) -> None:
     async with (
-        faking(Options(brain=BRAINS["sensible"](0))) as fake,
+        faking(FakeOptions(brain=BRAINS["sensible"](0))) as fake,
         calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
     ):
         batch, (game,) = await caller.played(seeds={"from": 40})

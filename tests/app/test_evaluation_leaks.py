@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from agents.agent import Setup
-from agents.scripted import ScriptedAgent
+from agents.scripted.agent import ScriptedAgent
 from agents.table import MemoryJournal, play
-from app import outside
-from app.auth import hash_of
+from app.base import clock as outside
+from app.edge.auth import hash_of
 from app.store.games import NewGame
 from app.store.keys import ApiKey
+from app.store.rows import BatchRow
 from engine.events import (
     BeliefsFormed,
     Event,
@@ -33,7 +34,7 @@ from engine.intentions import CATALOGUE
 from engine.profile import INTERINTENT
 from engine.rules import create
 from engine.state import fold
-from evaluators.items import Variant
+from evaluators.ground.items import Variant
 from tests.app.calling import Caller, calling, problem
 from tests.app.test_evaluations_api import deal, games_of, judged
 from tests.app.test_keys import bearer, make_key, store_of
@@ -82,15 +83,7 @@ def twin(log: Sequence[Event]) -> tuple[list[Event], int]:
 
 async def lay(caller: Caller, logs: Sequence[Sequence[Event]]) -> None:
     services = caller.services
-    batch = {
-        "batch_id": "b_twins",
-        "created_at": NOW_MS,
-        "count": len(logs),
-        "seed": "0",
-        "spec": {},
-        "labels": {},
-        "cancelled": False,
-    }
+    batch = BatchRow("b_twins", NOW_MS, len(logs), "0", {})
     games = []
     for place, log in enumerate(logs):
         table = fold(log).table

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.auth import SCOPES
+from app.edge.auth import SCOPES
 from app.evaluations.schemas import VariantSpec
 from app.evaluations.scoring import variant_of
 from engine.intentions import BY_ID
-from evaluators.items import items
+from evaluators.ground.items import items
 from tests.app.calling import Caller, calling, problem, read_ndjson
 from tests.app.test_keys import bearer, make_key, store_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.table import MemoryJournal, step
-from app.seating import seat_agents
+from app.seats.seating import seat_agents
 from engine.profile import make_profile
 from engine.rules import create, pending
 from engine.state import fold

@@ -35,7 +35,7 @@ SECRET_TYPES = {
     *("intentions_selected", "speech_drafted", "readings_imagined", "choice_explained", "action_refused"),
     *("action_defaulted", "reply_unusable", "evil_conferred", "selection_prepared"),
 }
-"""HOUSE, "Events": seen by a seat or by the full viewer only."""
+"""The table of events: seen by a seat or by the full viewer only."""
 
 THOUGHT_TYPES = {
     *("beliefs_formed", "intentions_selected", "speech_drafted", "readings_imagined", "choice_explained")
@@ -62,8 +62,7 @@ async def test_an_empty_wish_is_a_whole_game_that_is_over_a_moment_later(
         assert answer.headers["location"] == f"/batches/{created['batch_id']}"
         [game] = created["games"]
         assert [seat["seat"] for seat in game["seats"]] == [1, 2, 3, 4, 5]
-        async with asyncio.timeout(5):
-            await caller.over(created["batch_id"])
+        await caller.over(created["batch_id"])
         view = (await caller.get(f"/games/{game['game_id']}")).json()
         assert view["status"] == "finished"
         assert view["phase"] == "over"
@@ -241,7 +240,7 @@ async def test_a_followed_game_arrives_whole_and_ends(database_url: str) -> None
         await until(lambda: len(got) > 0 and blanks >= 2)
         for far in ("action", "round", "end"):
             assert (await client.post(f"/games/{game}/step", json={"until": far})).status_code == 200
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             await follower
         whole = await client.get(f"/games/{game}/events", params={"viewer": "public"})
         assert got == read_ndjson(whole.content)
@@ -560,7 +559,7 @@ async def test_unknown_games_and_batches_are_not_found_everywhere(database_url: 
 async def test_a_stopping_service_takes_no_new_work_and_says_so(database_url: str) -> None:
     async with calling(database_url) as caller:
         _, [game] = await caller.create(drive="manual")
-        caller.services.drain()
+        caller.services.lifecycle.drain()
         before = await caller.rows()
         for path, body in (
             ("/games", {}),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from app.base import json_reader
 from tests.app.hostile_strings import Texts, hostile, is_sound
 from tests.app.test_store import HOSTILE
 
@@ -30,10 +31,10 @@ async def test_hostile_text_comes_back_as_it_was_sent_or_is_refused(database_url
     }
 
 
-async def test_a_door_that_lets_every_text_in_is_found(
+async def test_a_reader_that_lets_every_text_in_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.door._control_character", lambda body, record, dense: 0)
+    monkeypatch.setattr(json_reader, "_check_scalars", lambda body, record, dense: None)
     found = await hostile(f"sqlite:///{tmp_path / 'games.sqlite'}", 300, seed=2)
     assert len(found["wrong"]) >= 5
 

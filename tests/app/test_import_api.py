@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.errors import IllegalRecord
-from engine.record import read_record
-from engine.replay import replay
+from engine.foreign.record import read_record
+from engine.foreign.replay import replay
 from engine.state import fold
 from engine.terms import PUBLIC
 from engine.view import project

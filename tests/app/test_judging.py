@@ -9,15 +9,15 @@ import httpx
 import pytest
 from sqlalchemy import func, select
 
-from app.fake_model import Options, read_latency
-from app.fake_model.brains import BRAINS
+from app.instruments.fake_model import FakeOptions, read_latency
+from app.instruments.fake_model.brains import BRAINS
 from app.store.tables import model_calls
 from tests.app.calling import WITHIN_S, Caller, Process, calling, problem, until
 from tests.app.modelling import calling_with, endpoints, faking
 from tests.app.test_evaluations_api import games_of
 from tests.app.test_keys import bearer, make_key, store_of
 
-SENSIBLE = Options(brain=BRAINS["sensible"](0))
+SENSIBLE = FakeOptions(brain=BRAINS["sensible"](0))
 MODEL = {"kind": "model", "model": "fake"}
 
 
@@ -125,7 +125,7 @@ async def test_a_judge_is_not_shown_beside_people_before_it_agrees_with_them(tmp
 
 async def test_what_cannot_be_used_is_counted_kept_and_never_scored(tmp_path: Any) -> None:
     async with (
-        faking(Options(brain=BRAINS["prose"](0))) as fake,
+        faking(FakeOptions(brain=BRAINS["prose"](0))) as fake,
         calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
     ):
         _, (game,) = await games_of(caller, 1)
@@ -228,7 +228,7 @@ async def test_who_reads_a_judges_words_may_not_guess_what_they_name(tmp_path: A
 @pytest.mark.timeout(180)
 async def test_a_killed_service_pays_no_answer_of_a_judge_twice(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'games.sqlite'}"
-    options = Options(brain=BRAINS["sensible"](0), latency=read_latency("uniform:0.02,0.05"))
+    options = FakeOptions(brain=BRAINS["sensible"](0), latency=read_latency("uniform:0.02,0.05"))
     parallel = 4
     async with faking(options) as fake:
         named = endpoints(fake, parallel=parallel, attempts=1)

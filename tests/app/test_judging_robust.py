@@ -9,11 +9,11 @@ from prometheus_client import generate_latest
 from sqlalchemy import delete, update
 from sqlalchemy.exc import OperationalError
 
-from app import metrics
+from app.base import metrics
 from app.evaluations import judging as at_work
 from app.evaluations.judging import retry_after_s
-from app.fake_model import Options, read_latency
-from app.fake_model.brains import BRAINS
+from app.instruments.fake_model import FakeOptions, read_latency
+from app.instruments.fake_model.brains import BRAINS
 from app.store.tables import events, games
 from tests.app.calling import WITHIN_S, Caller, problem, until
 from tests.app.modelling import calling_with, endpoints, faking
@@ -21,7 +21,7 @@ from tests.app.test_evaluations_api import games_of
 from tests.app.test_judging import SENSIBLE, judging, over
 from tests.app.test_keys import bearer, make_key, store_of
 
-SLOW = Options(brain=BRAINS["sensible"](0), latency=read_latency("fixed:0.15"))
+SLOW = FakeOptions(brain=BRAINS["sensible"](0), latency=read_latency("fixed:0.15"))
 
 
 async def broken(caller: Caller, *statements: Any) -> None:
@@ -133,7 +133,7 @@ async def test_a_cancelled_judging_asks_no_further_and_scores_what_was_judged(tm
 
 
 async def test_what_another_process_cancels_is_broken_off_and_scored_here(tmp_path: Path) -> None:
-    slow = Options(brain=BRAINS["sensible"](0), latency=read_latency("fixed:8"))
+    slow = FakeOptions(brain=BRAINS["sensible"](0), latency=read_latency("fixed:8"))
     async with (
         faking(slow) as fake,
         calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}", drain_s=0) as caller,

@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import select
 
-from app.fake_model import Options
-from app.fake_model.brains import BRAINS
+from app.instruments.fake_model import FakeOptions
+from app.instruments.fake_model.brains import BRAINS
 from app.store.tables import model_calls
-from evaluators.planted import planted
-from evaluators.speeches import Speech, speeches
-from evaluators.statement_judge import speech_messages
+from evaluators.judges.control_speeches import control_speeches
+from evaluators.judges.statements import speech_messages
+from evaluators.measures.speeches import Speech, speeches
 from tests.app.calling import Caller, calling, problem
 from tests.app.modelling import calling_with, faking
 from tests.app.test_evaluation_leaks import lay, scripted, twin
@@ -34,7 +34,7 @@ async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database
         batch, ids = await games_of(caller, 2)
         games = [await caller.services.evaluations.games.by_id(game) for game in ids]
         asked = [speech for game in games for speech in speeches(game.id, game.log)]
-        probes = [speech for game in games for speech in planted(game.id, game.log, 1)]
+        probes = [speech for game in games for speech in control_speeches(game.id, game.log, 1)]
         assert len(probes) == len(games)
         answer = await judging(caller, "statements", batch=batch)
         assert answer.status_code == 202, answer.text
@@ -75,8 +75,8 @@ async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database
         assert len(rows) == len(asked) + len(probes)
         spoken = {speech.key: speech for speech in (*asked, *probes)}
         for row in rows:
-            speech = spoken[row["game_id"], row["request_id"], row["turn"]]  # type: ignore[index]
-            for one in row["statements"]:
+            speech = spoken[row.game_id, row.request_id, row.turn]  # type: ignore[index]
+            for one in row.statements:
                 assert speech.text[one["start"] : one["end"]] == one["quote"]
                 assert one["record"] in ("", *speech.record)
         path, shown = f"/evaluations/{view['evaluation_id']}/statements?limit=13", []
@@ -86,12 +86,12 @@ async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database
             shown += page["speeches"]
             following = page["next"] and f"{path}&cursor={page['next']}"
         assert [(one["game_id"], one["request_id"], one["turn"]) for one in shown] == [
-            (row["game_id"], row["request_id"], row["turn"])
+            (row.game_id, row.request_id, row.turn)
             for row in await caller.services.evaluations.store.statements_by(view["evaluation_id"], ids)
-            if row["planted"] is None
+            if row.control_speeches is None
         ]
         assert sum(len(one["statements"]) for one in shown) == sum(
-            len(row["statements"]) for row in rows if row["planted"] is None
+            len(row.statements) for row in rows if row.control_speeches is None
         )
         for cursor in ("AAAA", "W10", "WzEsMiwzXQ", "WyJhIiwiYiIsLTFd"):
             problem(await caller.get(f"{path}&cursor={cursor}"), 422, "invalid-request")
@@ -109,7 +109,7 @@ async def test_a_model_judges_every_speech_and_is_measured_by_the_rules(database
         again = await judging(caller, "statements", batch=batch, regrade_of=view["evaluation_id"])
         second = await over(caller, again.json()["evaluation_id"])
         assert (second["grade"], second["status"]) == (2, "scored")
-        assert {row["grade"] for row in await caller.services.evaluations.store.statements_of(ids)} == {2}
+        assert {row.grade for row in await caller.services.evaluations.store.statements_of(ids)} == {2}
 
 
 async def test_who_judges_statements_is_told_nothing_that_was_chosen(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ async def test_the_rules_alone_count_statements_at_once(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_used_leaves_the_speech_unread(tmp_path: Path) -> None:
     async with (
-        faking(Options(brain=BRAINS["prose"](0))) as fake,
+        faking(FakeOptions(brain=BRAINS["prose"](0))) as fake,
         calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
     ):
         _, (game,) = await games_of(caller, 1)
@@ -222,7 +222,7 @@ def honest(speech: Speech) -> str:
 
 async def test_a_judge_that_reads_as_the_rules_do_stands_beside_them(tmp_path: Path) -> None:
     answers: dict[str, str] = {}
-    brain = Options(brain=lambda messages, _: answers[messages[1]["content"]])
+    brain = FakeOptions(brain=lambda messages, _: answers[messages[1]["content"]])
     async with (
         faking(brain) as fake,
         calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
@@ -231,7 +231,7 @@ async def test_a_judge_that_reads_as_the_rules_do_stands_beside_them(tmp_path: P
         added = 0
         for game_id in ids:
             game = await caller.services.evaluations.games.by_id(game_id)
-            for speech in (*speeches(game.id, game.log), *planted(game.id, game.log, 3)):
+            for speech in (*speeches(game.id, game.log), *control_speeches(game.id, game.log, 3)):
                 answers[speech_messages(speech)[1].content] = honest(speech)
                 added += len(json.loads(honest(speech))["statements"]) - len(
                     {(one.start, one.end) for one in speech.findings if one.verdict != "unparsed"}

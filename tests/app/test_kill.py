@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.simulate import Plan, run
+from app.runner.simulate import Plan, run
 from engine.profile import make_profile
 from tests.app.calling import WITHIN_S, Line, Process, read_ndjson, serving_process, without_times
 from tests.postgres import PostgresServer, fresh_database
@@ -120,13 +120,12 @@ def test_a_service_that_is_asked_to_stop_does_so_soon_and_goes_on_later(
         ) as stream:
             lines = stream.iter_lines()
             next(lines)
-            began = time.monotonic()
             status = process.terminate()
-            took = time.monotonic() - began
             for _ in lines:
                 pass
-        assert took < 8
         assert status in (0, -15)
+        # What uvicorn says when it had to cut off a request that would not end by itself.
+        assert not [line for line in process.said if "exceeded" in line]
         assert not [line for line in process.said if "Traceback" in line or '"level": "error"' in line]
     with serving_process(url, tmp_path) as process:
         before = _finished(process, batch)

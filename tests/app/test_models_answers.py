@@ -10,27 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from agents.llm.desk import CallKey
-from agents.llm.model import Form, Message, Reply, Usage
-from app import cli
-from app.fake_model import FakeModel, Options, read_fault, read_latency
-from app.models.call import Question, answered
+from agents.llm.session import CallKey
+from agents.model.model import Form, Message, Reply, Usage
+from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
+from app.store.call import StoredQuestion, answered
 from tests.app.calling import calling, problem, read_ndjson, without_times
 from tests.app.modelling import COMPACT, calling_with, faking
+from tests.app.typed import interintent
 
 SEEDS = {"from": 70}
 WISH: dict[str, Any] = {"seats": COMPACT, "count": 2, "seeds": SEEDS}
-MESSY = Options(faults=(read_fault("status_500:0.02"), read_fault("not_json:0.05")))
+MESSY = FakeOptions(faults=(read_fault("status_500:0.02"), read_fault("not_json:0.05")))
 """So that failures are part of what is recorded."""
-
-
-def interintent(*arguments: str) -> Result:
-    if not any(group.name == "answers" for group in cli.app.registered_groups):
-        cli._register()
-    return CliRunner().invoke(cli.app, list(arguments))
 
 
 def done(result: Result) -> Result:
@@ -39,7 +33,7 @@ def done(result: Result) -> Result:
 
 
 @contextlib.contextmanager
-def fake_in_a_thread(options: Options | None = None) -> Iterator[FakeModel]:
+def fake_in_a_thread(options: FakeOptions | None = None) -> Iterator[FakeModel]:
     """A fake model for commands that have a loop of their own."""
     loop = asyncio.new_event_loop()
     fake = FakeModel(options)
@@ -120,7 +114,7 @@ def test_a_file_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     key, asked = CallKey("1.1.vote.3", "vote", "", 1), [Message("user", "Vote.")]
     usage = Usage(1, 0, 1, True)
     sent = {"max_completion_tokens": 50}
-    question = Question(key, asked, Form("vote", {}), 0.8, 50)
+    question = StoredQuestion(key, asked, Form("vote", {}), 0.8, 50)
     call = answered(question, "m1", Reply("{}", {}, usage, 0.5, 1.5, "fake", "stop", 2, sent), whole=True)
     now = line_of("7", call)
     then = json.loads(now)
@@ -189,7 +183,7 @@ def test_a_simulation_keeps_its_answers_and_pays_for_none_twice(tmp_path: Path) 
 
 def test_a_simulation_stops_at_its_budget_and_goes_on_later(tmp_path: Path) -> None:
     file, out, whole = (tmp_path / name for name in ("answers", "out", "whole"))
-    with fake_in_a_thread(Options(latency=read_latency("0.002"))) as fake:
+    with fake_in_a_thread(FakeOptions(latency=read_latency("0.002"))) as fake:
         common = ("simulate", "-n", "6", "--agents", "llm", "--mechanism", "direct", "--seed", "5", "--json")
         asking = ("--model", "fake", "--base-url", f"{fake.url}/v1")
         stopped = interintent(
@@ -220,7 +214,7 @@ def test_a_simulation_stops_at_its_budget_and_goes_on_later(tmp_path: Path) -> N
 
 
 def test_order_and_bytes_of_a_simulation_do_not_depend_on_who_was_answered_first(tmp_path: Path) -> None:
-    with fake_in_a_thread(Options(latency=read_latency("exponential:0.003"))) as fake:
+    with fake_in_a_thread(FakeOptions(latency=read_latency("exponential:0.003"))) as fake:
         for name, parallel in (("one", "1"), ("many", "8")):
             done(
                 interintent(

@@ -16,12 +16,12 @@ from typing import Any
 import httpx
 import pytest
 
-from app.fake_model import FakeModel, Options, read_latency
+from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
 from app.models.account import Budget
-from app.models.endpoints import EndpointSettings
 from app.models.recording import Recording
-from app.models.simulating import ModelRun
-from app.simulate import Plan
+from app.runner.simulate import Plan
+from app.runner.simulating_models import ModelRun
+from app.settings import EndpointSettings
 from engine.profile import make_profile
 from tests.app.calling import WITHIN_S, Process, read_ndjson, until, without_times
 from tests.app.modelling import COMPACT, DIRECT, EAGER, endpoints, faking, stored_calls
@@ -93,7 +93,7 @@ async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_
     chance = random.Random()
     seats, games = SEATS[who]
     kills = GAMES // 2
-    async with faking(Options(latency=read_latency("uniform:0.005,0.05"))) as fake:
+    async with faking(FakeOptions(latency=read_latency("uniform:0.005,0.05"))) as fake:
         _settings_file(tmp_path, fake)
         extra = 0
         batch = ""

@@ -90,7 +90,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str | None, said: 
 def test_a_name_stands_in_one_place(tmp_path: Path) -> None:
     file = tmp_path / "models.toml"
     file.write_text('[m]\nbase_url = "http://x/v1"\nmodel = "m"\n')
-    with pytest.raises(ValidationError, match="m stands in"):
+    with pytest.raises(ValidationError, match="m is in"):
         _settings(models={"m": SOUND}, models_file=file)
 
 

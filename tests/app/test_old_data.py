@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from app import cli
-from app.fake_model import FakeModel
+from app.instruments.fake_model import FakeModel
 from app.store.games import OPEN
 from tests.app.calling import WITHIN_S, Caller
 from tests.app.modelling import calling_with, stored_calls
 from tests.app.seated import choose, thoughts_for
 from tests.app.test_keys import bearer
+from tests.app.typed import interintent
 from tests.old_data.make import FOLDER, SENSIBLE
 from tests.postgres import PostgresServer, fresh_database
 
@@ -160,8 +159,6 @@ async def test_stored_scores_stand_and_new_ones_are_made_of_old_games(stored: St
 
 
 def test_a_stored_export_is_reported_measured_and_shown(version: str, tmp_path: Path) -> None:
-    if not any(group.name == "replay" for group in cli.app.registered_groups):
-        cli._register()
     export = tmp_path / "export.ndjson"
     export.write_bytes(unpack(version, "export.ndjson"))
     for words in (
@@ -169,6 +166,6 @@ def test_a_stored_export_is_reported_measured_and_shown(version: str, tmp_path: 
         ["report", str(export), "--out", str(tmp_path / "report.json")],
         ["replay", "show", str(export)],
     ):
-        result = CliRunner().invoke(cli.app, words)
+        result = interintent(*words)
         assert result.exit_code == 0, (words, result.output[-2000:])
     assert json.loads((tmp_path / "report.json").read_text())["made_of"]["games"] == 6

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from app.asyncapi import asyncapi, schemas, standalone
+from app.base.problems import PROBLEMS
 from app.main import create_app
-from app.problems import PROBLEMS
+from app.protocol.asyncapi import asyncapi, schemas, standalone
 from tests.app.serving import local_settings
 from tests.nodejs import NODE, node_packages
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.services import Services
+from app.main import Composition
 from engine.events import Event
 from tests.app.calling import calling
 from tests.postgres import Mode, PostgresServer
@@ -12,11 +12,11 @@ from tests.postgres import Mode, PostgresServer
 pytestmark = pytest.mark.long
 
 
-async def logs(services: Services, batch: str) -> list[list[Event]]:
+async def logs(services: Composition, batch: str) -> list[list[Event]]:
     return [await services.reader.events(game) for game in await services.store.ids(batch)]
 
 
-async def finished(services: Services, batch: str, count: int) -> None:
+async def finished(services: Composition, batch: str, count: int) -> None:
     """Returns when so many games of the batch have finished; fails when one has failed."""
     async with asyncio.timeout(60):
         while True:

@@ -3,14 +3,12 @@ import json
 from typing import Any
 
 import pytest
-from websockets.frames import Frame, Opcode
 
-from app.play.pages import MAX_EVENTS, MAX_PAGE, Page, Pages, Spot
-from app.play.places import Places
-from app.play.shared import unbroken
-from app.play.tail import Tails
-from app.play.wire import frame_payload, text_frame
-from app.store.log import Line, is_seen
+from app.store.log import LogLine, is_seen
+from app.stream.pages import MAX_EVENTS, MAX_PAGE, Page, Pages, Spot
+from app.stream.positions import Positions
+from app.stream.shared import unbroken
+from app.stream.tail import Tails
 from engine.errors import CorruptLog
 from engine.terms import PUBLIC
 
@@ -18,7 +16,7 @@ from engine.terms import PUBLIC
 class Stored:
     """A store and a reader in one: a log in a list, reads that can be held up."""
 
-    def __init__(self, lines: list[Line], status: str = "running") -> None:
+    def __init__(self, lines: list[LogLine], status: str = "running") -> None:
         self.log = lines
         self.status = status
         self.reads = 0
@@ -28,7 +26,7 @@ class Stored:
 
     async def follow(
         self, game_id: str, viewer: int, after_place: int, limit: int
-    ) -> tuple[dict[str, Any], list[Line]]:
+    ) -> tuple[dict[str, Any], list[LogLine]]:
         self.reads += 1
         self.begun.set()
         seen = [line for line in self.log if line.seq > after_place and is_seen(line, viewer)]
@@ -40,12 +38,12 @@ class Stored:
         return [line.seq for line in self.log if line.seq > after_place]
 
 
-def said(seq: int, size: int = 10) -> Line:
-    return Line(seq, 0, PUBLIC, "utterance_made", json.dumps({"text": "x" * size}))
+def said(seq: int, size: int = 10) -> LogLine:
+    return LogLine(seq, 0, PUBLIC, "utterance_made", json.dumps({"text": "x" * size}))
 
 
 def start(stored: Stored) -> tuple[Pages, Spot]:
-    return Pages(stored, Tails(), Places(stored)), Spot("g", PUBLIC, 0, 0)  # type: ignore[arg-type]
+    return Pages(stored, Tails(), Positions(stored)), Spot("g", PUBLIC, 0, 0)  # type: ignore[arg-type]
 
 
 def items(page: Page) -> list[dict[str, Any]]:
@@ -74,7 +72,7 @@ async def test_who_is_cancelled_waits_for_what_it_has_begun() -> None:
 
 async def test_a_game_that_is_gone_is_no_game_that_is_over() -> None:
     class Emptied(Stored):
-        async def follow(self, *_: object) -> tuple[Any, list[Line]]:
+        async def follow(self, *_: object) -> tuple[Any, list[LogLine]]:
             return None, []
 
     pages, spot = start(Emptied([]))
@@ -160,7 +158,7 @@ async def test_an_event_that_is_too_large_for_a_page_goes_alone() -> None:
 
 async def test_whoever_comes_back_from_wherever_shares_the_old_events() -> None:
     stored = Stored([said(n) for n in range(1, 451)])
-    places = Places(stored)  # type: ignore[arg-type]
+    places = Positions(stored)  # type: ignore[arg-type]
     pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]
     assert list(await places.of("g", PUBLIC)) == list(range(1, 451))
     for after in (0, 1, 57, 99, 100, 230, 399):
@@ -178,7 +176,7 @@ async def test_whoever_comes_back_from_wherever_shares_the_old_events() -> None:
 
 async def test_a_block_that_no_frame_holds_is_cut_as_any_page() -> None:
     stored = Stored([said(n, 20_000) for n in range(1, 101)])
-    places = Places(stored)  # type: ignore[arg-type]
+    places = Positions(stored)  # type: ignore[arg-type]
     pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]
     await places.of("g", PUBLIC)
     spot, seen = Spot("g", PUBLIC, 0, 0), []
@@ -190,9 +188,9 @@ async def test_a_block_that_no_frame_holds_is_cut_as_any_page() -> None:
 
 
 async def test_old_events_take_no_more_room_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.play.pages.MAX_BLOCKS", 50_000)
+    monkeypatch.setattr("app.stream.pages.MAX_BLOCKS", 50_000)
     stored = Stored([said(n) for n in range(1, 2001)])
-    places = Places(stored)  # type: ignore[arg-type]
+    places = Positions(stored)  # type: ignore[arg-type]
     pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]
     await places.of("g", PUBLIC)
     spot = Spot("g", PUBLIC, 0, 0)
@@ -204,7 +202,7 @@ async def test_old_events_take_no_more_room_than_they_may(monkeypatch: pytest.Mo
 
 async def test_a_block_whose_place_was_forgotten_meanwhile_is_found_again() -> None:
     stored = Stored([said(n) for n in range(1, 301)])
-    places = Places(stored)  # type: ignore[arg-type]
+    places = Positions(stored)  # type: ignore[arg-type]
     pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]
     await places.of("g", PUBLIC)
     reading = asyncio.create_task(pages.after(Spot("g", PUBLIC, 150, 150)))
@@ -216,17 +214,9 @@ async def test_a_block_whose_place_was_forgotten_meanwhile_is_found_again() -> N
 
 async def test_seats_are_not_served_from_what_is_kept_for_spectators() -> None:
     stored = Stored([said(n) for n in range(1, 201)])
-    places = Places(stored)  # type: ignore[arg-type]
+    places = Positions(stored)  # type: ignore[arg-type]
     pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]
     await places.of("g", 2)
     for _ in range(3):
         await pages.after(Spot("g", 2, 0, 0))
     assert stored.reads == 3
-
-
-@pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536, 262_144])
-def test_a_prepared_frame_is_what_a_websocket_library_makes(size: int) -> None:
-    payload = b"x" * size
-    frame = text_frame(payload)
-    assert frame == Frame(Opcode.TEXT, payload).serialize(mask=False)
-    assert frame_payload(frame) == payload

@@ -8,12 +8,12 @@ from unittest import mock
 
 import pytest
 
-from app.auth import SCOPES
-from app.auth import Caller as Checked
+from app.edge.auth import SCOPES
+from app.edge.auth import Caller as Checked
+from app.edge.tokens import Grant
 from app.games import service
 from app.store.db import now_ms
 from app.store.games import GameStore
-from app.tokens import Grant
 from tests.app.calling import Caller
 from tests.app.reach import CALLS, Explorer, Fact, Laboratory, explored
 from tests.app.serving import local_settings, running_server
@@ -108,7 +108,7 @@ async def test_a_token_reaches_what_it_grants(laboratory: Laboratory) -> None:
 
 
 def _anybody_forks() -> AbstractContextManager[Any]:
-    return mock.patch.object(service, "_is_public", lambda row, log: row["status"] == "finished")
+    return mock.patch.object(service, "_is_public", lambda row, log: row.status == "finished")
 
 
 def _forks_bring_tokens() -> AbstractContextManager[Any]:

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.play.feed import Feed
-from app.play.pages import Page, Pages, Spot
-from app.play.places import Places
-from app.play.relay import Relays
-from app.store.log import Line
+from app.store.log import LogLine
+from app.stream.feed import Feed
+from app.stream.pages import Page, Pages, Spot
+from app.stream.positions import Positions
+from app.stream.relay import Relays
 from engine.terms import FULL, PUBLIC, Viewer
 from tests.app.test_pages import Stored, said
 
@@ -45,14 +45,14 @@ class World:
     def __init__(self, events: int = 0) -> None:
         self.stored = Stored([said(seq) for seq in range(1, events + 1)])
         self.feed = Feed()
-        self.pages = Pages(self.stored, self.feed.tails, Places(self.stored))  # type: ignore[arg-type]
+        self.pages = Pages(self.stored, self.feed.tails, Positions(self.stored))  # type: ignore[arg-type]
         self.relays = Relays(self.pages, self.feed)
 
-    def append(self, *lines: Line) -> None:
+    def append(self, *lines: LogLine) -> None:
         self.stored.log += lines
         self.feed.committed(GAME, lines)
 
-    def elsewhere(self, *lines: Line) -> None:
+    def elsewhere(self, *lines: LogLine) -> None:
         """Another process appends; its hint comes later."""
         self.stored.log += lines
 
@@ -86,7 +86,7 @@ async def test_those_who_sit_get_the_same_bytes_from_memory_in_their_order() -> 
         for one in many:
             await until_seq(one, 8)
             assert [page.end.seq for page in one.got] == [page.end.seq for page in many[0].got]
-            assert all(mine.wire is first.wire for mine, first in zip(one.got, many[0].got, strict=True))
+            assert all(mine.frame is first.frame for mine, first in zip(one.got, many[0].got, strict=True))
         assert here.stored.reads == reads
 
 
@@ -160,7 +160,7 @@ async def test_a_viewer_is_written_what_it_may_see_and_nothing_for_the_rest() ->
         assert here.relays.sit(public)
         assert here.relays.sit(full)
         await asyncio.sleep(0.05)  # both have read: what comes now comes from memory
-        hidden = Line(1, 0, 2, "vote_cast", '{"seat":2,"approve":true}')
+        hidden = LogLine(1, 0, 2, "vote_cast", '{"seat":2,"approve":true}')
         here.append(hidden, said(2))
         here.append(said(3)._replace(audience=FULL))
         here.append(said(4))
@@ -177,7 +177,7 @@ async def test_the_end_of_a_game_is_written_and_lets_everybody_go(type_: str) ->
         one = Sitting()
         assert here.relays.sit(one)
         await asyncio.sleep(0.05)
-        here.append(said(1), Line(2, 0, PUBLIC, type_, "{}"))
+        here.append(said(1), LogLine(2, 0, PUBLIC, type_, "{}"))
         await asyncio.wait_for(one.rung.wait(), 20)
         assert one.spot.seq == 2
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from app.auth import SCOPES
+from app.edge.auth import SCOPES
 from app.store.tables import events
 from engine.terms import Side
-from evaluators.items import Variant, items
-from evaluators.report_tables import LEAST_ITEMS
+from evaluators.ground.items import Variant, items
+from evaluators.report.tables import LEAST_ITEMS
 from tests.app.calling import WITHIN_S, Caller, calling, problem
 from tests.app.test_keys import bearer, make_key, store_of
 

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.fake_model import FakeModel, Options, read_latency
-from app.fake_model.brains import BRAINS
+from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
+from app.instruments.fake_model.brains import BRAINS
 from tests.app.calling import WITHIN_S, Process, read_ndjson, serving_process, until
 from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
 from tests.postgres import PostgresServer, fresh_database
@@ -57,7 +57,7 @@ async def test_who_dies_is_followed_by_another_and_nothing_is_paid_twice(
 ) -> None:
     chance = random.Random(7)
     with fresh_database(postgres) as url:
-        async with faking(Options(latency=read_latency("uniform:0.005,0.05"))) as fake:
+        async with faking(FakeOptions(latency=read_latency("uniform:0.005,0.05"))) as fake:
             _settings_file(tmp_path, fake)
             processes = [await asyncio.to_thread(Process, url, tmp_path) for _ in range(3)]
             try:
@@ -86,7 +86,7 @@ async def test_who_dies_is_followed_by_another_and_nothing_is_paid_twice(
 async def test_a_judge_is_followed_too_and_pays_nothing_twice(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    sensible = Options(brain=BRAINS["sensible"](0), latency=read_latency("uniform:0.01,0.03"))
+    sensible = FakeOptions(brain=BRAINS["sensible"](0), latency=read_latency("uniform:0.01,0.03"))
     with fresh_database(postgres) as url:
         async with faking(sensible) as fake:
             _settings_file(tmp_path, fake)

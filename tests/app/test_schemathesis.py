@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from app.openapi import document
+from app.cli.openapi import document
 from tests.app.calling import PROJECT, serving_process
 
 pytestmark = pytest.mark.long

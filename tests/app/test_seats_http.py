@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.play import seats as seats_module
-from app.play.limits import BURST, RATE
+from app.seats import seats as seats_module
+from app.seats.limits import BURST, RATE
 from app.store.log import timestamp
 from tests.app.calling import Caller, calling, problem
 from tests.app.seated import SHORT, HttpBot, in_log, remote_game
@@ -256,11 +256,13 @@ async def test_time_runs_through_an_outage(caller: Caller) -> None:
     problem(await answer(caller, game, tokens[1], TEAM, {"team": [2, 3]}), 410, "too-late")
     caller.services.runner.submit([game])
     assert (await asked(caller, game, tokens[1]))["request_id"] == "1.1.vote.1"
-    assert (await store.game(game) or {})["status"] == "running"
+    row = await store.game(game)
+    assert row is not None
+    assert row.status == "running"
 
 
 async def test_a_forks_requests_count_from_the_fork(caller: Caller) -> None:
-    game, tokens = await remote_game(caller, rules=SHORT, deadlines_s={"vote": 5})
+    game, tokens = await remote_game(caller, rules=SHORT, deadlines_s={"vote": 500})
     assert (await answer(caller, game, tokens[1], TEAM, {"team": [1, 2]})).status_code == 200
     first = await asked(caller, game, tokens[3])
     await asyncio.sleep(0.05)
@@ -271,7 +273,7 @@ async def test_a_forks_requests_count_from_the_fork(caller: Caller) -> None:
     assert (first["request_id"], again["request_id"]) == ("1.1.vote.3", "1.1.vote.3")
     row = await caller.services.store.game(body["game_id"])
     assert row is not None
-    assert again["deadline"] == timestamp(row["created_at"] + 5000)
+    assert again["deadline"] == timestamp(row.created_at + 500_000)
     assert again["deadline"] > first["deadline"]
 
 

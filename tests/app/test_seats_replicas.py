@@ -9,7 +9,7 @@ import pytest
 
 from tests.app.calling import Process
 from tests.app.seat_faults import races, two_replicas
-from tests.app.seated import SHORT, Balancer, Bot, http_to, in_log, remote_game
+from tests.app.seated import SHORT, Balancer, Bot, http_to, in_log, remote_game, rough_line
 from tests.app.watcher import watching
 from tests.postgres import PostgresServer, fresh_database
 
@@ -35,12 +35,12 @@ async def test_bots_behind_a_balancer_are_cut_go_on_at_the_other_replica_and_fin
 ) -> None:
     chance = random.Random(3)
     backends = [process.url.removeprefix("http://") for process in replicas]
-    async with Balancer(backends, lambda: chance.randrange(6_000, 36_000)) as balancer:
+    async with Balancer(backends, rough_line(chance)) as balancer:
         async with http_to(replicas[1].url) as client:
             game, tokens = await remote_game(client, rules=SHORT)
         bots = [Bot(lambda: balancer.ws_url, game, tokens[seat], seat) for seat in tokens]
         await asyncio.gather(*(bot.play() for bot in bots))
-        assert balancer.cuts >= 3
+        assert balancer.cuts >= 8
     for bot in bots:
         assert bot.items[-1]["type"] == "game_ended"
         assert in_log(bot.items, bot.seat) == {request: [action] for request, action in bot.acked.items()}

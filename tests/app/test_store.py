@@ -17,13 +17,14 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import SQLModel
 
-from agents.llm.model import Message
-from app.models.call import hash_of
+from agents.model.model import Message
 from app.store import db
+from app.store.call import hash_of
 from app.store.db import Conflict, Database
 from app.store.games import GameStore, NewGame, new_id
 from app.store.log import GameLog, LogReader
 from app.store.model_calls import CallStore
+from app.store.rows import BatchRow
 from engine.events import Event, GameCancelled, ProposalOpened
 from engine.profile import INTERINTENT
 from engine.rules import create
@@ -66,8 +67,7 @@ class Laid:
         at = self.database.writer.stamp()
 
         async def work(connection: Any) -> None:
-            row = {"batch_id": batch_id, "created_at": at, "count": 1, "seed": "0", "spec": {}, "labels": {}}
-            await self.store.insert_batch(connection, {**row, "cancelled": False})
+            await self.store.insert_batch(connection, BatchRow(batch_id, at, 1, "0", {}))
             game = NewGame(game_id, 0, "manual", "1", [{"agent": "random"}] * 5, log)
             await self.store.insert_games(connection, batch_id, [game], at)
 
@@ -100,7 +100,7 @@ async def test_a_stale_append_costs_no_other_game_its_step(database_url: str) ->
         log = await laid.reader.events(journal._game_id)
         row = await laid.store.game(journal._game_id)
         assert row is not None
-        assert row["head"] == len(log) == journal.head
+        assert row.head == len(log) == journal.head
         assert log[-2:] == list(_step(1 if journal is journals[5] else 2))
     # The refused one wrote nothing, not even its index columns, and knows no more than before.
     assert stale.head == journals[5].head - 2
@@ -421,7 +421,7 @@ async def test_a_cancelled_game_reads_as_cancelled_in_its_log(database_url: str)
     await journal.append((GameCancelled("by its owner"),))
     row = await laid.store.game(journal._game_id)
     assert row is not None
-    assert (row["status"], row["head"], row["finished_at"] is not None) == ("cancelled", journal.head, True)
+    assert (row.status, row.head, row.finished_at is not None) == ("cancelled", journal.head, True)
     await laid.database.stop()
 
 

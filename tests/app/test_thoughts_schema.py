@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from app.play.actions import (
+from app.protocol.actions import (
     Action,
     action_schema,
     engine_action,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import AlreadyAnswered, InvalidRequest, RateLimited, TooLate, UnknownRequest
+from app.base.errors import AlreadyAnswered, InvalidRequest, RateLimited, TooLate, UnknownRequest
+from app.base.problems import PROBLEMS
 from app.play.socket import Code
-from app.problems import PROBLEMS
 from engine.errors import IllegalAction, InvalidAction
 from engine.terms import FULL, Kind
 from tests.app.seated import http_to, remote_game

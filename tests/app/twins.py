@@ -24,13 +24,14 @@ from random import Random
 from typing import Any, Self, TypeVar
 from unittest import mock
 
-from app import outside
-from app.auth import hash_of
+from app.base import clock as outside
+from app.edge.auth import hash_of
+from app.edge.tokens import Grant
 from app.runner.drive import TellingJournal
 from app.store.games import NewGame
 from app.store.keys import ApiKey, KeyStore
 from app.store.log import GameLog
-from app.tokens import Grant
+from app.store.rows import BatchRow
 from engine import rules, state
 from engine.actions import Assassinate, CastVote
 from engine.events import Event
@@ -384,15 +385,7 @@ class Side:
         # Played from outside, so that requests are sent; and driven by nobody but the comparison.
         seats = [{"agent": "remote", "options": {}}] * PLAYERS
         game = NewGame(game_id, 0, "auto", "0", seats, log)
-        batch = {
-            "batch_id": batch_id,
-            "created_at": NOW_MS,
-            "count": 1,
-            "seed": "0",
-            "spec": {},
-            "labels": {},
-            "cancelled": False,
-        }
+        batch = BatchRow(batch_id, NOW_MS, 1, "0", {})
 
         async def work(connection: Any) -> None:
             await services.store.insert_batch(connection, batch)
@@ -600,9 +593,9 @@ async def twins() -> AsyncIterator[Twins]:
         stack.enter_context(outside.held(still))
         # The HTTP server's own clock, and its random pings.
         stack.enter_context(mock.patch("uvicorn.server.formatdate", return_value="still"))
-        stack.enter_context(mock.patch("app.server.PING_S", 3600.0))
+        stack.enter_context(mock.patch("app.serving.server.PING_S", 3600.0))
         # A connection may rest while other pairs are compared, on a busy machine for long.
-        stack.enter_context(mock.patch("app.server.KEEP_ALIVE_S", 3600))
+        stack.enter_context(mock.patch("app.serving.server.KEEP_ALIVE_S", 3600))
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         made = [
             local_settings(

@@ -12,7 +12,7 @@ import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from app.services import Services
+from app.main import Composition
 from app.store.log import timestamp
 from engine.events import payload, type_name, visible
 from engine.terms import FULL, Viewer
@@ -35,7 +35,7 @@ class Watcher:
 
     async def receive(self) -> dict[str, Any]:
         """The next frame, read; the raised ConnectionClosed tells the code."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             frame = json.loads(await self.connection.recv())
         assert isinstance(frame, dict)
         self._checked.received(frame)
@@ -79,6 +79,8 @@ class Watcher:
 @contextlib.asynccontextmanager
 async def watching(ws_url: str, **options: Any) -> AsyncIterator[Watcher]:
     """A connection that has had its hello."""
+    # The library gives up after 10 s, which is no hang on a machine that is busy.
+    options = {"open_timeout": 60, **options}
     async with connect(ws_url, subprotocols=[SUBPROTOCOL], proxy=None, **options) as connection:  # type: ignore[list-item]
         one = Watcher(connection)
         one.hello = await one.receive()
@@ -93,7 +95,7 @@ async def watched_to_the_end(ws_url: str, game: str, **identify: Any) -> Watcher
         return one
 
 
-async def projection(services: Services, game: str, viewer: Viewer) -> list[dict[str, Any]]:
+async def projection(services: Composition, game: str, viewer: Viewer) -> list[dict[str, Any]]:
     """What this viewer must have been sent, made from the log by the engine alone."""
     log = await services.reader.events(game)
     times = [line.at for line in await services.reader.lines(game, FULL, 0, len(log))]

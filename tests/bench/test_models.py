@@ -17,6 +17,6 @@ async def test_the_critical_path_is_as_long_as_the_waves_of_a_game(mechanism: st
     # A model that answers all who wait at once has as many waves as the longest chain has calls; doubles in
     # lists are asked again, by some seats and not by others.
     waves = Waves(noise(duplicates=doubles))
-    agents, desks = llm_seats(5, waves, {"mechanism": mechanism})
+    agents, sessions = llm_seats(5, waves, {"mechanism": mechanism})
     await play(create(FIVE, 3), agents, MemoryJournal())
-    assert critical_path(one.key for desk in desks.values() for one in desk.sent) == waves.waves
+    assert critical_path(one.key for session in sessions.values() for one in session.sent) == waves.waves

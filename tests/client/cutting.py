@@ -5,7 +5,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 
-from app.listening import stop_listening
+from app.base.listening import stop_listening
 
 __all__ = ["Proxy", "cutting"]
 

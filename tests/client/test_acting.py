@@ -16,6 +16,9 @@ from interintent_client import (
     Seat,
     Server,
     Unacknowledged,
+    Unreachable,
+    backoff,
+    stream,
 )
 from websockets.asyncio.server import ServerConnection, serve
 
@@ -49,11 +52,8 @@ def happened(seq: int, type_: str, **more: Any) -> Frame:
 Acts = Callable[[ServerConnection, Frame], Awaitable[object]]
 
 
-@contextlib.asynccontextmanager
-async def misbehaving(on_act: Acts, first: Frame) -> AsyncIterator[Seat]:
-    """A seat of a server that says ``first`` after welcome, then does with each act whatever it likes. It
-    knows no HTTP.
-    """
+def talking(on_act: Acts, first: Frame) -> Callable[[ServerConnection], Awaitable[None]]:
+    """Says ``first`` after welcome, then does with each act whatever it likes."""
 
     async def talk(socket: ServerConnection) -> None:
         with contextlib.suppress(Exception):
@@ -65,8 +65,14 @@ async def misbehaving(on_act: Acts, first: Frame) -> AsyncIterator[Seat]:
             async for text in socket:
                 await on_act(socket, json.loads(text))
 
+    return talk
+
+
+@contextlib.asynccontextmanager
+async def misbehaving(on_act: Acts, first: Frame) -> AsyncIterator[Seat]:
+    """A seat of a server that talks so. It knows no HTTP."""
     async with (
-        serve(talk, "127.0.0.1", 0) as server,
+        serve(talking(on_act, first), "127.0.0.1", 0) as server,
         Server(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", tries=2) as client,
         client.game("g").seat(1, token="t") as seat,
     ):
@@ -165,6 +171,60 @@ async def test_a_request_that_closed_without_a_word_is_asked_for_over_http(
             assert (found.duplicate, list(found.thoughts_refused)) == (True, ack["thoughts_refused"])
             # And so is an answer to what had closed before.
             assert (await seat.act(request, {"approve": True})).duplicate
+
+
+@pytest.fixture
+def failures(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Each wait for a server that is gone, as the failures before it; it takes no time."""
+    found: list[int] = []
+
+    def no_wait(failures: int) -> float:
+        found.append(failures)
+        return 0.0
+
+    monkeypatch.setattr(stream, "wait_s", no_wait)
+    return found
+
+
+async def test_a_server_that_is_gone_for_good_ends_an_answer_without_a_deadline(failures: list[int]) -> None:
+    async with serve(talking(nothing, asked("1.1.vote.1")), "127.0.0.1", 0) as server:
+        url = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Server(f"http://{url}") as client, client.game("g").seat(1, token="t") as seat:
+            request = await first_of(seat)
+            acting = asyncio.create_task(seat.act(request, {"approve": True}))
+            server.close()
+            await server.wait_closed()
+            told = rf"^ws://{url}/ws: {backoff.PATIENCE} failures in a row, the last: .*patience=None"
+            for waiting in (acting, anext(aiter(seat)), seat.act(request, {"approve": True})):
+                with pytest.raises(Unreachable, match=told):
+                    await asyncio.wait_for(waiting, 60)
+    assert failures == list(range(backoff.PATIENCE - 1))
+
+
+def test_the_patience_that_one_has_by_itself_is_about_ten_minutes() -> None:
+    longest = [min(30.0, 0.5 * 2**failures) for failures in range(backoff.PATIENCE - 1)]
+    assert 540 < sum(longest) / 2 < 660  # a wait is half its longest on average
+
+
+async def test_without_an_end_of_patience_a_server_may_be_gone_for_as_long_as_it_likes(
+    failures: list[int],
+) -> None:
+    async def acknowledged(socket: ServerConnection, act: Frame) -> None:
+        await says(
+            socket, {"t": "ack", "re": act["id"], "request_id": act["request_id"], "status": "accepted"}
+        )
+
+    async with serve(talking(nothing, asked("1.1.vote.1")), "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = Server(f"http://127.0.0.1:{port}")
+        seat = client.game("g").seat(1, token="t", patience=None)
+        request = await first_of(seat)
+        acting = asyncio.create_task(seat.act(request, {"approve": True}))
+    async with client, seat, asyncio.timeout(60):
+        while len(failures) <= 2 * backoff.PATIENCE:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        async with serve(talking(acknowledged, asked("1.1.vote.1")), "127.0.0.1", port):
+            assert not (await acting).duplicate
 
 
 async def test_an_error_without_re_is_about_the_oldest_answer() -> None:

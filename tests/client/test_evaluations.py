@@ -20,8 +20,8 @@ from interintent_client import (
     Unreachable,
 )
 
-from app.fake_model import Options
-from app.fake_model.brains import BRAINS
+from app.instruments.fake_model import FakeOptions
+from app.instruments.fake_model.brains import BRAINS
 from tests.app.calling import read_ndjson
 from tests.app.modelling import endpoints, faking
 from tests.app.serving import Served, local_settings, running_server
@@ -43,7 +43,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     database = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
     async with (
-        faking(Options(brain=BRAINS["sensible"](0))) as fake,
+        faking(FakeOptions(brain=BRAINS["sensible"](0))) as fake,
         running_server(local_settings(database, models=endpoints(fake))) as server,
     ):
         yield server

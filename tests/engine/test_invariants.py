@@ -10,6 +10,8 @@ from random import Random
 import pytest
 
 from engine import rules, state, view
+from engine.actions import ProposeTeam, Remark
+from engine.errors import IllegalAction
 from engine.terms import PUBLIC
 from tests.engine.checks import fold_faults, position_faults, purity_faults, seed_faults, view_faults
 from tests.engine.games import (
@@ -89,8 +91,8 @@ def test_a_refusal_changes_nothing() -> None:
         middle = state.fold(game.log[: len(game.log) // 2])
         before = snapshot(middle)
         for seat in range(1, middle.table.players + 1):
-            with pytest.raises(rules.IllegalAction):
-                rules.decide(middle, [(seat, rules.Remark("psst"))])
+            with pytest.raises(IllegalAction):
+                rules.decide(middle, [(seat, Remark("psst"))])
         assert snapshot(middle) == before
 
 
@@ -131,10 +133,10 @@ def test_a_game_leaves_no_trace_in_the_next_one() -> None:
     game = new_game(profile, 3)
     leader = game.table.leader
     for team in ((True, 2), (1.0, 2), (1, 2.0), (True, 2, 3), (1.0, 2, 3)):
-        with pytest.raises(rules.IllegalAction):
-            rules.decide(game, [(leader, rules.ProposeTeam(team))])  # type: ignore[arg-type]
-    with pytest.raises(rules.IllegalAction):
-        rules.decide(game, [(float(leader), rules.ProposeTeam((1, 2)))])  # type: ignore[list-item]
+        with pytest.raises(IllegalAction):
+            rules.decide(game, [(leader, ProposeTeam(team))])  # type: ignore[arg-type]
+    with pytest.raises(IllegalAction):
+        rules.decide(game, [(float(leader), ProposeTeam((1, 2)))])  # type: ignore[list-item]
     assert canonical(random_game(5, players=5).log) == fresh
 
 

@@ -3,6 +3,7 @@
 Every test breaks the engine in one way and calls the very functions that the invariants' tests call.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 from engine import rules, state
+from engine.actions import PlayCard
 from engine.errors import IllegalAction
 from engine.events import CardPlayed, Event, UtteranceMade, VoteCast, VotesRevealed, payload, visible
+from engine.rules import asking, creating, deciding, effects
 from engine.state import Hand, State, Table
-from engine.terms import EVIL_ROLES, Role, Side, Viewer
+from engine.terms import EVIL_ROLES, Phase, Role, Side, Viewer
 from tests.engine.checks import fold_faults, position_faults, purity_faults, view_faults
 from tests.engine.games import canonical, chooser, new_game, random_game, random_profile
 from tests.engine.test_model import one_game
@@ -25,16 +28,18 @@ SETS = range(24)
 
 @pytest.fixture(autouse=True)
 def nothing_cached() -> Iterator[None]:
-    """What the engine interned before would hide a fault, what it interns now must not outlive the test."""
+    """Events interned before the test would hide a fault; those interned in it must not outlive it."""
     forget()
     yield
     forget()
 
 
 def forget() -> None:
-    for one in vars(rules).values():
-        if hasattr(one, "cache_clear"):
-            one.cache_clear()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("engine.rules."):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
 
 
 def found(kind: str) -> bool:
@@ -88,13 +93,13 @@ def test_an_order_of_speaking_by_role_is_found_by_the_roles_twins(monkeypatch: p
 
 
 def test_a_length_of_speech_by_role_is_found_by_the_roles_twins(monkeypatch: pytest.MonkeyPatch) -> None:
-    speak = rules._ALONE[rules.Phase.DISCUSS]
+    speak = effects.ALONE[Phase.DISCUSS]
 
     def longer_for_evil(game: State, seat: int, action: Any) -> tuple[Event, ...]:
         padding = " " * (game.hand(seat).side is Side.EVIL)
         return speak(game, seat, replace(action, text=action.text + padding))
 
-    monkeypatch.setitem(rules._ALONE, rules.Phase.DISCUSS, longer_for_evil)
+    monkeypatch.setitem(effects.ALONE, Phase.DISCUSS, longer_for_evil)
     assert found("roles")
 
 
@@ -143,12 +148,12 @@ def refusals_tell() -> bool:
 
 
 def test_how_much_others_think_is_found_by_the_behaviour_twins(monkeypatch: pytest.MonkeyPatch) -> None:
-    speak = rules._ALONE[rules.Phase.DISCUSS]
+    speak = effects.ALONE[Phase.DISCUSS]
 
     def counting(game: State, seat: int, action: Any) -> tuple[Event, ...]:
         return speak(game, seat, replace(action, text=f"{action.text} ({len(game.log)})"))
 
-    monkeypatch.setitem(rules._ALONE, rules.Phase.DISCUSS, counting)
+    monkeypatch.setitem(effects.ALONE, Phase.DISCUSS, counting)
     assert found("behaviour")
 
 
@@ -207,20 +212,20 @@ def test_an_event_that_loses_a_field_on_the_wire_is_found(monkeypatch: pytest.Mo
 
 
 def test_a_decide_that_changes_the_state_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    votes = rules._votes
+    votes = deciding.vote_all
 
     def counting(game: State, answers: Any) -> tuple[Event, ...]:
         events = votes(game, answers)
         game.table.turn += 1
         return events
 
-    monkeypatch.setattr(rules, "_votes", counting)
+    monkeypatch.setattr(deciding, "vote_all", counting)
     assert impure()
 
 
 def test_an_order_of_arrival_in_the_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "sorted", lambda answers, key=None: list(answers), raising=False)
-    monkeypatch.setattr(rules, "_refuse_doubles", lambda answers: None)
+    monkeypatch.setattr(deciding, "sorted", lambda answers, key=None: list(answers), raising=False)
+    monkeypatch.setattr(deciding, "_refuse_doubles", lambda answers: None)
     assert impure()
 
 
@@ -247,12 +252,12 @@ def referee_objects() -> bool:
 
 
 def test_the_referee_finds_a_tie_that_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    after = rules._after_vote
+    after = effects.after_vote
 
     def ties_pass(game: State, votes: Sequence[bool], approved: bool) -> tuple[Event, ...]:
         return after(game, tuple(votes), approved or votes.count(True) * 2 >= len(votes))
 
-    monkeypatch.setattr(rules, "_after_vote", ties_pass)
+    monkeypatch.setattr(effects, "after_vote", ties_pass)
     assert referee_objects()
 
 
@@ -262,24 +267,24 @@ def test_the_referee_finds_a_leader_who_stays(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_referee_finds_a_fail_card_of_a_loyal_seat(monkeypatch: pytest.MonkeyPatch) -> None:
-    check = rules.check
+    check = deciding.check
 
     def lenient(table: Table, hand: Hand, action: Any, **options: Any) -> None:
-        if type(action) is rules.PlayCard and action.success is False and hand.side is Side.LOYAL:
+        if type(action) is PlayCard and action.success is False and hand.side is Side.LOYAL:
             action = replace(action, success=True)
         check(table, hand, action, **options)
 
-    monkeypatch.setattr(rules, "check", lenient)
+    monkeypatch.setattr(deciding, "check", lenient)
     assert referee_objects()
 
 
 def test_the_referee_finds_a_fail_that_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    resolve = rules._resolve
+    resolve = effects.resolve
 
     def one_free(game: State, team: Any, fails: int | None, succeeded: bool) -> tuple[Event, ...]:
         return resolve(game, team, fails, succeeded or fails == 1)
 
-    monkeypatch.setattr(rules, "_resolve", one_free)
+    monkeypatch.setattr(effects, "resolve", one_free)
     assert referee_objects()
 
 
@@ -296,18 +301,18 @@ def test_the_referee_finds_a_summary_too_many(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_referee_finds_a_menu_of_the_wrong_role(monkeypatch: pytest.MonkeyPatch) -> None:
-    menu = rules.menu
-    monkeypatch.setattr(rules, "menu", lambda role, **turn: menu(Role.MERLIN, **turn))
+    menu = asking.menu
+    monkeypatch.setattr(asking, "menu", lambda role, **turn: menu(Role.MERLIN, **turn))
     assert referee_objects()
 
 
 def test_the_referee_finds_a_merlin_who_sees_mordred(monkeypatch: pytest.MonkeyPatch) -> None:
-    sees = rules.sees
+    sees = creating.sees
 
     def sees_mordred(roles: Sequence[Role], seat: int) -> tuple[int, ...]:
         if roles[seat - 1] is not Role.MERLIN:
             return sees(roles, seat)
         return tuple(other for other, role in enumerate(roles, 1) if role in EVIL_ROLES)
 
-    monkeypatch.setattr(rules, "sees", sees_mordred)
+    monkeypatch.setattr(creating, "sees", sees_mordred)
     assert referee_objects()

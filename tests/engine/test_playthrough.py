@@ -4,9 +4,9 @@ import pytest
 
 from engine.errors import CorruptLog
 from engine.events import EVENT_TYPES, SpeechDrafted, UtteranceMade
+from engine.foreign.replay import read_record, replay
 from engine.playthrough import _LINES, playthrough
 from engine.profile import make_profile
-from engine.replay import read_record, replay
 from engine.rules import create, decide, default, pending
 from engine.state import State, apply, fold
 from engine.terms import FULL, PUBLIC

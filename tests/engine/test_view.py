@@ -87,7 +87,7 @@ def test_two_folds_are_equal_where_everything_in_them_is() -> None:
     assert slowly == state == fold(iter(log))
     assert [hand.answered for hand in slowly.hands] == [hand.answered for hand in state.hands]
     parts: list[Any] = [anew, anew.table, anew.hand(2)]
-    unseen = {"_told", "_whole", "_kept", "_answered"}
+    unseen = {"_tallies", "_whole", "_kept", "_answered"}
     for part, same in zip(parts, (state, state.table, state.hand(2)), strict=True):
         assert part == same
         assert part != "another kind"

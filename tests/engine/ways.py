@@ -1,4 +1,4 @@
-"""``decide`` by both of its ways: the short one of simple answers (ADR 0003) and the long one of the rest."""
+"""``decide`` by both of its ways: the short one of simple answers (ADR 0022) and the long one of the rest."""
 
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace

@@ -4,13 +4,13 @@ import asyncio
 from functools import cache
 
 from agents.agent import Setup
-from agents.scripted import ScriptedAgent
+from agents.scripted.agent import ScriptedAgent
 from agents.table import MemoryJournal, play
 from engine.chance import secret
 from engine.profile import Profile, make_profile
 from engine.rules import create
 from engine.state import State
-from evaluators.turns import Game, read_game
+from evaluators.ground.turns import Game, read_game
 
 
 def played(profile: Profile, seed: int) -> State:

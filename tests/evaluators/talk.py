@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from agents.agent import Setup
-from agents.scripted import ScriptedAgent
+from agents.scripted.agent import ScriptedAgent
 from agents.table import MemoryJournal, play
 from engine.actions import Assassinate, CastVote, PlayCard, ProposeTeam, Reconsider, Speak, Summarise
 from engine.chance import secret
@@ -16,7 +16,7 @@ from engine.rules import Request, create, decide, pending
 from engine.state import State, apply, fold
 from engine.terms import Role
 from engine.thoughts import Belief, Choice
-from evaluators.turns import Game, read_game
+from evaluators.ground.turns import Game, read_game
 
 FIVE = tuple(map(Role, ["merlin", "percival", "servant", "assassin", "morgana"]))
 """Loyal in seats 1 to 3, evil in 4 and 5."""

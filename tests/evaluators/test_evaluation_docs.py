@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
-from evaluators.answers import CLOSE, MARGIN
-from evaluators.items import DIMENSIONS, Excluded, Variant
+from evaluators.ground.answers import CLOSE, MARGIN
+from evaluators.ground.items import DIMENSIONS, Excluded, Variant
 
 TEXT = (Path(__file__).parents[2] / "docs/evaluation.md").read_text("utf-8")
 

@@ -13,8 +13,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from evaluators.items import Variant, items
-from evaluators.rows import jsonl
+from evaluators.ground.items import Variant, items
+from evaluators.ground.rows import jsonl
 from tests.evaluators.talk import scripted
 
 RUN = """

@@ -10,9 +10,9 @@ from typing import Final
 
 from structlog.testing import capture_logs
 
-from agents.llm.ladder import PROBES
-from app.fake_model import FakeModel, Fault, Options, noise
-from app.models.call import Call
+from agents.model.capability import PROBES
+from app.instruments.fake_model import FakeModel, FakeOptions, Fault, noise
+from app.store.call import Call
 from engine.events import ActionDefaulted, GameEnded
 from engine.state import fold
 from tests.app.calling import Caller, Line, calling, read_log, read_ndjson
@@ -103,7 +103,7 @@ async def _over(caller: Caller, batch: str) -> None:
 
 @contextlib.asynccontextmanager
 async def _faulty(trial: Trial) -> AsyncIterator[FakeModel]:
-    options = Options(brain=noise(1), faults=(Fault(trial.fault, trial.rate),), seed=3)
+    options = FakeOptions(brain=noise(1), faults=(Fault(trial.fault, trial.rate),), seed=3)
     async with FakeModel(options).serving() as fake:
         yield fake
 
@@ -139,7 +139,7 @@ async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel) ->
             by_game.setdefault(line["game"], []).append(line)
     calls: dict[str, list[Call]] = {}
     async for game, call in caller.services.models.calls.of_batch(batch):
-        calls.setdefault(game["game_id"], []).append(call)
+        calls.setdefault(game.game_id, []).append(call)
     requests = defaulted = 0
     for name, lines in by_game.items():
         asked, defaults = _check_game(where, lines, calls[name])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.fake_model import FAULTS
+from app.instruments.fake_model import FAULTS
 
 __all__ = ["DIRECT", "GROUPS", "RULES_ALONE", "Group"]
 

@@ -11,8 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from agents.llm.model import Message
 from agents.llm.prefix import PrefixMeter, flat
+from agents.model.model import Message
 from agents.table import MemoryJournal, play
 from engine.profile import make_profile
 from engine.rules import create

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.models.account import Budget, total
-from app.models.endpoints import EndpointSettings
+from app.models.account import Budget
 from app.models.recording import Recording
-from app.models.simulating import ModelRun
-from app.simulate import Plan
+from app.runner.simulate import Plan
+from app.runner.simulating_models import ModelRun
+from app.settings import EndpointSettings
+from app.store.usage import total
 from engine.events import (
     ActionDefaulted,
     ActionRefused,

@@ -15,8 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from app.fake_model import FakeModel, Options, read_latency
-from app.fake_model.brains import BRAINS
+from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
+from app.instruments.fake_model.brains import BRAINS
 from app.main import create_app
 from tests.app.calling import PROJECT, WITHIN_S, Caller
 from tests.app.modelling import endpoints
@@ -28,7 +28,7 @@ from tests.postgres import PostgresServer
 
 FOLDER = Path(__file__).parent
 
-SENSIBLE = Options(brain=BRAINS["sensible"](0))
+SENSIBLE = FakeOptions(brain=BRAINS["sensible"](0))
 
 
 async def _wait_for(caller: Caller, path: str, *statuses: str) -> dict[str, Any]:

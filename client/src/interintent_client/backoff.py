@@ -4,10 +4,15 @@ import random
 import re
 from typing import Final
 
-__all__ = ["COME_BACK", "FIRST_S", "LONGEST_S", "named_wait_s", "wait_s"]
+__all__ = ["COME_BACK", "FIRST_S", "LONGEST_S", "PATIENCE", "named_wait_s", "wait_s"]
 
 FIRST_S: Final = 0.5
 LONGEST_S: Final = 30.0
+
+PATIENCE: Final = 45
+"""Failures in a row after which a server is given up: with the waits between them about ten minutes, which is
+longer than a restart or an outage of its database should last.
+"""
 
 # 1005 and 1006 are the library's names for an end without a close frame.
 COME_BACK: Final = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 4408, 4413, 4429})
@@ -24,5 +29,5 @@ def wait_s(failures: int) -> float:
 
 def named_wait_s(reason: str) -> float:
     """The seconds that a close for too many messages asks for; 0 where it names none."""
-    found = re.search(r"retry_after_ms=(\d{1,9})", reason)
-    return int(found[1]) / 1000 if found else 0.0
+    match = re.search(r"retry_after_ms=(\d{1,9})", reason)
+    return int(match[1]) / 1000 if match else 0.0

@@ -51,8 +51,8 @@ class ApiError(InterIntentError):
         """Each with ``pointer`` (into what was sent), ``code`` and ``message``."""
         self.problem = problem
         """As it came."""
-        places = "".join(f"; {one.get('pointer')}: {one.get('message')}" for one in self.errors)
-        super().__init__(f"{status} {self.code}: {self.detail}{places}")
+        faults = "".join(f"; {error.get('pointer')}: {error.get('message')}" for error in self.errors)
+        super().__init__(f"{status} {self.code}: {self.detail}{faults}")
 
     @property
     def pointer(self) -> str | None:
@@ -99,7 +99,7 @@ class ExportBroken(InterIntentError):
 
 
 class Closed(InterIntentError):
-    """Coming back would not help."""
+    """Connecting again would not help."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(f"closed with {code}: {reason}")
@@ -108,7 +108,7 @@ class Closed(InterIntentError):
 
 
 class TokenRefused(Closed):
-    """The token is missing, unknown, expired, or an older one was made void."""
+    """The token is missing, unknown, expired, or it was revoked."""
 
 
 class NoSuchGame(Closed):
@@ -116,7 +116,7 @@ class NoSuchGame(Closed):
 
 
 class Replaced(Closed):
-    """A newer connection of the same seat took over. Coming back would start a fight over the seat."""
+    """A newer connection of the same seat took over. Connecting again would start a fight over the seat."""
 
 
 _CLOSED = {4401: TokenRefused, 4403: NoSuchGame, 4409: Replaced}

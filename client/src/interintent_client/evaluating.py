@@ -56,8 +56,8 @@ class Items:
             self.variant = page["variant"]
             for reason, count in page["excluded"].items():
                 self.excluded[reason] = self.excluded.get(reason, 0) + count
-            for one in page["items"]:
-                yield Item.read(one)
+            for item in page["items"]:
+                yield Item.read(item)
 
 
 class EvaluationCalls:
@@ -101,7 +101,7 @@ class EvaluationCalls:
         body: dict[str, Any] = {
             "dimension": dimension,
             "rater": rater.as_json(),
-            "answers": [one.as_json() for one in answers],
+            "answers": [answer.as_json() for answer in answers],
         }
         given = {name: value for name, value in (variant or {}).items() if name in _OF_ANSWERS}
         more = {"variant": given or None, "regrade_of": regrade_of}
@@ -126,8 +126,8 @@ class EvaluationCalls:
         return await self._evaluated(body, more, idempotency_key)
 
     async def _evaluated(self, body: Json, more: Json, key: str | None) -> Evaluation:
-        wish = {**body, **{name: value for name, value in more.items() if value is not None}}
-        answer = await self._http.post("/evaluations", wish, idempotency_key=key or str(uuid.uuid4()))
+        request = {**body, **{name: value for name, value in more.items() if value is not None}}
+        answer = await self._http.post("/evaluations", request, idempotency_key=key or str(uuid.uuid4()))
         return Evaluation.read(answer)
 
     async def evaluation(self, evaluation_id: str, *, per_item: bool = False) -> Evaluation:
@@ -140,18 +140,18 @@ class EvaluationCalls:
     ) -> AsyncIterator[Evaluation]:
         """The caller's own, newest first, page by page; everybody's with ``export:full``."""
         async for page in self._http.pages("/evaluations", dimension=dimension, rater=rater, limit=200):
-            for one in page["evaluations"]:
-                yield Evaluation.read(one)
+            for evaluation in page["evaluations"]:
+                yield Evaluation.read(evaluation)
 
     async def judging(self, evaluation_id: str) -> AsyncIterator[Evaluation]:
-        """An evaluation whenever its judge has come further; the last one tells the result."""
+        """Yields the evaluation whenever its judge has made progress; the last one holds the result."""
         pause, last = FIRST_LOOK_S, None
         while True:
-            found = await self.evaluation(evaluation_id)
-            if (found.status, found.progress) != last:
-                last, pause = (found.status, found.progress), FIRST_LOOK_S
-                yield found
-            if found.status != "judging":
+            evaluation = await self.evaluation(evaluation_id)
+            if (evaluation.status, evaluation.progress) != last:
+                last, pause = (evaluation.status, evaluation.progress), FIRST_LOOK_S
+                yield evaluation
+            if evaluation.status != "judging":
                 return
             await asyncio.sleep(pause)
             pause = min(LAST_LOOK_S, 1.5 * pause)
@@ -160,9 +160,9 @@ class EvaluationCalls:
         """Waits for the judge's end: ``scored``, or ``cancelled`` or ``failed``, with the ``reason`` and the
         scores of what was judged by then.
         """
-        async for found in self.judging(evaluation_id):
-            if found.status != "judging":
-                return found
+        async for evaluation in self.judging(evaluation_id):
+            if evaluation.status != "judging":
+                return evaluation
         raise AssertionError("an evaluation is shown until it is over")
 
     async def cancel_judging(self, evaluation_id: str) -> None:
@@ -184,7 +184,7 @@ class EvaluationCalls:
         ``limit``. ``shared`` turns go to every rater, each other one to ``overlap`` raters; keep these and
         ``seed`` the same throughout a study.
         """
-        found = await self._http.get(
+        dealt = await self._http.get(
             "/annotations/tasks",
             rater=rater,
             game=game,
@@ -194,7 +194,7 @@ class EvaluationCalls:
             overlap=overlap,
             seed=seed,
         )
-        return Tasks(tuple(Task.read(one) for one in found["tasks"]), found["left"])
+        return Tasks(tuple(Task.read(task) for task in dealt["tasks"]), dealt["left"])
 
     async def annotate(
         self,
@@ -211,7 +211,7 @@ class EvaluationCalls:
         """
         body: dict[str, Any] = {
             "rater": rater.as_json(),
-            "judgements": [one.as_json() for one in judgements],
+            "judgements": [judgement.as_json() for judgement in judgements],
         }
         if revise:
             body["revise"] = True
@@ -223,8 +223,8 @@ class EvaluationCalls:
         self, *, game: str | None = None, batch: str | None = None, rater: str | None = None
     ) -> list[StoredJudgement]:
         """The judgements that stand: the caller's own, or everybody's with ``export:full``."""
-        found = await self._http.get("/annotations", game=game, batch=batch, rater=rater)
-        return [StoredJudgement.read(one) for one in found["judgements"]]
+        stored = await self._http.get("/annotations", game=game, batch=batch, rater=rater)
+        return [StoredJudgement.read(judgement) for judgement in stored["judgements"]]
 
     @overload
     async def report(
@@ -252,23 +252,23 @@ class EvaluationCalls:
         group_by: GroupBy | None = None,
         timeout_s: float = REPORT_S,
     ) -> Json | str:
-        """The report on a batch's finished games: an object for ``json``, else a text. A large one is made
-        for minutes, and waited for. ``group_by`` sets groups side by side; it needs ``export:full``.
+        """The report on a batch's finished games: an object for ``json``, else a text. A large one takes
+        minutes, and the call waits for it. ``group_by`` sets groups side by side; it needs ``export:full``.
         """
         made = await self._http.made(
             "/reports", timeout_s=timeout_s, batch=batch, format=format, group_by=group_by
         )
         if format == "json":
-            found: Json = made.json()
-            return found
+            report: Json = made.json()
+            return report
         return made.text
 
     async def compare(self, first: str, second: str) -> Json:
         """Two evaluations on the items of both, by their ids: each one's figures, the difference with its
         interval, a p value.
         """
-        found: Json = await self._http.get(f"/evaluations/{first}/compare/{second}")
-        return found
+        comparison: Json = await self._http.get(f"/evaluations/{first}/compare/{second}")
+        return comparison
 
     async def compare_raters(
         self,
@@ -281,7 +281,7 @@ class EvaluationCalls:
         followed: bool = False,
     ) -> Json:
         """Two raters on all that stands of them about a game or a batch, named as reports name them."""
-        found: Json = await self._http.get(
+        comparison: Json = await self._http.get(
             "/evaluations/compare",
             dimension=dimension,
             first=first,
@@ -290,8 +290,8 @@ class EvaluationCalls:
             batch=batch,
             followed=str(followed).lower(),
         )
-        return found
+        return comparison
 
 
 _OF_ANSWERS: Final = frozenset({"options", "history", "context", "followed", "unmapped"})
-"""What a submission tells of how its items were made; who reads, and its seed, stand in the items' ids."""
+"""The settings of items that a submission repeats; the items' ids hold the reader and the seed."""

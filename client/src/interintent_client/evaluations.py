@@ -99,7 +99,7 @@ class Judgement:
 
 
 def _given(record: Answer | Judgement) -> dict[str, Any]:
-    values = {one.name: getattr(record, one.name) for one in fields(record)}
+    values = {field_.name: getattr(record, field_.name) for field_ in fields(record)}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -158,8 +158,8 @@ class Item:
             question=raw["question"],
             think=raw["think"],
             speech=raw["speech"],
-            options=tuple(Asked.read(one) for one in raw.get("options") or ()),
-            asked=tuple(Asked.read(one) for one in raw.get("asked") or ()),
+            options=tuple(Asked.read(intention) for intention in raw.get("options") or ()),
+            asked=tuple(Asked.read(intention) for intention in raw.get("asked") or ()),
             raw=raw,
         )
 
@@ -198,7 +198,7 @@ class Evaluation:
     items: int
     answers: int
     totals: Mapping[str, Any] | None
-    """None where too few items stand behind them to be told to this caller, or none was judged yet."""
+    """None where too few items are behind them for this caller to see them, or none was judged yet."""
     regrade_of: str | None
     reason: str | None
     """Why it failed."""
@@ -227,7 +227,7 @@ class Evaluation:
 
     @property
     def f1(self) -> float | None:
-        """Micro-averaged F1 of guesses or summaries; None where it is not told."""
+        """Micro-averaged F1 of guesses or summaries; None where the server does not give it."""
         micro = (self.totals or {}).get("micro")
         return None if micro is None else micro["f1"]["value"]
 
@@ -263,14 +263,14 @@ class Task:
     def read(cls, raw: Json) -> "Task":
         stages = tuple(
             TaskStage(
-                stage=one["stage"],
-                selection_item=one["selection_item"],
-                following_item=one["following_item"],
-                intentions=tuple(Asked.read(choice) for choice in one["intentions"]),
-                think=one["think"],
-                speech=one["speech"],
+                stage=stage["stage"],
+                selection_item=stage["selection_item"],
+                following_item=stage["following_item"],
+                intentions=tuple(Asked.read(choice) for choice in stage["intentions"]),
+                think=stage["think"],
+                speech=stage["speech"],
             )
-            for one in raw["stages"]
+            for stage in raw["stages"]
         )
         return cls(
             raw["game_id"],
@@ -311,4 +311,6 @@ class StoredJudgement:
     @classmethod
     def read(cls, raw: Json) -> "StoredJudgement":
         of_game = {"game": raw["game_id"]}
-        return cls(**of_game, **{one.name: raw[one.name] for one in fields(cls) if one.name != "game"})
+        return cls(
+            **of_game, **{field_.name: raw[field_.name] for field_ in fields(cls) if field_.name != "game"}
+        )

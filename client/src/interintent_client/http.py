@@ -110,7 +110,7 @@ class Http:
         repeat: bool = True,
         timeout_s: float | None = None,
     ) -> httpx.Response:
-        given = {name: value for name, value in (query or {}).items() if value is not None}
+        params = {name: value for name, value in (query or {}).items() if value is not None}
         fault: Exception | None = None
         for failures in range(self._tries if repeat else 1):
             if failures:
@@ -119,7 +119,7 @@ class Http:
                 answer = await self._client.request(
                     method,
                     f"{self.url}{path}",
-                    params=given,
+                    params=params,
                     json=body,
                     headers=self._headers(token, headers),
                     timeout=self._client.timeout if timeout_s is None else timeout_s,
@@ -140,13 +140,13 @@ class Http:
         """The lines of an NDJSON answer as they come, each without its newline; blank ones are left out.
 
         Raises ApiError where the answer is a problem, and httpx.TransportError when the connection
-        breaks: whoever reads knows how to go on. A last line without its newline is not given.
+        breaks: the caller knows where to continue. A last line without its newline is left out.
         """
-        given = {name: value for name, value in query.items() if value is not None}
+        params = {name: value for name, value in query.items() if value is not None}
         # A line may be long in coming: the server sends a blank one every ten seconds.
         timeout = httpx.Timeout(self._client.timeout.connect, read=60.0)
         async with self._client.stream(
-            "GET", f"{self.url}{path}", params=given, headers=self._headers(token), timeout=timeout
+            "GET", f"{self.url}{path}", params=params, headers=self._headers(token), timeout=timeout
         ) as answer:
             if not answer.is_success:
                 await answer.aread()
@@ -191,14 +191,16 @@ class Http:
 
 def _problem(answer: httpx.Response) -> ApiError:
     try:
-        found = json.loads(answer.content)
+        problem = json.loads(answer.content)
     except ValueError:
-        found = {}
-    if not isinstance(found, dict):
-        found = {}
-    found.setdefault("detail", answer.reason_phrase)
+        problem = {}
+    if not isinstance(problem, dict):
+        problem = {}
+    problem.setdefault("detail", answer.reason_phrase)
     wait = answer.headers.get("Retry-After", "")
-    return ApiError(answer.status_code, {**found, **({"retry_after_s": int(wait)} if wait.isdigit() else {})})
+    return ApiError(
+        answer.status_code, {**problem, **({"retry_after_s": int(wait)} if wait.isdigit() else {})}
+    )
 
 
 def _asked_wait_s(fault: Exception | None) -> float:

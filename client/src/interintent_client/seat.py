@@ -1,4 +1,4 @@
-"""A seat played from outside."""
+"""A seat of a game, played by this program."""
 
 import asyncio
 import itertools
@@ -138,8 +138,8 @@ class Seat:
         answer that came too late costs nothing but the move.
         """
         async for request in self:
-            found = choose(request, self.events)
-            action = await found if isinstance(found, Awaitable) else found
+            choice = choose(request, self.events)
+            action = await choice if isinstance(choice, Awaitable) else choice
             try:
                 await self.act(request, action)
             except Refused as refused:
@@ -245,7 +245,7 @@ class Seat:
         self._close(lambda request_id: request_id != request.request_id)
 
     def _close_by(self, event: Event) -> None:
-        """An event that says so ends the wait for answers to what it closes."""
+        """Ends the wait for answers to requests that this event closes."""
         if event.type == "action_defaulted":
             self._close(lambda request_id: request_id == event.raw.get("request_id"))
         elif event.type in ("game_ended", "game_cancelled"):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Literal, Self, Unpack
 
+from interintent_client.backoff import PATIENCE
 from interintent_client.errors import ExportBroken
 from interintent_client.evaluating import EvaluationCalls, Items
 from interintent_client.evaluations import Dimension, ItemSettings
@@ -47,16 +48,18 @@ class Server(EvaluationCalls):
 
     # --- games --------------------------------------------------------------------------------
 
-    async def create_games(self, *, idempotency_key: str | None = None, **wish: Any) -> "Batch":
+    async def create_games(self, *, idempotency_key: str | None = None, **settings: Any) -> "Batch":
         """Creates games: ``count``, ``profile``, ``players``, ``seats``, ``drive``, … as ``POST /games``
         has them; nothing at all is one game of scripted seats.
 
         Sent again while the answer is lost: the games are created once. Raises ApiError.
         """
-        answer = await self._http.post("/games", wish, idempotency_key=idempotency_key or str(uuid.uuid4()))
+        answer = await self._http.post(
+            "/games", settings, idempotency_key=idempotency_key or str(uuid.uuid4())
+        )
         games = [
-            self.game(one["game_id"], tokens={seat["seat"]: seat.get("token") for seat in one["seats"]})
-            for one in answer["games"]
+            self.game(game["game_id"], tokens={seat["seat"]: seat.get("token") for seat in game["seats"]})
+            for game in answer["games"]
         ]
         return Batch(self, answer["batch_id"], answer["count"], games)
 
@@ -71,8 +74,8 @@ class Server(EvaluationCalls):
     async def games(self, *, status: str | None = None, batch: str | None = None) -> AsyncGenerator[Json]:
         """A line about each game, newest batches first, page by page. Commas separate several of either."""
         async for page in self._http.pages("/games", status=status, batch=batch, limit=200):
-            for one in page["games"]:
-                yield one
+            for game in page["games"]:
+                yield game
 
     async def import_record(self, record: Json, *, idempotency_key: str | None = None) -> "Game":
         """Stores an avalon-replay record as a finished game. Raises ApiError with the move and the rule
@@ -88,8 +91,8 @@ class Server(EvaluationCalls):
 
     async def intentions(self) -> list[Json]:
         """The catalogue of intentions."""
-        found: list[Json] = await self._http.get("/intentions")
-        return found
+        intentions: list[Json] = await self._http.get("/intentions")
+        return intentions
 
 
 @dataclass(slots=True)
@@ -110,8 +113,8 @@ class Game:
 
     async def view(self, viewer: str | None = None) -> Json:
         """The game as it stands, through the caller's own eyes or lower ones."""
-        found: Json = await self._http.get(f"/games/{self.id}", viewer=viewer)
-        return found
+        view: Json = await self._http.get(f"/games/{self.id}", viewer=viewer)
+        return view
 
     async def log(self, *, after: int = 0, viewer: str | None = None) -> AsyncIterator[Event]:
         """What has happened by now, over HTTP, each event exactly once, however often it breaks."""
@@ -133,12 +136,13 @@ class Game:
         after: int = 0,
         viewer: str | None = None,
         token: TokenSource | None = None,
-        patience: int | None = None,
+        patience: int | None = PATIENCE,
     ) -> AsyncIterator[Event]:
         """What has happened and happens, to the end of the game, each event exactly once.
 
-        Comes over a socket and outlives it. ``patience``: failures in a row after which to give up; None
-        never does. Raises Closed where coming back would not help.
+        Comes over a socket and outlives it. ``patience``: failures in a row after which Unreachable is
+        raised, by itself so many as ten minutes bring; None waits for ever. Raises Closed where coming back
+        would not help.
         """
         stream = self._stream(after=after, viewer=viewer, token=token or self._http.key, patience=patience)
         async with aclosing(stream.frames()) as frames:
@@ -147,12 +151,13 @@ class Game:
                     for event in frame["items"]:
                         yield event
 
-    def seat(self, seat: int, *, token: TokenSource | None = None, patience: int | None = None) -> Seat:
+    def seat(self, seat: int, *, token: TokenSource | None = None, patience: int | None = PATIENCE) -> Seat:
         """A seat to play from here, with its token: given, or the one the game was created with.
 
         With neither, the caller itself must be allowed to sit there: the researcher of a server
         without keys. ``token`` may also be a function that mints one, called again when the server
-        refuses the last. ``patience``: failures in a row after which to give up; None never does.
+        refuses the last. ``patience``: failures in a row after which the seat's iteration and ``act`` raise
+        Unreachable, by itself so many as ten minutes bring; None waits for ever.
         """
         source = token or self.tokens.get(seat)
         latest: list[str | None] = [source if isinstance(source, str) else None]
@@ -164,7 +169,7 @@ class Game:
 
     async def mint_token(self, viewer: str, **more: Any) -> str:
         """A new token for ``seat:2`` (to play) or ``public`` (to watch). ``raise_epoch=True`` makes a
-        seat's earlier ones void. Needs ``tokens:mint``.
+        seat's earlier ones invalid. Needs ``tokens:mint``.
         """
         found = await self._http.post(f"/games/{self.id}/tokens", {"viewer": viewer, **more}, repeat=False)
         return str(found["token"])
@@ -183,8 +188,8 @@ class Game:
 
     async def step(self, until: Literal["action", "phase", "round", "end"] = "action") -> Json:
         """Walks a game of ``drive: manual`` on."""
-        found: Json = await self._http.post(f"/games/{self.id}/step", {"until": until}, repeat=False)
-        return found
+        view: Json = await self._http.post(f"/games/{self.id}/step", {"until": until}, repeat=False)
+        return view
 
     async def cancel(self) -> None:
         """Breaks the game off. What has happened stays."""
@@ -220,14 +225,14 @@ class Batch:
 
     async def view(self) -> Json:
         """Counts, winners, tokens, cost, as they stand."""
-        found: Json = await self._http.get(f"/batches/{self.id}")
-        return found
+        view: Json = await self._http.get(f"/batches/{self.id}")
+        return view
 
     async def all_games(self, status: str | None = None) -> AsyncIterator[Json]:
         """A line about each game, page by page."""
-        async with aclosing(self._server.games(status=status, batch=self.id)) as found:
-            async for one in found:
-                yield one
+        async with aclosing(self._server.games(status=status, batch=self.id)) as games:
+            async for game in games:
+                yield game
 
     async def progress(self) -> AsyncIterator[Json]:
         """The batch whenever it has changed, until it is over; the last one tells the result."""

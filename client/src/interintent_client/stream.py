@@ -9,7 +9,7 @@ from typing import Any, Final
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from interintent_client.backoff import COME_BACK, named_wait_s, wait_s
+from interintent_client.backoff import COME_BACK, PATIENCE, named_wait_s, wait_s
 from interintent_client.errors import Closed, TokenRefused, Unreachable, closed
 from interintent_client.records import Event, Json
 
@@ -37,7 +37,7 @@ class Stream:
         viewer: str | None = None,
         sit: bool | None = None,
         after: int = 0,
-        patience: int | None = None,
+        patience: int | None = PATIENCE,
     ) -> None:
         """``patience``: failures in a row after which to give up; None never does."""
         self._url = url.rstrip("/").replace("http", "ws", 1) + "/ws"
@@ -82,10 +82,13 @@ class Stream:
                 why = fault
             finally:
                 self._socket = None
-            if self._patience is not None and self._failures >= self._patience:
-                raise Unreachable(f"{self._failures} failures in a row, the last: {why}") from why
-            await asyncio.sleep(max(pause, wait_s(self._failures)))
             self._failures += 1
+            if self._patience is not None and self._failures >= self._patience:
+                raise Unreachable(
+                    f"{self._url}: {self._failures} failures in a row, the last: {why!r}; "
+                    "a larger patience waits longer, patience=None for ever"
+                ) from why
+            await asyncio.sleep(max(pause, wait_s(self._failures - 1)))
 
     async def _one_connection(self) -> AsyncGenerator[Json, None]:
         if self._token is None and callable(self._source):
@@ -120,7 +123,7 @@ class Stream:
                         # The close that follows tells what to do.
                         continue
                     yield frame
-                    # Something was said after a welcome: the server is well.
+                    # A frame after the welcome: the server is well.
                     if frame["t"] in ("events", "beat"):
                         self._failures = 0
             except ConnectionClosed:
@@ -130,7 +133,7 @@ class Stream:
                 raise closed(code, socket.close_reason or "")
 
     def _new(self, items: list[Json]) -> list[Event]:
-        found = []
+        new_events = []
         for item in items:
             if item["seq"] <= self.after:
                 continue
@@ -138,11 +141,11 @@ class Stream:
                 # A hole is a fault of the server's or of something between: ask again from before it.
                 raise OSError(f"event {self.after + 1} is missing, got {item['seq']}")
             self.after = item["seq"]
-            found.append(Event.read(item))
-        return found
+            new_events.append(Event.read(item))
+        return new_events
 
     async def send(self, message: Json) -> None:
-        """Sends if there is a connection; what was not heard is to be sent again at the next welcome."""
+        """Sends if there is a connection. The caller sends unanswered messages again at the next welcome."""
         if self._socket is not None:
             try:
                 await self._socket.send(json.dumps(message))

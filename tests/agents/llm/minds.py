@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from agents.agent import Setup
 from agents.llm.agent import LlmAgent
-from agents.llm.desk import CallKey
-from agents.llm.model import Form, Message, Reply
-from agents.scripted import ScriptedAgent
+from agents.llm.session import CallKey
+from agents.model.model import Form, Message, Reply
+from agents.scripted.agent import ScriptedAgent
 from engine.actions import (
     Assassinate,
     CastVote,
@@ -38,7 +38,7 @@ Thought = TypeVar("Thought")
 
 
 class Mind:
-    """A desk that knows the action, and answers each step with the part of it that is asked for."""
+    """A session that knows the action, and answers each step with the part of it that is asked for."""
 
     def __init__(self) -> None:
         self.action: SeatAction | None = None

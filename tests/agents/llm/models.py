@@ -9,10 +9,9 @@ from random import Random
 from typing import Any
 
 from agents.agent import Setup
-from agents.errors import ModelUnavailable
 from agents.llm.agent import LlmAgent
-from agents.llm.desk import CallKey, MemoryDesk
-from agents.llm.model import Form, Message, Reply, Usage
+from agents.llm.session import CallKey, MemorySession
+from agents.model.model import Form, Message, ModelUnavailable, Reply, Usage
 from agents.table import MemoryJournal, play
 from engine.chance import secret
 from engine.profile import Profile
@@ -124,7 +123,7 @@ class Sent:
         return content[max(content.rfind("=== QUESTION"), 0) :]
 
 
-class WatchedDesk(MemoryDesk):
+class WatchedSession(MemorySession):
     """Keeps what was sent, in the order of sending."""
 
     def __init__(self, model: Any) -> None:
@@ -173,12 +172,13 @@ class Waves:
 
 def llm_seats(
     players: int, model: Any, options: Mapping[str, Any] | None = None
-) -> tuple[dict[Seat, LlmAgent], dict[Seat, WatchedDesk]]:
-    desks = {seat: WatchedDesk(model) for seat in range(1, players + 1)}
+) -> tuple[dict[Seat, LlmAgent], dict[Seat, WatchedSession]]:
+    sessions = {seat: WatchedSession(model) for seat in range(1, players + 1)}
     agents = {
-        seat: LlmAgent(Setup(seat, secret(1, seat), options or {}), desk) for seat, desk in desks.items()
+        seat: LlmAgent(Setup(seat, secret(1, seat), options or {}), session)
+        for seat, session in sessions.items()
     }
-    return agents, desks
+    return agents, sessions
 
 
 async def played(
@@ -189,8 +189,8 @@ async def played(
     *,
     deal: Sequence[Role] | None = None,
     pace: Callable[[Sequence[Message]], int] = lambda _: 0,
-) -> tuple[State, dict[Seat, WatchedDesk]]:
+) -> tuple[State, dict[Seat, WatchedSession]]:
     """A whole game of llm seats that share one function for a model."""
-    agents, desks = llm_seats(profile.players, FunctionModel(answer, pace), options)
+    agents, sessions = llm_seats(profile.players, FunctionModel(answer, pace), options)
     state = await play(create(profile, seed, deal=deal), agents, MemoryJournal())
-    return state, desks
+    return state, sessions

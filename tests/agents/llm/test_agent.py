@@ -8,12 +8,12 @@ import pytest
 
 from agents.agent import Setup
 from agents.conformance import check_agent_kind
-from agents.errors import InvalidAgent, ModelUnavailable
+from agents.errors import InvalidAgent
 from agents.llm.agent import LlmAgent
-from agents.llm.desk import CallKey, MemoryDesk
-from agents.llm.model import Form, Message, Reply
-from agents.llm.options import Options, read_options
+from agents.llm.options import SeatOptions, read_options
+from agents.llm.session import CallKey, MemorySession
 from agents.llm.talk import LONGEST_RAW
+from agents.model.model import Form, Message, ModelUnavailable, Reply
 from agents.table import MemoryJournal, play, step
 from engine.actions import CastVote, ProposeTeam
 from engine.chance import secret
@@ -36,7 +36,7 @@ from engine.view import observe
 from tests.agents.llm.models import (
     Answer,
     FunctionModel,
-    WatchedDesk,
+    WatchedSession,
     digest,
     llm_seats,
     noise,
@@ -83,14 +83,14 @@ async def test_valid_noise_with_doubles_in_its_lists_is_played_without_a_default
 async def test_a_model_that_only_talks_is_defaulted_everywhere_and_marked(
     mechanism: str, profile: str, players: int
 ) -> None:
-    state, desks = await played(make_profile(profile, players), 3, prose, {"mechanism": mechanism})
+    state, sessions = await played(make_profile(profile, players), 3, prose, {"mechanism": mechanism})
     assert state.table.over
-    requests = {one.key.request_id for desk in desks.values() for one in desk.sent}
+    requests = {one.key.request_id for session in sessions.values() for one in session.sent}
     marked = [event for event in state.log if isinstance(event, ActionDefaulted)]
     assert sorted(event.request_id for event in marked) == sorted(requests)
     assert {event.cause for event in marked} == {"model_error"}
     # Every answer is on record as unusable, three of every question that was put.
-    assert count(state, ReplyUnusable) == sum(len(desk.sent) for desk in desks.values())
+    assert count(state, ReplyUnusable) == sum(len(session.sent) for session in sessions.values())
     assert not count(state, IntentionsSelected)
     assert {event.text for event in state.log if isinstance(event, UtteranceMade)} == {""}
     assert all(not event.answers for event in state.log if isinstance(event, RoundSummarised))
@@ -98,26 +98,26 @@ async def test_a_model_that_only_talks_is_defaulted_everywhere_and_marked(
 
 @pytest.mark.parametrize("mechanism", PRESETS)
 async def test_without_a_model_every_action_is_defaulted_at_once(mechanism: str) -> None:
-    state, desks = await played(FIVE, 3, unavailable, {"mechanism": mechanism})
+    state, sessions = await played(FIVE, 3, unavailable, {"mechanism": mechanism})
     assert state.table.over
     assert not count(state, ReplyUnusable)
-    requests = {one.key.request_id for desk in desks.values() for one in desk.sent}
+    requests = {one.key.request_id for session in sessions.values() for one in session.sent}
     assert count(state, ActionDefaulted) == len(requests)
     # Siblings go out together; nothing else is asked twice.
-    for desk in desks.values():
-        keys = [one.key for one in desk.sent]
+    for session in sessions.values():
+        keys = [one.key for one in session.sent]
         assert len(set(keys)) == len(keys)
         assert {key.attempt for key in keys} == {1}
 
 
-async def first_vote(answer: Answer, options: dict[str, Any] | None = None) -> tuple[Any, WatchedDesk]:
+async def first_vote(answer: Answer, options: dict[str, Any] | None = None) -> tuple[Any, WatchedSession]:
     state = fold(create(QUIET, 3, deal=DEAL))
     await step(state, llm_seats(5, FunctionModel(noise()))[0], MemoryJournal())
-    desk = WatchedDesk(FunctionModel(answer))
+    session = WatchedSession(FunctionModel(answer))
     request = pending(state)[1]
-    action = await LlmAgent(Setup(2, "1", options or {}), desk).act(observe(state, request))
+    action = await LlmAgent(Setup(2, "1", options or {}), session).act(observe(state, request))
     check(state.table, state.hand(2), action)
-    return action, desk
+    return action, session
 
 
 def in_turn(*answers: object) -> Answer:
@@ -129,11 +129,15 @@ GOOD = {"explanation": "It looks safe.", "vote": "agree"}
 
 
 async def test_an_unusable_answer_is_asked_again_with_what_was_wrong() -> None:
-    action, desk = await first_vote(in_turn("I vote agree!", {"vote": "perhaps", "explanation": "?"}, GOOD))
-    unusable = [ReplyUnusable(2, "1.1.vote.2", "vote", raw) for raw in ("I vote agree!", desk_raw(desk, 2))]
+    action, session = await first_vote(
+        in_turn("I vote agree!", {"vote": "perhaps", "explanation": "?"}, GOOD)
+    )
+    unusable = [
+        ReplyUnusable(2, "1.1.vote.2", "vote", raw) for raw in ("I vote agree!", session_raw(session, 2))
+    ]
     assert action == CastVote(True, (*unusable, ChoiceExplained(2, "vote", "It looks safe.")))  # type: ignore[arg-type]
-    assert [one.key.attempt for one in desk.sent] == [1, 2, 3]
-    last = desk.sent[-1].messages
+    assert [one.key.attempt for one in session.sent] == [1, 2, 3]
+    last = session.sent[-1].messages
     assert [message.role for message in last] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert last[2].content == "I vote agree!"
     assert "What was wrong: The answer must be one JSON object" in last[3].content
@@ -141,24 +145,24 @@ async def test_an_unusable_answer_is_asked_again_with_what_was_wrong() -> None:
     assert last[5].content.splitlines()[-1].startswith("Answer with this JSON: ")
 
 
-def desk_raw(desk: WatchedDesk, attempt: int) -> str:
-    return next(reply.text for key, reply in desk.stored.items() if key.attempt == attempt)
+def session_raw(session: WatchedSession, attempt: int) -> str:
+    return next(reply.text for key, reply in session.stored.items() if key.attempt == attempt)
 
 
 async def test_asking_again_is_bounded_by_the_options() -> None:
     for repairs in (0, 1, 4):
-        action, desk = await first_vote(prose, {"repairs": repairs})
-        assert len(desk.sent) == repairs + 1
+        action, session = await first_vote(prose, {"repairs": repairs})
+        assert len(session.sent) == repairs + 1
         assert action.thoughts[-1] == ActionDefaulted(2, "1.1.vote.2", "model_error")
         assert action.approve is False
 
 
 async def test_after_the_last_attempt_a_clear_meaning_is_taken() -> None:
     unclear = {"vote": "I would strongly agree", "explanation": "so"}
-    action, desk = await first_vote(in_turn(unclear, unclear, unclear))
+    action, session = await first_vote(in_turn(unclear, unclear, unclear))
     assert action.approve is True
     assert [type(note) for note in action.thoughts] == [ReplyUnusable] * 3 + [ChoiceExplained]
-    assert len(desk.sent) == 3
+    assert len(session.sent) == 3
 
 
 async def test_a_raw_answer_is_recorded_up_to_a_bound_and_stays_storable() -> None:
@@ -171,8 +175,8 @@ async def test_a_raw_answer_is_recorded_up_to_a_bound_and_stays_storable() -> No
 
 
 async def test_a_huge_answer_does_not_make_a_huge_prompt() -> None:
-    _, desk = await first_vote(in_turn("x" * 1_000_000, {"vote": "y" * 1_000_000}, GOOD))
-    assert len(desk.sent[-1].text) < len(desk.sent[0].text) + 3 * LONGEST_RAW
+    _, session = await first_vote(in_turn("x" * 1_000_000, {"vote": "y" * 1_000_000}, GOOD))
+    assert len(session.sent[-1].text) < len(session.sent[0].text) + 3 * LONGEST_RAW
 
 
 async def test_an_illegal_choice_is_asked_again_like_any_other() -> None:
@@ -188,11 +192,11 @@ async def test_an_illegal_choice_is_asked_again_like_any_other() -> None:
             return {"explanation": "so", "team": [1, 2]}
         return noise()(messages, form)
 
-    agents, desks = llm_seats(5, FunctionModel(failing))
+    agents, sessions = llm_seats(5, FunctionModel(failing))
     state = fold(create(profile, 3, deal=DEAL))
     for _ in range(3):
         await step(state, agents, MemoryJournal())
-    cards = [one for one in desks[1].sent if one.key.step == "card"]
+    cards = [one for one in sessions[1].sent if one.key.step == "card"]
     assert [one.key.attempt for one in cards] == [1, 2]
     assert "a loyal seat plays success, got fail" in cards[1].messages[-1].content
     assert state.table.quests[0].succeeded
@@ -229,12 +233,12 @@ async def test_readings_that_fail_are_not_recorded_and_the_turn_goes_on() -> Non
     def unread(messages: Sequence[Message], form: Form) -> object:
         return "hm" if form.name == "second_order" else noise()(messages, form)
 
-    state, desks = await played(FIVE, 3, unread)
+    state, sessions = await played(FIVE, 3, unread)
     assert not count(state, ActionDefaulted)
     assert all(
         message.content != "hm"
-        for desk in desks.values()
-        for one in desk.sent
+        for session in sessions.values()
+        for one in session.sent
         if one.key.step == "modification"
         for message in one.messages
     )
@@ -260,36 +264,36 @@ async def test_one_unavailable_sibling_ends_the_turn_and_the_others_beliefs_are_
 async def test_a_refusal_from_outside_is_told_and_answered_anew() -> None:
     state = fold(create(QUIET, 3, deal=DEAL))
     (request,) = pending(state)
-    desk = WatchedDesk(FunctionModel(noise()))
-    agent = LlmAgent(Setup(1, "1"), desk)
+    session = WatchedSession(FunctionModel(noise()))
+    agent = LlmAgent(Setup(1, "1"), session)
     await agent.act(observe(state, request))
     action = await agent.act(observe(state, request, ("seat 1 may not", "again")))
     assert isinstance(action, ProposeTeam)
-    assert [one.key.attempt for one in desk.sent] == [1, 7]
-    assert "An earlier answer of yours was refused: seat 1 may not." in desk.sent[1].question
-    assert "An earlier answer of yours was refused: again." in desk.sent[1].question
+    assert [one.key.attempt for one in session.sent] == [1, 7]
+    assert "An earlier answer of yours was refused: seat 1 may not." in session.sent[1].question
+    assert "An earlier answer of yours was refused: again." in session.sent[1].question
 
 
 async def test_an_agent_made_anew_asks_no_stored_answer_again() -> None:
     log = create(FIVE, 4)
-    agents, desks = llm_seats(5, FunctionModel(noise()))
+    agents, sessions = llm_seats(5, FunctionModel(noise()))
     whole = await play(log, agents, MemoryJournal())
-    asked = sum(len(desk.sent) for desk in desks.values())
-    anew = {seat: LlmAgent(Setup(seat, secret(1, seat)), desk) for seat, desk in desks.items()}
+    asked = sum(len(session.sent) for session in sessions.values())
+    anew = {seat: LlmAgent(Setup(seat, secret(1, seat)), session) for seat, session in sessions.items()}
     again = await play(log, anew, MemoryJournal())
     assert again.log == whole.log
-    assert sum(len(desk.sent) for desk in desks.values()) == asked
+    assert sum(len(session.sent) for session in sessions.values()) == asked
 
 
 def test_an_llm_seat_conforms() -> None:
     # The preset with the fewest prompts to build: the other presets play whole games above. What a seat
-    # made anew has answered before, its desk still knows.
-    desk = ByQuestion(FunctionModel(noise()))
-    check_agent_kind(lambda setup: LlmAgent(setup, desk), options={"mechanism": "compact"})
+    # made anew has answered before, its session still knows.
+    session = ByQuestion(FunctionModel(noise()))
+    check_agent_kind(lambda setup: LlmAgent(setup, session), options={"mechanism": "compact"})
 
 
-class ByQuestion(MemoryDesk):
-    """One desk for many games: an answer is found again by what was asked."""
+class ByQuestion(MemorySession):
+    """One session for many games: an answer is found again by what was asked."""
 
     def __init__(self, model: FunctionModel) -> None:
         super().__init__(model)
@@ -329,7 +333,7 @@ async def test_every_card_vote_and_shot_is_explained() -> None:
 
 
 def test_the_defaults_are_the_papers() -> None:
-    assert read_options({}) == Options(
+    assert read_options({}) == SeatOptions(
         mechanism="paper",
         selection="catalogue",
         min_intentions=2,
@@ -374,7 +378,7 @@ def test_options_that_make_no_sense_are_refused_where_they_stand(
     options: dict[str, Any], pointer: str
 ) -> None:
     with pytest.raises(InvalidAgent) as refusal:
-        LlmAgent(Setup(1, "1", options), MemoryDesk(FunctionModel(noise())))
+        LlmAgent(Setup(1, "1", options), MemorySession(FunctionModel(noise())))
     assert refusal.value.pointer == pointer
 
 

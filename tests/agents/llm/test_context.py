@@ -23,9 +23,9 @@ from agents.llm.context import (
     record,
     table_settings,
 )
-from agents.llm.model import Form, Message
 from agents.llm.prefix import PrefixMeter, measured
-from agents.scripted import ScriptedAgent
+from agents.model.model import Form, Message
+from agents.scripted.agent import ScriptedAgent
 from agents.table import MemoryJournal, play
 from engine import rules, state, view
 from engine.actions import Speak
@@ -49,7 +49,7 @@ from tests.agents.llm.minds import Puppet
 from tests.agents.llm.models import (
     FunctionModel,
     Sent,
-    WatchedDesk,
+    WatchedSession,
     digest,
     filled,
     llm_seats,
@@ -204,10 +204,10 @@ def test_a_known_profile_is_told_by_its_name_and_what_differs() -> None:
 
 
 async def test_the_system_message_tells_the_profile_and_the_seats_own_knowledge() -> None:
-    _, desks = await played(FIVE, 3, noise())
+    _, sessions = await played(FIVE, 3, noise())
     game = state.fold(create(FIVE, 3))
-    for seat, desk in desks.items():
-        lines = desk.sent[0].messages[0].content.splitlines()
+    for seat, session in sessions.items():
+        lines = session.sent[0].messages[0].content.splitlines()
         told = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines}
         hand = game.hand(seat)
         assert read_settings(json.loads(told["settings"])) == FIVE
@@ -248,10 +248,10 @@ async def test_the_record_only_grows_while_a_round_lasts() -> None:
 
 
 async def test_messages_alternate_and_every_question_extends_the_one_before() -> None:
-    _, desks = await played(FIVE, 3, noise())
-    for desk in desks.values():
+    _, sessions = await played(FIVE, 3, noise())
+    for session in sessions.values():
         last: Sent | None = None
-        for one in desk.sent:
+        for one in session.sent:
             roles = [message.role for message in one.messages]
             assert roles[:2] == ["system", "user"]
             assert roles[1:] == ["user", "assistant"] * ((len(roles) - 2) // 2) + ["user"]
@@ -286,8 +286,8 @@ def wordy(messages: Sequence[Message], form: Form) -> object:
 
 
 async def test_most_of_a_paper_prompt_is_a_prefix_of_what_the_seat_was_sent_before() -> None:
-    _, desks = await played(FIVE, 3, wordy)
-    meters = [measured(one.messages for one in desk.sent) for desk in desks.values()]
+    _, sessions = await played(FIVE, 3, wordy)
+    meters = [measured(one.messages for one in session.sent) for session in sessions.values()]
     share = sum(meter.repeated for meter in meters) / sum(meter.sent for meter in meters)
     # The issue's aim; the authors' code reaches 0.635.
     assert share >= 0.85
@@ -295,9 +295,9 @@ async def test_most_of_a_paper_prompt_is_a_prefix_of_what_the_seat_was_sent_befo
 
 async def test_most_of_a_compact_prompt_is_a_prefix_of_what_was_sent_before_in_its_game() -> None:
     sent: list[Sent] = []
-    agents, desks = llm_seats(5, FunctionModel(wordy), {"mechanism": "compact"})
-    for desk in desks.values():
-        desk.sent = sent
+    agents, sessions = llm_seats(5, FunctionModel(wordy), {"mechanism": "compact"})
+    for session in sessions.values():
+        session.sent = sent
     await play(create(FIVE, 3), agents, MemoryJournal())
     # The seats' system messages are alike up to the seat's own part.
     share = measured(one.messages for one in sent).share
@@ -326,9 +326,9 @@ PRESETS: list[dict[str, Any]] = [
 
 
 async def prompts(observation: view.Observation, options: dict[str, Any]) -> list[str]:
-    desk = WatchedDesk(FunctionModel(noise()))
-    await LlmAgent(Setup(observation.hand.seat, "1", options), desk).act(observation)
-    return [f"{one.key} {one.form} {one.text}" for one in desk.sent]
+    session = WatchedSession(FunctionModel(noise()))
+    await LlmAgent(Setup(observation.hand.seat, "1", options), session).act(observation)
+    return [f"{one.key} {one.form} {one.text}" for one in session.sent]
 
 
 async def twins_differ(kind: str, number: int, viewer: Seat, observe: Any = view.observe) -> str | None:
@@ -439,9 +439,9 @@ async def test_hostile_speech_stands_in_its_quoted_place_alone() -> None:
             state.apply(told, rules.decide(told, [(2, Speak(text))]))
             (request,) = rules.pending(told)
             options = PRESETS[number % len(PRESETS)]
-            desk = WatchedDesk(FunctionModel(lambda m, f: filled(f.schema, f.schema, Random(1), False)))
-            await LlmAgent(Setup(3, "1", options), desk).act(view.observe(told, request))
-            shown.append([one.text.split("\n") for one in desk.sent])
+            session = WatchedSession(FunctionModel(lambda m, f: filled(f.schema, f.schema, Random(1), False)))
+            await LlmAgent(Setup(3, "1", options), session).act(view.observe(told, request))
+            shown.append([one.text.split("\n") for one in session.sent])
         for plain, attacked in zip(*shown, strict=True):
             differing = [(a, b) for a, b in zip(plain, attacked, strict=True) if a != b]
             if not differing:
@@ -470,9 +470,9 @@ async def test_a_model_that_repeats_what_it_heard_puts_it_in_quotes_too() -> Non
         return values
 
     for options in PRESETS:
-        _, desks = await played(FIVE, 3, parrot, options)
-        for desk in desks.values():
-            for one in desk.sent:
+        _, sessions = await played(FIVE, 3, parrot, options)
+        for session in sessions.values():
+            for one in session.sent:
                 lines = one.text.splitlines()
                 heads = [line for line in lines if line.startswith("=== QUESTION")]
                 assert all(f" {one.key.request_id} " in line for line in heads)

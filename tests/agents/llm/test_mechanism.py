@@ -10,10 +10,9 @@ from random import Random
 import pytest
 
 from agents.agent import Setup
-from agents.errors import ModelUnavailable
-from agents.llm.model import Form, Message
 from agents.llm.talk import NOTES, UNUSABLE
-from agents.scripted import ScriptedAgent
+from agents.model.model import Form, Message, ModelUnavailable
+from agents.scripted.agent import ScriptedAgent
 from agents.table import MemoryJournal, play, step
 from engine.chance import secret
 from engine.events import (
@@ -53,36 +52,38 @@ async def test_a_model_that_thinks_like_the_scripted_seat_leaves_the_scripted_lo
 
 
 async def test_the_first_speaker_of_a_game_starts_at_selection() -> None:
-    _, desks = await played(FIVE, 3, noise())
-    steps = [one.key.step for one in desks[1].sent if one.key.request_id == "1.1.propose_team.1"]
+    _, sessions = await played(FIVE, 3, noise())
+    steps = [one.key.step for one in sessions[1].sent if one.key.request_id == "1.1.propose_team.1"]
     assert steps == ["selection", "formulation", "second_order", "modification", "refinement"]
 
 
 async def test_in_the_first_discussion_only_seats_that_spoke_are_analysed() -> None:
-    _, desks = await played(FIVE, 3, noise())
+    _, sessions = await played(FIVE, 3, noise())
     for seat in range(2, 6):
         about = [
             one.key.about
-            for one in desks[seat].sent
+            for one in sessions[seat].sent
             if one.key.step == "first_order" and one.key.request_id == f"1.1.speak.{seat}"
         ]
         assert about == [f"seat {other}" for other in range(1, seat)]
 
 
 async def test_later_every_other_seat_is_analysed_in_a_question_of_its_own() -> None:
-    _, desks = await played(FIVE, 3, noise())
+    _, sessions = await played(FIVE, 3, noise())
     about = [
         one.key.about
-        for one in desks[4].sent
+        for one in sessions[4].sent
         if one.key.step == "first_order" and one.key.request_id == "2.1.speak.4"
     ]
     assert about == ["seat 1", "seat 2", "seat 3", "seat 5"]
 
 
 async def test_siblings_never_see_each_others_answers() -> None:
-    _, desks = await played(FIVE, 3, noise())
+    _, sessions = await played(FIVE, 3, noise())
     siblings = [
-        one for one in desks[4].sent if one.key.step == "first_order" and one.key.request_id == "2.1.speak.4"
+        one
+        for one in sessions[4].sent
+        if one.key.step == "first_order" and one.key.request_id == "2.1.speak.4"
     ]
     # The same bytes but for the last line, which names the seat in question.
     assert len({one.text.rpartition("\n")[0] for one in siblings}) == 1
@@ -92,20 +93,20 @@ async def test_siblings_never_see_each_others_answers() -> None:
 
 
 async def test_merlin_is_not_asked_for_roles_and_others_are() -> None:
-    _, desks = await played(FIVE, 3, noise(), deal=DEAL)
+    _, sessions = await played(FIVE, 3, noise(), deal=DEAL)
     for seat, role in enumerate(DEAL, 1):
-        forms = [one.form.schema for one in desks[seat].sent if one.key.step == "first_order"]
+        forms = [one.form.schema for one in sessions[seat].sent if one.key.step == "first_order"]
         assert all(("role" in form["properties"]) == (role is not Role.MERLIN) for form in forms)
 
 
 async def test_role_options_leave_out_the_own_role_unless_the_deal_holds_another() -> None:
     deal = (*DEAL, Role.SERVANT)
-    _, desks = await played(make_profile("interintent", 6), 3, noise(), deal=deal)
+    _, sessions = await played(make_profile("interintent", 6), 3, noise(), deal=deal)
 
     def options(seat: Seat) -> list[str]:
         sent = next(
             one
-            for one in desks[seat].sent
+            for one in sessions[seat].sent
             if one.key.step == "first_order" and one.key.request_id.startswith("2")
         )
         return list(sent.form.schema["properties"]["role"]["enum"])
@@ -115,8 +116,8 @@ async def test_role_options_leave_out_the_own_role_unless_the_deal_holds_another
 
 
 async def test_intention_options_are_the_lists_of_every_role_the_other_may_be() -> None:
-    _, desks = await played(FIVE, 3, noise(), deal=DEAL)
-    sent = next(one for one in desks[1].sent if one.key.step == "first_order")
+    _, sessions = await played(FIVE, 3, noise(), deal=DEAL)
+    sent = next(one for one in sessions[1].sent if one.key.step == "first_order")
     options = set(sent.form.schema["properties"]["intentions"]["items"]["enum"])
     others = set(DEAL) - {Role.MERLIN}
     assert options == {id_ for id_, one in BY_ID.items() if one.roles & others}
@@ -164,13 +165,13 @@ async def rounds_of(
 ) -> tuple[Waves, dict[str, int]]:
     """The waves of a game of five in which loyal wins after the given quests failed, and calls by round."""
     waves = Waves(agreeing if not failed else losing(failed))
-    agents, desks = llm_seats(5, waves, {"mechanism": mechanism, **options})
+    agents, sessions = llm_seats(5, waves, {"mechanism": mechanism, **options})
     state = await play(create(FIVE, 3, deal=DEAL if failed else None), agents, MemoryJournal())
     rounds = 3 + len(failed)
     assert [quest.succeeded for quest in state.table.quests] == [r + 1 not in failed for r in range(rounds)]
     calls: dict[str, int] = {}
-    for desk in desks.values():
-        for one in desk.sent:
+    for session in sessions.values():
+        for one in session.sent:
             number = one.key.request_id.partition(".")[0]
             calls[number] = calls.get(number, 0) + 1
     return waves, calls
@@ -225,10 +226,10 @@ async def test_an_eager_turn_is_four_calls_deep(failed: tuple[int, ...], deep: i
 
 
 async def test_an_eager_draft_has_what_the_selection_had_not_heard() -> None:
-    _, desks = await played(FIVE, 3, noise(), {"timing": "eager"})
+    _, sessions = await played(FIVE, 3, noise(), {"timing": "eager"})
     turns = 0
-    for seat, desk in desks.items():
-        sent = {one.key.step: one for one in desk.sent if one.key.request_id == f"2.1.speak.{seat}"}
+    for seat, session in sessions.items():
+        sent = {one.key.step: one for one in session.sent if one.key.request_id == f"2.1.speak.{seat}"}
         if not sent:
             continue  # it opens
         before = (seat - 2) % 5 + 1
@@ -251,12 +252,12 @@ async def test_an_eager_draft_has_what_the_selection_had_not_heard() -> None:
 async def test_an_eager_opener_selects_before_it_has_summed_up_and_drafts_with_all() -> None:
     turns = 0
     for seed in (3, 4):
-        state, desks = await played(FIVE, seed, noise(), {"timing": "eager"}, deal=DEAL)
+        state, sessions = await played(FIVE, seed, noise(), {"timing": "eager"}, deal=DEAL)
         for opened in (event for event in state.log if isinstance(event, ProposalOpened)):
             if (opened.round, opened.attempt) == (1, 1):
                 continue
             request = f"{opened.round}.{opened.attempt}.propose_team.{opened.leader}"
-            sent = [one for one in desks[opened.leader].sent if one.key.request_id == request]
+            sent = [one for one in sessions[opened.leader].sent if one.key.request_id == request]
             (selection,) = (one.messages[-1].content for one in sent if one.key.step == "selection")
             (draft,) = (one.messages[-1].content for one in sent if one.key.step == "formulation")
             heard = selection.partition("\n=== END OF RECORD ===")[0].rpartition("\n")[2]
@@ -305,9 +306,11 @@ async def test_a_compact_turn_is_one_call() -> None:
 
 
 async def test_a_compact_seat_plays_its_only_card_without_a_call() -> None:
-    state, desks = await played(FIVE, 3, agreeing, {"mechanism": "compact"}, deal=DEAL)
+    state, sessions = await played(FIVE, 3, agreeing, {"mechanism": "compact"}, deal=DEAL)
     cards = [event for event in state.log if isinstance(event, CardPlayed)]
-    asked = {one.key.request_id for desk in desks.values() for one in desk.sent if one.key.step == "card"}
+    asked = {
+        one.key.request_id for session in sessions.values() for one in session.sent if one.key.step == "card"
+    }
     evil = [event for event in cards if DEAL[event.seat - 1] in (Role.ASSASSIN, Role.MORGANA)]
     assert len(asked) == len(evil) < len(cards)
     assert all(event.success for event in cards if event not in evil)
@@ -315,10 +318,10 @@ async def test_a_compact_seat_plays_its_only_card_without_a_call() -> None:
 
 @pytest.mark.parametrize("mechanism", ["contemplation", "direct"])
 async def test_the_presets_without_intentions_name_none(mechanism: str) -> None:
-    state, desks = await played(FIVE, 3, noise(), {"mechanism": mechanism})
+    state, sessions = await played(FIVE, 3, noise(), {"mechanism": mechanism})
     assert not any(isinstance(event, IntentionsSelected | BeliefsFormed) for event in state.log)
-    for desk in desks.values():
-        assert not any("intention" in one.text.casefold() for one in desk.sent)
+    for session in sessions.values():
+        assert not any("intention" in one.text.casefold() for one in session.sent)
 
 
 @pytest.mark.parametrize("timing", ["exact", "eager"])
@@ -334,10 +337,10 @@ async def test_the_order_of_completion_never_changes_the_log(timing: str) -> Non
 
 
 async def test_the_impactful_menu_offers_impactful_intentions_where_there_are_enough() -> None:
-    _, desks = await played(FIVE, 3, noise(), {"menu": "impactful"})
+    _, sessions = await played(FIVE, 3, noise(), {"menu": "impactful"})
     whole = 0
-    for desk in desks.values():
-        for one in desk.sent:
+    for session in sessions.values():
+        for one in session.sent:
             if one.key.step == "selection":
                 menu = one.form.schema["properties"]["intentions"]["items"]["properties"]["intention"]["enum"]
                 assert set(menu) <= IMPACTFUL_RELEASE or len(set(menu) & IMPACTFUL_RELEASE) < 2
@@ -378,10 +381,10 @@ async def test_generated_intentions_are_mapped_where_clear_and_else_kept_in_the_
 
 
 async def test_an_eager_question_holds_the_record_through_the_last_thing_its_seat_did() -> None:
-    _, desks = await played(FIVE, 3, noise(), {"timing": "eager"})
+    _, sessions = await played(FIVE, 3, noise(), {"timing": "eager"})
     ends: Counter[str] = Counter()
-    for desk in desks.values():
-        for one in desk.sent:
+    for session in sessions.values():
+        for one in session.sent:
             if one.key.step == "first_order":
                 last = one.text.split("\n=== END OF RECORD ===")[0].rpartition("\n")[2]
                 number = one.key.about.removeprefix("seat ")
@@ -398,10 +401,10 @@ async def test_an_eager_question_holds_the_record_through_the_last_thing_its_sea
 
 async def test_eager_questions_go_out_while_others_speak() -> None:
     waves = Waves(agreeing)
-    agents, desks = llm_seats(5, waves, {"timing": "eager"})
+    agents, sessions = llm_seats(5, waves, {"timing": "eager"})
     order: list[tuple[str, str, str]] = []
-    for desk in desks.values():
-        desk.sent = order_keeper(order)  # type: ignore[assignment]
+    for session in sessions.values():
+        session.sent = order_keeper(order)  # type: ignore[assignment]
     await play(create(FIVE, 3), agents, MemoryJournal())
     # Seat 1 speaks last in round 2, seat 5 before it: about seat 2, its opener, seat 1 is asked first.
     assert order.index(("2.1.speak.1", "first_order", "seat 2")) < order.index(
@@ -425,7 +428,7 @@ async def test_an_eager_seat_made_anew_for_every_request_asks_the_same() -> None
     def stumbling(messages: Sequence[Message], form: object) -> object:
         return "Well." if Random(digest(messages, 1)).random() < 0.2 else well(messages, form)
 
-    agents, desks = llm_seats(5, Waves(stumbling), {"timing": "eager"})
+    agents, sessions = llm_seats(5, Waves(stumbling), {"timing": "eager"})
     whole = await play(log, agents, MemoryJournal())
     # What could not be used is recorded alike, too, in steps that were begun before the turn and after.
     unusable = {event.step for event in whole.log if isinstance(event, ReplyUnusable)}
@@ -442,10 +445,10 @@ async def test_an_eager_seat_made_anew_for_every_request_asks_the_same() -> None
     while await step(state, anew, MemoryJournal()):
         pass  # nobody is told between the steps: every question waits for its turn
     assert state.log == whole.log
-    for seat, desk in desks.items():
-        asked = {one.key: one.text for one in desk.sent}
+    for seat, session in sessions.items():
+        asked = {one.key: one.text for one in session.sent}
         assert asked == {one.key: one.text for one in others[seat].sent}
-        assert len(asked) == len(desk.sent)
+        assert len(asked) == len(session.sent)
 
 
 @pytest.mark.parametrize(
@@ -617,8 +620,11 @@ async def test_a_final_selection_without_its_reason_is_asked_again(selection: st
         assert isinstance(values, dict)
         return values if UNUSABLE in messages[-1].content else {k: v for k, v in values.items() if k != "why"}
 
-    _, desks = await played(FIVE, 3, silent, {"selection": selection})
+    _, sessions = await played(FIVE, 3, silent, {"selection": selection})
     asked = [
-        one.key.attempt for desk in desks.values() for one in desk.sent if one.key.step == "modification"
+        one.key.attempt
+        for session in sessions.values()
+        for one in session.sent
+        if one.key.step == "modification"
     ]
     assert asked.count(2) == asked.count(1) > 0

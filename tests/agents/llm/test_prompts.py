@@ -10,16 +10,16 @@ from jinja2 import UndefinedError
 
 from agents.agent import Setup
 from agents.llm.agent import LlmAgent
-from agents.llm.desk import MemoryDesk
-from agents.llm.model import Form, Message
+from agents.llm.session import MemorySession
 from agents.llm.templates import TEMPLATES, Templates
+from agents.model.model import Form, Message
 from agents.table import MemoryJournal, step
 from engine.events import ProposalOpened, TeamConfirmed, TeamProposed
 from engine.profile import Profile, make_profile
 from engine.rules import create
 from engine.state import fold
 from engine.terms import Role
-from tests.agents.llm.models import FunctionModel, Sent, WatchedDesk, noise, played, prose
+from tests.agents.llm.models import FunctionModel, Sent, WatchedSession, noise, played, prose
 
 FIVE = make_profile("interintent", 5)
 DEAL = (Role.PERCIVAL, Role.MERLIN, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
@@ -129,13 +129,13 @@ async def all_prompts() -> list[tuple[str, str, set[str]]]:
         (make_profile("official", 5), {"mechanism": "direct"}),
     ]
     for profile, options in games:
-        _, desks = await played(profile, 3, winning, options, deal=DEAL)
-        for seat, desk in desks.items():
-            for one in desk.sent:
+        _, sessions = await played(profile, 3, winning, options, deal=DEAL)
+        for seat, session in sessions.items():
+            for one in session.sent:
                 found += [prompt(one, seat, options), ("system", one.messages[0].content, set())]
-    _, desks = await played(FIVE, 3, prose, deal=DEAL)
-    for desk in desks.values():
-        found += [("repair", one.messages[-1].content, set()) for one in desk.sent if one.key.attempt == 2]
+    _, sessions = await played(FIVE, 3, prose, deal=DEAL)
+    for session in sessions.values():
+        found += [("repair", one.messages[-1].content, set()) for one in session.sent if one.key.attempt == 2]
     # Where every team is rejected: the next leader opens, or proposes after the talk. With so few tokens
     # no opening is asked for in the answer of a summary.
     games = [
@@ -144,9 +144,9 @@ async def all_prompts() -> list[tuple[str, str, set[str]]]:
         (make_profile("official", 5), {"mechanism": "direct"}),
     ]
     for profile, options in games:
-        _, desks = await played(profile, 3, rejecting, options, deal=DEAL)
-        for seat, desk in desks.items():
-            found += [prompt(one, seat, options) for one in desk.sent]
+        _, sessions = await played(profile, 3, rejecting, options, deal=DEAL)
+        for seat, session in sessions.items():
+            found += [prompt(one, seat, options) for one in session.sent]
     return found
 
 
@@ -178,7 +178,7 @@ async def test_whoever_leads_after_a_rejection_is_asked_for_a_different_team(
 ) -> None:
     # The second team of a round goes on the quest whatever the vote says, so there is one rejection a round.
     profile = make_profile("interintent", 5, rules={"discussion": discussion})
-    state, desks = await played(profile, 3, rejecting, options)
+    state, sessions = await played(profile, 3, rejecting, options)
     asked, team = 0, ""
     for event in state.log:
         if isinstance(event, TeamProposed | TeamConfirmed):
@@ -190,15 +190,15 @@ async def test_whoever_leads_after_a_rejection_is_asked_for_a_different_team(
         # In compact the opening may be asked for in the answer of the summary before it.
         texts = [
             one.text
-            for one in desks[event.leader].sent
+            for one in sessions[event.leader].sent
             if one.key.request_id in where
             or ("+" in one.key.step and one.key.request_id == f"{event.round}.1.summarise.{event.leader}")
         ]
         theirs = f"The team of the last attempt, {team}, was rejected: propose a different one."
         assert any(theirs in text for text in texts), texts
     assert asked == state.table.round
-    for desk in desks.values():
-        for one in desk.sent:
+    for session in sessions.values():
+        for one in session.sent:
             fresh = one.key.request_id.split(".")[1] == "1" and "+" not in one.key.step
             assert not (fresh and "propose a different one" in one.text)
 
@@ -258,15 +258,17 @@ def test_each_element_is_in_the_prompt_as_it_is_sent(
 
 async def test_a_folder_of_templates_replaces_ours_one_by_one(tmp_path: Path) -> None:
     (tmp_path / "vote.jinja").write_text("Daumen hoch oder runter, Platz {{ seat }}?", "utf-8")
-    desk = WatchedDesk(FunctionModel(noise()))
+    session = WatchedSession(FunctionModel(noise()))
     state = fold(create(make_profile("official", 5, rules={"discussion": "none", "first_leader": 1}), 3))
     agents = {
-        seat: LlmAgent(Setup(seat, "1"), desk if seat == 2 else MemoryDesk(FunctionModel(noise())), words)
+        seat: LlmAgent(
+            Setup(seat, "1"), session if seat == 2 else MemorySession(FunctionModel(noise())), words
+        )
         for seat, words in ((seat, Templates(tmp_path)) for seat in range(1, 6))
     }
     for _ in range(2):
         await step(state, agents, MemoryJournal())
-    (vote,) = desk.sent
+    (vote,) = session.sent
     assert "Daumen hoch oder runter, Platz 2?" in vote.question
     assert "agree or disagree" not in vote.question
     assert "=== THE RULES ===" in vote.messages[0].content
@@ -279,9 +281,9 @@ def test_a_value_that_nobody_gives_is_an_error_and_no_gap(tmp_path: Path) -> Non
 
 
 async def test_the_last_line_of_a_question_is_its_form_or_what_it_is_about() -> None:
-    _, desks = await played(FIVE, 3, noise())
-    for desk in desks.values():
-        for one in desk.sent:
+    _, sessions = await played(FIVE, 3, noise())
+    for session in sessions.values():
+        for one in session.sent:
             lines = one.question.splitlines()
             assert lines[0] == f"=== QUESTION {one.key.request_id} {one.key.step} ==="
             if one.key.about:
@@ -294,8 +296,8 @@ async def test_the_rules_are_told_as_this_very_profile_has_them(players: int) ->
     profile = make_profile(
         "official", players, rules={"max_rejections": 3, "on_max_rejections": "quest_fails"}
     )
-    _, desks = await played(profile, 3, noise(), {"mechanism": "direct"})
-    rules = desks[1].sent[0].messages[0].content
+    _, sessions = await played(profile, 3, noise(), {"mechanism": "direct"})
+    rules = sessions[1].sent[0].messages[0].content
     assert f"{players} seats, 1 to {players}, each" in rules
     assert "3 proposals a round at most: if the last is rejected, the quest fails and nobody goes." in rules
     two_fails = "; 1, 1, 1, 2, 1 failures fail them."

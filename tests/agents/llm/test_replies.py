@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from agents.llm.fields import LONGEST_TEXT, Fields, UnusableReply, close_intention
-from agents.llm.options import Options
+from agents.llm.options import SeatOptions
 from agents.llm.replies import (
     belief_shape,
     card_shape,
@@ -23,7 +23,7 @@ from agents.llm.replies import (
     target_shape,
     vote_shape,
 )
-from agents.llm.schema import can_be_strict
+from agents.model.request import can_be_strict
 from engine.intentions import BY_ID, CATALOGUE
 from engine.profile import make_profile
 from engine.terms import Role
@@ -314,6 +314,6 @@ async def test_no_answer_of_an_asked_form_can_be_cut_off(
     # A server that keeps to the schema ends an answer within its bounds: whatever a model rambles, it has
     # to fit into the tokens that it is given, at four characters a token.
     options = {"mechanism": mechanism, "selection": selection}
-    _, desks = await played(make_profile("interintent", players), 3, noise(), options)
-    schemas = [one.form.schema for desk in desks.values() for one in desk.sent]
-    assert max(longest(one, one) for one in schemas) <= 4 * Options().max_output_tokens
+    _, sessions = await played(make_profile("interintent", players), 3, noise(), options)
+    schemas = [one.form.schema for session in sessions.values() for one in session.sent]
+    assert max(longest(one, one) for one in schemas) <= 4 * SeatOptions().max_output_tokens

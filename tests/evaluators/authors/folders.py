@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evaluators.authors import Run, Taken, compare, figures, read_run, take
+from evaluators.authors import Run, TakenGame, compare, figures, read_run, take
 
 SAMPLE = Path(__file__).parents[3].parent / "shared" / "authors-run"
 
@@ -26,7 +26,7 @@ def sample_expected() -> dict[str, Any]:
     return expected
 
 
-def taken(files: dict[str, bytes]) -> tuple[Run, list[Taken]]:
+def taken(files: dict[str, bytes]) -> tuple[Run, list[TakenGame]]:
     run = read_run(files)
     assert not run.broken, run.broken
     return run, [take(run, game) for game in run.games]

@@ -9,7 +9,7 @@ import pytest
 
 from evaluators.authors import compare, figures
 from evaluators.authors.checking import NOT_KNOWN
-from evaluators.scoring import micro_f1
+from evaluators.measures.scoring import micro_f1
 from tests.evaluators.authors.differences import DOCUMENT, filled, printed
 from tests.evaluators.authors.folders import (
     differing,

@@ -60,7 +60,7 @@ RESULTS, PLAY, TALK = "results.json", "game_play_data.json", "conversation.csv"
         (without(PLAY), ["expected game_play_data.json"]),
         (without(TALK), ["expected conversation.csv"]),
         ({**FILES, f"{GAME}/{RESULTS}": b"{"}, [RESULTS, "expected JSON"]),
-        ({**FILES, f"{GAME}/{RESULTS}": b'["\\ud800"]'}, [RESULTS, "expected JSON", "surrogates"]),
+        ({**FILES, f"{GAME}/{RESULTS}": b'["\\ud800"]'}, [RESULTS, "expected JSON", "surrogate"]),
         ({**FILES, f"{GAME}/{RESULTS}": b"\xff\xfe"}, [RESULTS, "expected UTF-8", "0xff at 0"]),
         (
             with_json(RESULTS, lambda v: v["Player2"].update(role="Jester")),

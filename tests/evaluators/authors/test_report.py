@@ -5,10 +5,11 @@ from functools import cache
 from typing import Any
 
 from evaluators.authors import judgements_of
-from evaluators.judgements import SCORES, Judgement
-from evaluators.report import Given, ReportBuilder
-from evaluators.report_tables import Report
-from evaluators.turns import read_game
+from evaluators.ground.judgements import SCORES, Judgement
+from evaluators.ground.turns import read_game
+from evaluators.report.builder import ReportBuilder, ReportedGame
+from evaluators.report.sections import make_report
+from evaluators.report.tables import Report
 from tests.evaluators.authors.folders import needs_sample, sample_expected, sample_files, taken
 
 pytestmark = needs_sample
@@ -31,8 +32,8 @@ def made() -> Report:
     builder = ReportBuilder()
     for game in taken(sample_files())[1]:
         said = [one for one in judgements_of([game]) if one.rater == "ann1"]
-        builder.add(Given(read_game(game.game_id, game.state.log), whole_rows(said)))
-    return builder.report()
+        builder.add(ReportedGame(read_game(game.game_id, game.state.log), whole_rows(said)))
+    return make_report(builder)
 
 
 def counts(table: str, *labels: str, column: str) -> tuple[float | None, float | None]:

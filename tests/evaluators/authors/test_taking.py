@@ -19,10 +19,10 @@ from engine.profile import INTERINTENT
 from engine.rules import pending
 from engine.state import fold
 from engine.terms import Kind
-from evaluators.authors import Taken, content_id, judgements_of, read_run, take
+from evaluators.authors import TakenGame, content_id, judgements_of, read_run, take
 from evaluators.authors.taking import summary_answers
-from evaluators.items import items
-from evaluators.turns import read_game
+from evaluators.ground.items import items
+from evaluators.ground.turns import read_game
 from tests.evaluators.authors.folders import needs_sample, sample_files, taken
 from tests.evaluators.authors.making import HEADER, make_run, table
 from tests.evaluators.authors.test_reading import FILES, GAME, with_json
@@ -30,12 +30,12 @@ from tests.evaluators.authors.test_reading import FILES, GAME, with_json
 ANNOTATION = f"{GAME}/annotation-{GAME.split('_')[1]}.csv"
 
 
-def the_game(files: dict[str, bytes]) -> Taken:
+def the_game(files: dict[str, bytes]) -> TakenGame:
     (game,) = taken(files)[1]
     return game
 
 
-def thoughts(game: Taken, request_id: str) -> list[Any]:
+def thoughts(game: TakenGame, request_id: str) -> list[Any]:
     """The thoughts of one speaking turn."""
     (turn,) = [one for one in read_game("g", game.state.log).turns if one.request_id == request_id]
     own = (BeliefsFormed, IntentionsSelected, SpeechDrafted, ReadingsImagined)
@@ -183,7 +183,7 @@ def test_equal_files_give_equal_ids_and_other_files_other_ones() -> None:
 # --- what is unusual is said -----------------------------------------------------------------------
 
 
-def said(files: dict[str, bytes], part: str) -> Taken:
+def said(files: dict[str, bytes], part: str) -> TakenGame:
     game = the_game(files)
     assert any(part in one for one in game.odd), game.odd
     return game

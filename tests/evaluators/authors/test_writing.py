@@ -11,28 +11,28 @@ from typing import Any
 import pytest
 
 from agents.table import MemoryJournal, play
-from app.seating import seat_agents
+from app.seats.seating import seat_agents
 from engine.chance import secret
 from engine.events import Event, IntentionsSelected
 from engine.profile import INTERINTENT, Profile, make_profile
 from engine.rules import create
-from evaluators.authors import Taken, content_id, figures, read_run, take, write_game
+from evaluators.authors import TakenGame, content_id, figures, read_run, take, write_game
 from evaluators.authors.annotation import STAGES
 from evaluators.errors import InvalidRun
-from evaluators.judgements import Judgement
-from evaluators.turns import read_game
+from evaluators.ground.judgements import Judgement
+from evaluators.ground.turns import read_game
 from tests.evaluators.authors.folders import needs_sample, sample_files, taken
 from tests.evaluators.authors.making import make_run
 
 
-def written(games: list[Taken]) -> dict[str, bytes]:
+def written(games: list[TakenGame]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for game in games:
         files |= write_game(game.name, game.state.log, game.judgements)
     return files
 
 
-def same(before: list[Taken], after: list[Taken]) -> None:
+def same(before: list[TakenGame], after: list[TakenGame]) -> None:
     assert [game.name for game in before] == [game.name for game in after]
     for one, other in zip(before, after, strict=True):
         assert one.state.log == other.state.log

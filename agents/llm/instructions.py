@@ -1,0 +1,116 @@
+"""The instructions that a seat of the preset compact gets once for a game: what its steps ask, in what form.
+
+They stand in the system message, the same for every seat of a game, so that servers take them from their
+caches; a question holds only what is new in it. Steps that few seats get, or that come once in a game, are
+explained in their question.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from agents.llm.options import SeatOptions
+from agents.llm.replies import (
+    BRIEF,
+    LAST,
+    QUESTIONS,
+    SNIPPETS,
+    Schema,
+    Selected,
+    Shape,
+    belief_shape,
+    compact_shape,
+    generated_shape,
+    modification_shape,
+    selection_shape,
+    speech_shape,
+    summary_shape,
+    terse,
+    vote_shape,
+    whole,
+)
+from agents.llm.templates import STANDING, Templates
+from engine.intentions import CATALOGUE, CATEGORIES, IntentionId, allowed
+from engine.profile import Profile
+from engine.terms import Role
+
+__all__ = ["common_instructions", "how_many", "off_menu", "other_roles"]
+
+_HEADER: Final = "=== THE STEPS ==="
+_IDS: Final = tuple(intention.id for intention in CATALOGUE)
+
+
+@lru_cache(64)
+def common_instructions(
+    templates: Templates, profile: Profile, options: SeatOptions
+) -> tuple[str, Mapping[str, Schema]]:
+    """The text, and the form of every step in it. Empty where each question tells all, as in the other
+    presets: their steps are so many that with every question they would cost more than they save.
+    """
+    if options.mechanism != "compact" or options.instructions == "each":
+        return "", {}
+    fewest, most = options.min_intentions, options.max_intentions
+    values = {
+        "count": how_many(fewest, most),
+        "snippets": SNIPPETS,
+        "generated": options.selection == "generated",
+        "categories": CATEGORIES,
+        "side": "",
+    }
+    forms: dict[str, Schema] = {"vote": vote_shape().form.schema}
+    if profile.discussion != "none":
+        forms["compact"] = _turn(profile, options, fewest, most)
+    if profile.summaries:
+        forms["summary"] = summary_shape((*QUESTIONS, *LAST)).form.schema
+    lines = [_HEADER]
+    shown = {}
+    for step, form in forms.items():
+        words = templates.part(step, STANDING, **values)
+        if words is not None:
+            lines.append(f"step {step}: {words}")
+            if step != "summary":
+                # Its questions are the names of its form.
+                lines.append(f"form: {terse(form)}")
+            shown[step] = whole(form)
+    return "\n".join(lines) if shown else "", shown
+
+
+def _turn(profile: Profile, options: SeatOptions, fewest: int, most: int) -> Schema:
+    """The form of a turn with all that it may hold: every seat, every role, the whole catalogue."""
+    roles = tuple(dict.fromkeys(profile.roles))
+    speech = speech_shape("final", lengths=BRIEF)
+
+    def chosen(step: str) -> Shape[Selected]:
+        if options.selection == "generated":
+            return generated_shape(step, fewest, most, lambda words: None, BRIEF)
+        shape = selection_shape if step == "selection" else modification_shape
+        return shape(_IDS, fewest, most, BRIEF)
+
+    return compact_shape(
+        profile.seats,
+        lambda seat: belief_shape(seat, roles, _IDS, fewest, most, BRIEF),
+        chosen("selection"),
+        roles,
+        chosen("modification"),
+        speech,
+        speech,
+    ).form.schema
+
+
+def how_many(fewest: int, most: int) -> str:
+    """``2``, ``2 or 3``, ``1 to 3``."""
+    if fewest == most:
+        return str(fewest)
+    return f"{fewest} {'or' if most == fewest + 1 else 'to'} {most}"
+
+
+def other_roles(profile: Profile, role: Role) -> tuple[Role, ...]:
+    """The roles that others may hold, in the deck's order: without the seat's own unless there are two."""
+    deck = profile.roles
+    return tuple(other for other in dict.fromkeys(deck) if deck.count(other) > (other is role))
+
+
+def off_menu(role: Role, menu: Sequence[IntentionId]) -> tuple[IntentionId, ...] | None:
+    """What of the role's whole menu is not offered now; None where it is shorter to say what is."""
+    off = tuple(id_ for id_ in allowed(role) if id_ not in menu)
+    return off if len(off) < len(menu) else None

@@ -1,0 +1,121 @@
+"""Which part of its stream a seat knows when it prepares its coming speech (timing ``eager``).
+
+Every part is fixed by the log alone: it is the same whether the question is put while others still speak or,
+by a seat that was made anew, in its turn.
+"""
+
+from collections.abc import Sequence
+
+from engine.events import (
+    Event,
+    ProposalOpened,
+    QuestResolved,
+    RoundSummarised,
+    UtteranceMade,
+)
+from engine.rules import Request
+from engine.terms import Seat
+from engine.thoughts import Unheard
+
+__all__ = ["heard_about", "heard_first", "last_on_quest", "unheard"]
+
+
+def heard_about(events: Sequence[Event], coming: Request, opens: bool, about: Seat) -> Sequence[Event]:
+    """The stream through the last thing that the other seat did.
+
+    For a seat that responds: through that one's speech in this attempt, or through the attempt's opening
+    where it speaks later. For the seat that opens an attempt: through the quest for those who were on it, and
+    up to that quest for all others; through the vote where no quest followed. The seat's own summary of that
+    attempt is in none of them, so the speeches stand there whole.
+    """
+    if not opens:
+        opened = _opened(events, coming)
+        for place in range(len(events) - 1, opened, -1):
+            event = events[place]
+            if type(event) is UtteranceMade and event.seat == about:
+                return events[: place + 1]
+        return events[: opened + 1]
+    before = _before_opening(events, coming)
+    quest = _last_quest(before)
+    if quest is None:
+        return before
+    place, event = quest
+    return before[: place + 1] if about in event.team else _to_public(before[:place])
+
+
+def heard_first(
+    events: Sequence[Event], coming: Request, opens: bool, leader: Seat, players: int
+) -> Sequence[Event]:
+    """The stream that the first selection hears.
+
+    For a seat that responds: through the speech before the last one, or through the attempt's opening where
+    there was one speech alone. For the seat that opens an attempt: all but its own summary of the one before;
+    the question itself says that it opens another.
+    """
+    if opens:
+        part = _before_opening(events, coming)
+        opened = _opened(events, coming)
+        # Where nobody sums up the record goes right on, and the seat has it with the opening.
+        return events[: opened + 1] if part == events[:opened] and opened < len(events) else part
+    before_last = (coming.seat - leader) % players - 1
+    opened = _opened(events, coming)
+    if before_last < 1:
+        return events[: opened + 1]
+    spoken = 0
+    for place in range(opened + 1, len(events)):
+        spoken += type(events[place]) is UtteranceMade
+        if spoken == before_last:
+            return events[: place + 1]
+    raise AssertionError(f"{before_last} speeches before the last one of {coming.id}, heard {spoken}")
+
+
+def unheard(events: Sequence[Event], part: Sequence[Event], opens: bool) -> Unheard | None:
+    """What the first selection has not heard of the record before its turn; None: nothing is missing."""
+    rest = events[len(part) :]
+    if not opens:
+        return "speech"
+    return "summary" if any(type(event) is RoundSummarised for event in rest) else None
+
+
+def last_on_quest(events: Sequence[Event], coming: Request) -> tuple[Seat, ...]:
+    """The seats that were on the quest of the attempt before; none where there was none."""
+    quest = _last_quest(_before_opening(events, coming))
+    return () if quest is None else quest[1].team
+
+
+def _last_quest(before: Sequence[Event]) -> tuple[int, QuestResolved] | None:
+    """The quest of the last attempt, with its place."""
+    for place in range(len(before) - 1, -1, -1):
+        event = before[place]
+        if type(event) is ProposalOpened:
+            return None
+        if type(event) is QuestResolved:
+            return place, event
+    return None
+
+
+def _before_opening(events: Sequence[Event], coming: Request) -> Sequence[Event]:
+    """The stream up to the last public event before the attempt's opening; before the game's first one, up to
+    that opening itself.
+    """
+    opened = _opened(events, coming)
+    if not any(type(event) is ProposalOpened for event in events[:opened]):
+        return events[: opened + 1]
+    return _to_public(events[:opened])
+
+
+def _opened(events: Sequence[Event], coming: Request) -> int:
+    """The place of the opening of the request's attempt; the stream's length where it is not open yet."""
+    for place in range(len(events) - 1, -1, -1):
+        event = events[place]
+        if type(event) is ProposalOpened:
+            return place if (event.round, event.attempt) == (coming.round, coming.attempt) else len(events)
+    return len(events)
+
+
+def _to_public(events: Sequence[Event]) -> Sequence[Event]:
+    """Without the seat's own events at the end."""
+    end = len(events)
+    while end and events[end - 1].seen_by != "public":
+        end -= 1
+    return events[:end]

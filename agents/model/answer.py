@@ -1,0 +1,494 @@
+"""Reads what comes back from a server: the HTTP answer, the completion in it, and the JSON value in its text.
+
+A value is taken only where there is no doubt which it is. Repaired are: fences and prose around an object,
+a trailing comma, single quotes, Python's ``True``, ``False`` and ``None``, bare keys, line breaks within
+strings, comments. Not repaired is anything that could be read in two ways: an object cut short, keys that
+occur twice with different values, several different objects, numbers that no JSON writer would take back.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from agents.model.model import Usage
+
+__all__ = [
+    "NO_VALUE",
+    "Broken",
+    "Completion",
+    "Failed",
+    "HttpAnswer",
+    "clean",
+    "estimate",
+    "find_value",
+    "read_completion",
+    "read_error_body",
+    "read_json",
+    "retry_after",
+]
+
+
+@dataclass(slots=True)
+class HttpAnswer:
+    """A whole response, whatever its status."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+
+@dataclass(slots=True)
+class Failed:
+    """No whole response."""
+
+    cause: str
+    """timeout, refused, disconnected, reset, too_large, truncated, connection"""
+    status: int | None
+    """Of the response, where one began."""
+    received: int
+    """Bytes of its body."""
+    sent: bool
+    """True: the server may have received the request, and may charge for it."""
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds that the server asks us to wait, from milliseconds, seconds or a date. None: not given."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        if not value:
+            continue
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            try:
+                until = parsedate_to_datetime(value)
+            except ValueError:
+                continue
+            if until.tzinfo is None:
+                until = until.replace(tzinfo=UTC)
+            seconds = (until - (now or datetime.now(UTC))).total_seconds()
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+        if seconds > 0:
+            return seconds
+    return None
+
+
+def read_error_body(answer: HttpAnswer) -> Any:
+    """The JSON of an error's body; None where it is none."""
+    try:
+        return json.loads(answer.body.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+_LONGEST_NAME: Final = 200
+_MOST_TOKENS: Final = 10**9
+"""A larger number is not believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One answer, as the server reports it."""
+
+    text: str
+    finish: str
+    model: str
+    usage: Usage | None
+    """None: the server did not say."""
+    written: int
+    """Our estimate of the tokens written, thinking included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A body that holds no answer."""
+
+    cause: str
+    error: Any = None
+    """The body, where it reports an error although the status is 200."""
+    status: int | None = None
+    """The status that such an error names."""
+    usage: Usage | None = None
+    """The tokens that the server counted all the same."""
+
+
+def estimate(text: str) -> int:
+    """Roughly the tokens of a text: four bytes of UTF-8 each."""
+    return math.ceil(len(text.encode("utf-8", "surrogatepass")) / 4)
+
+
+def read_completion(body: bytes, content_type: str, model: str) -> Completion | Broken:
+    """The answer in a response of status 200. ``model`` is the name to use where the body gives none."""
+    text = body.decode("utf-8", "replace")
+    if "event-stream" in content_type or text.lstrip().startswith("data:"):
+        # Some servers stream whether asked or not.
+        read: Any = _joined(text)
+        if read is None:
+            return Broken("truncated")
+    else:
+        try:
+            read = json.loads(text)
+        except (ValueError, RecursionError):
+            return Broken("malformed_json" if text.lstrip().startswith("{") else "not_json")
+    if not isinstance(read, dict):
+        return Broken("not_json")
+    usage = _usage(read.get("usage"))
+    choices = read.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(first, dict):
+        return _without_choices(read, usage)
+    message = first.get("message")
+    if not isinstance(message, dict):
+        return Broken("no_message", usage=usage)
+    content = _content(message.get("content"))
+    finish = _name(first.get("finish_reason"), "unknown")
+    refusal = message.get("refusal")
+    if not content and isinstance(refusal, str) and refusal:
+        content, finish = refusal, "refusal"
+    thinking = [message.get(key) for key in ("reasoning_content", "reasoning")]
+    written = estimate(content) + max(
+        (estimate(thought) for thought in thinking if isinstance(thought, str)), default=0
+    )
+    return Completion(clean(content), finish, _name(read.get("model"), model), usage, written)
+
+
+def _without_choices(read: dict[str, Any], usage: Usage | None) -> Broken:
+    error = read.get("error")
+    if not error:
+        return Broken("no_choices", usage=usage)
+    code = error.get("code") if isinstance(error, dict) else None
+    status = code if isinstance(code, int) and 400 <= code <= 599 else None
+    return Broken("error_body", read, status, usage)
+
+
+def _content(content: Any) -> str:
+    """The text of a message: a string, or parts of which some are text."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        texts: Sequence[Any] = [part.get("text") for part in content if isinstance(part, dict)]
+        return "".join(text for text in texts if isinstance(text, str))
+    return ""
+
+
+def _name(value: Any, otherwise: str) -> str:
+    return clean(value)[:_LONGEST_NAME] if isinstance(value, str) and value else otherwise
+
+
+def _count(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= _MOST_TOKENS else None
+
+
+def _usage(counts: Any) -> Usage | None:
+    """The counts; None where they are missing, or claim that a prompt took nothing."""
+    if not isinstance(counts, dict):
+        return None
+    prompt, completion = _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
+    if not prompt or completion is None:
+        return None
+    details = counts.get("prompt_tokens_details")
+    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    if cached is None:
+        cached = _count(counts.get("prompt_cache_hit_tokens")) or 0
+    return Usage(prompt, min(cached, prompt), completion, known=True)
+
+
+def _joined(text: str) -> dict[str, Any] | None:
+    """A stream's chunks as one completion.
+
+    None when the stream was cut: it gave neither a reason to finish nor the end mark.
+    """
+    content: list[str] = []
+    out: dict[str, Any] = {}
+    message: dict[str, Any] = {}
+    finish: Any = None
+    done = False
+    for line in text.splitlines():
+        if not line.startswith("data:"):
+            continue
+        data = line[5:].strip()
+        if data == "[DONE]":
+            done = True
+            break
+        try:
+            chunk = json.loads(data)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(chunk, dict):
+            return None
+        out |= {key: value for key, value in chunk.items() if key != "choices" and value is not None}
+        choices = chunk.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(first, dict):
+            continue
+        finish = first.get("finish_reason") or finish
+        delta = first.get("delta")
+        if isinstance(delta, dict):
+            content.append(_content(delta.get("content")))
+            if isinstance(delta.get("refusal"), str):
+                message["refusal"] = message.get("refusal", "") + delta["refusal"]
+    if "error" in out:
+        return out
+    if not done and finish is None:
+        return None
+    message["content"] = "".join(content)
+    return out | {"choices": [{"message": message, "finish_reason": finish}]}
+
+
+MAX_DEPTH: Final = 32
+MAX_STARTS: Final = 64
+"""Braces in prose that are tried as the beginning of an object."""
+
+MAX_INTEGER: Final = 2**53
+"""Beyond it numbers change on their way through other JSON readers."""
+
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+class _NoValue:
+    """The type of NO_VALUE. None will not do: it is a value, JSON's ``null``."""
+
+
+NO_VALUE: Final = _NoValue()
+
+
+class _NotJson(ValueError):
+    """Where reading stopped, and whether the text ended there."""
+
+    def __init__(self, at: int, ended: bool = False) -> None:
+        super().__init__(f"no JSON at {at}")
+        self.at = at
+        self.ended = ended
+
+
+def clean(text: str) -> str:
+    """``text`` as every store and every encoder takes it.
+
+    Halves of a surrogate pair are joined where they stand together; others, and U+0000, become U+FFFD.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.replace("\0", _REPLACEMENT)
+
+
+def read_json(text: str) -> Any:
+    """The value of a text that is JSON and nothing else, strings cleaned; NO_VALUE otherwise."""
+    try:
+        return _checked(_STRICT.decode(text), 0)
+    except (ValueError, RecursionError):
+        return NO_VALUE
+
+
+def find_value(text: str, required: Set[str] = frozenset()) -> Any:
+    """The JSON value in a model's answer; None where there is none, or where it is in doubt.
+
+    Of several objects in prose, the one that has all ``required`` keys counts.
+    """
+    text = _without_thinking(text).strip()
+    whole = read_json(text)
+    if whole is NO_VALUE:
+        whole = read_json(_fenced(text))
+    if whole is not NO_VALUE:
+        return whole
+    try:
+        objects = _objects(text)
+    except RecursionError:
+        return None
+    complete = [value for value in objects if required <= value.keys()]
+    return complete[0] if complete and all(_same(value, complete[0]) for value in complete[1:]) else None
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Equal as JSON, where 1 is not true."""
+    return json.dumps(value, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _without_thinking(text: str) -> str:
+    """The text after a ``<think>`` block; empty where the block never ends."""
+    _, closed, after = text.rpartition("</think>")
+    if closed:
+        return after
+    return "" if text.lstrip().startswith("<think>") else text
+
+
+_FENCE: Final = re.compile(r"```[\w-]*[^\S\n]*\n")
+
+
+def _fenced(text: str) -> str:
+    """The text inside the code fence, where the whole text is one fence."""
+    opened = _FENCE.match(text)
+    if opened is None or not text.endswith("```", opened.end()):
+        return text
+    return text[opened.end() : -3].strip()
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out and not _same(out[key], value):
+            raise ValueError("a key occurs twice")
+        out[key] = value
+    return out
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 17 or abs(value := int(digits)) > MAX_INTEGER:
+        raise ValueError("an integer beyond 2**53")
+    return value
+
+
+def _fraction(digits: str) -> float:
+    if not math.isfinite(value := float(digits)):
+        raise ValueError("a number that is not finite")
+    return value
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_STRICT: Final = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_int=_integer,
+    parse_float=_fraction,
+    parse_constant=_constant,
+    strict=False,
+)
+"""Strict JSON, except that strings may hold line breaks: models write them, and their meaning is clear."""
+
+
+def _checked(value: Any, depth: int) -> Any:
+    """The value with clean strings. Raises ValueError when it is too deep."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"deeper than {MAX_DEPTH}")
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return _unique([(clean(key), _checked(item, depth + 1)) for key, item in value.items()])
+    if isinstance(value, list):
+        return [_checked(item, depth + 1) for item in value]
+    return value
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """The outermost objects of a text; none at all when the last one is cut short."""
+    objects: list[dict[str, Any]] = []
+    at = 0
+    for _ in range(MAX_STARTS):
+        start = text.find("{", at)
+        if start < 0:
+            return objects
+        try:
+            value, at = _object(text, start, 0)
+            objects.append(_checked(value, 0))
+        except _NotJson as fault:
+            if fault.ended:
+                # An object inside one that was cut short is not the answer.
+                return []
+            at = max(fault.at, start + 1)
+        except ValueError:
+            return []
+    return []
+
+
+_SPACE: Final = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.S)
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?(?![\w.])")
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_SINGLE: Final = re.compile(r"'((?:[^'\\]|\\.)*)'", re.S)
+_WORDS: Final = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
+
+
+def _skip(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    at = at if space is None else space.end()
+    if at >= len(text):
+        raise _NotJson(at, ended=True)
+    return at
+
+
+def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"deeper than {MAX_DEPTH}")
+    first = text[at]
+    if first == "{":
+        return _object(text, at, depth)
+    if first == "[":
+        return _array(text, at, depth)
+    if first in "\"'":
+        return _string(text, at)
+    number = _NUMBER.match(text, at)
+    if number:
+        whole = number.group(1) is None and number.group(2) is None
+        return (_integer if whole else _fraction)(number.group()), number.end()
+    word = _WORD.match(text, at)
+    if word and word.group() in _WORDS:
+        return _WORDS[word.group()], word.end()
+    raise _NotJson(at)
+
+
+def _object(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
+    pairs: list[tuple[str, Any]] = []
+    at = _skip(text, at + 1)
+    while text[at] != "}":
+        if text[at] in "\"'":
+            key, at = _string(text, at)
+        else:
+            word = _WORD.match(text, at)
+            if word is None:
+                raise _NotJson(at)
+            key, at = word.group(), word.end()
+        at = _skip(text, at)
+        if text[at] != ":":
+            raise _NotJson(at)
+        value, at = _value(text, _skip(text, at + 1), depth + 1)
+        pairs.append((key, value))
+        at = _next(text, at, "}")
+    return _unique(pairs), at + 1
+
+
+def _array(text: str, at: int, depth: int) -> tuple[list[Any], int]:
+    items: list[Any] = []
+    at = _skip(text, at + 1)
+    while text[at] != "]":
+        value, at = _value(text, at, depth + 1)
+        items.append(value)
+        at = _next(text, at, "]")
+    return items, at + 1
+
+
+def _next(text: str, at: int, end: str) -> int:
+    """The position of the next entry, or of the end; a comma before the end is skipped."""
+    at = _skip(text, at)
+    if text[at] == ",":
+        return _skip(text, at + 1)
+    if text[at] != end:
+        raise _NotJson(at)
+    return at
+
+
+def _string(text: str, at: int) -> tuple[str, int]:
+    if text[at] == '"':
+        try:
+            return _STRICT.raw_decode(text, at)
+        except json.JSONDecodeError as fault:
+            raise _NotJson(fault.pos, ended=fault.msg.startswith("Unterminated")) from None
+    single = _SINGLE.match(text, at)
+    if single is None:
+        raise _NotJson(len(text), ended=True)
+    inner = single.group(1).replace("\\'", "'")
+    double = re.sub(r'(\\.)|"', lambda match: match.group(1) or '\\"', inner, flags=re.S)
+    try:
+        return _STRICT.decode(f'"{double}"'), single.end()
+    except json.JSONDecodeError:
+        raise _NotJson(at) from None

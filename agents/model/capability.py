@@ -1,0 +1,232 @@
+"""What a server of the OpenAI protocol can do, and how that is found out from its refusals.
+
+Servers differ in what they refuse, and say so in words of their own, or with a 500, or not at all. What
+one request taught is remembered for the endpoint, so that it is paid for once.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any, Final, Literal
+
+__all__ = ["PROBES", "Capability", "Format", "Ladder", "Limit", "ServerRefusal", "lower", "read_refusal"]
+
+
+class Format(IntEnum):
+    """How a request asks for the form of its reply; a higher format asks for less."""
+
+    SCHEMA = 0
+    """``json_schema`` with the schema as it is, strict where the schema allows that."""
+    REDUCED = 1
+    """``json_schema`` without the bounds that some servers refuse."""
+    OBJECT_WITH_SCHEMA = 2
+    """``json_object`` with a schema beside it, as some servers take it; also in the prompt."""
+    OBJECT = 3
+    """``json_object``, the schema in the prompt."""
+    PLAIN = 4
+    """The schema in the prompt, and any JSON that the answer holds."""
+
+
+Limit = Literal["max_tokens", "max_completion_tokens", "none"]
+"""The field that bounds a completion."""
+
+_LIMITS: tuple[Limit, ...] = ("max_tokens", "max_completion_tokens", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What a request may ask for."""
+
+    format: Format = Format.SCHEMA
+    show_schema: bool = False
+    """The prompt holds the schema although ``response_format`` does: the server ignores the latter."""
+    limit: Limit = "max_tokens"
+    temperature: bool = True
+    """False: the model takes no other temperature than its own, as reasoning models do."""
+    system: bool = True
+    """False: no system message; its text begins the first message of the user, and the roles alternate."""
+
+    @property
+    def schema_in_prompt(self) -> bool:
+        return self.show_schema or self.format >= Format.OBJECT_WITH_SCHEMA
+
+
+def lower(left: Capability, right: Capability) -> Capability:
+    """What both allow."""
+    return Capability(
+        max(left.format, right.format),
+        left.show_schema or right.show_schema,
+        max(left.limit, right.limit, key=_LIMITS.index),
+        left.temperature and right.temperature,
+        left.system and right.system,
+    )
+
+
+PROBES: Final = 10
+"""The most requests that finding out may add to one call: four formats, two limits, temperature, roles,
+one with the least of everything, one for a format that the server accepted and ignored.
+"""
+
+DOUBT_S: Final = 600.0
+"""Seconds for which we believe what 500s taught us: they may have been an outage."""
+
+_LEAST: Final = Capability(Format.PLAIN, limit="none", temperature=False, system=False)
+
+_LIMIT: Final = re.compile(r"max_(completion_)?tokens|max_output_tokens")
+_TEMPERATURE: Final = re.compile(r"temperature")
+_FORMAT: Final = re.compile(
+    r"response_?format|json_?(schema|object|mode)|structured.?output|guided|grammar|\bschema\b", re.I
+)
+_ROLES: Final = re.compile(
+    r"system (role|message|prompt|instruction)|\brole\b|\broles\b|'system'|\.role", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRefusal:
+    """Why a server did not take a request (400 or 422), in its words."""
+
+    text: str
+    names: str = ""
+    """The parameters it names apart from its text, if any."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """The format for one form, until its doubt ends (monotonic seconds; None: for good)."""
+
+    format: Format
+    until: float | None
+
+
+@dataclass(slots=True)
+class Ladder:
+    """One endpoint's memory. A call begins with ``now`` and never asks for more than it asked before.
+
+    A refusal that names its reason is believed at once. After a refusal without a reason, or a 500, only
+    this call asks for less; it is remembered once less has worked where more did not.
+    """
+
+    fixed: Capability | None = None
+    clock: Callable[[], float] = time.monotonic
+    _common: Capability = field(default_factory=Capability)
+    _forms: dict[str, _Known] = field(default_factory=dict)
+    _proven: set[tuple[Format, str]] = field(default_factory=set)
+    """The formats that the server accepted, with the form."""
+    _kept: set[Format] = field(default_factory=set)
+    """The formats that the server accepted and kept to."""
+
+    def now(self, form: str) -> Capability:
+        """What to ask of the server for this form."""
+        if self.fixed is not None:
+            return self.fixed
+        best = self._common
+        for name in (form, ""):
+            known = self._forms.get(name)
+            if known is None:
+                continue
+            if known.until is not None and known.until <= self.clock():
+                del self._forms[name]
+            elif known.format > best.format:
+                best = replace(best, format=known.format)
+        return best
+
+    def refused(self, sent: Capability, form: str, why: ServerRefusal) -> Capability | None:
+        """What to ask next; None when it is not a matter of what the server can do."""
+        if self.fixed is not None:
+            return None
+        for words in filter(None, (why.names, why.text)):
+            known = _less(sent, words)
+            if known is not None:
+                if known.format == sent.format:
+                    self._common = lower(self._common, replace(known, format=self._common.format))
+                else:
+                    self._remember(known.format, sent.format, form, None)
+                return known
+        return self._tentative(sent, form)
+
+    def suspect(self, sent: Capability, form: str) -> Capability | None:
+        """What to try after repeated 500s; None when they are the server's own trouble."""
+        if self.fixed is not None or sent.format is Format.PLAIN:
+            return None
+        return self._tentative(sent, form)
+
+    def answered(self, sent: Capability, form: str, *, kept: bool | None) -> Capability | None:
+        """Remembers that the server accepted the request. What to try instead, if it ignored the format.
+
+        ``kept``: whether the answer has that format; None where that says nothing about the server. A
+        server that has kept to the format before is believed: this time the model slipped.
+        """
+        if self.fixed is not None:
+            return None
+        known = self.now(form)
+        if sent.format > known.format:
+            self._remember(sent.format, known.format, form, self.clock() + DOUBT_S)
+        self._common = lower(self._common, replace(sent, format=self._common.format))
+        self._proven.add((sent.format, form))
+        if kept:
+            self._kept.add(sent.format)
+        if kept is not False or sent.schema_in_prompt or sent.format in self._kept:
+            return None
+        self._common = replace(self._common, show_schema=True)
+        return replace(sent, show_schema=True)
+
+    def _tentative(self, sent: Capability, form: str) -> Capability | None:
+        if (sent.format, form) in self._proven or sent == _LEAST:
+            return None
+        if sent.format is Format.PLAIN:
+            return lower(sent, _LEAST)
+        return replace(sent, format=Format(sent.format + 1))
+
+    def _remember(self, works: Format, instead_of: Format, form: str, until: float | None) -> None:
+        """For every form, or for this one alone where another has worked with what this one cannot."""
+        others = any(proven <= instead_of and name != form for proven, name in self._proven)
+        name = form if others else ""
+        known = self._forms.get(name)
+        if known is None or known.format <= works:
+            self._forms[name] = _Known(works, until)
+
+
+def _less(sent: Capability, words: str) -> Capability | None:
+    """``sent`` without what the server's words refuse; None when they name nothing that was sent."""
+    words = words.lower()
+    if _LIMIT.search(words):
+        if sent.limit == "max_tokens":
+            return replace(sent, limit="max_completion_tokens")
+        if sent.limit == "max_completion_tokens":
+            return replace(sent, limit="none")
+    if sent.temperature and _TEMPERATURE.search(words):
+        return replace(sent, temperature=False)
+    if sent.format is not Format.PLAIN and _FORMAT.search(words):
+        return replace(sent, format=Format(sent.format + 1))
+    if sent.system and _ROLES.search(words):
+        return replace(sent, system=False)
+    return None
+
+
+def read_refusal(body: Any, text: str) -> ServerRefusal:
+    """The reason in an error's body: OpenAI's ``error``, FastAPI's ``detail``, or the bare text."""
+    message, names = text, []
+    if isinstance(body, dict):
+        error = body.get("error", body)
+        if isinstance(error, str):
+            message = error
+        elif isinstance(error, dict):
+            texts = [error.get(key) for key in ("message", "detail")]
+            message = next((words for words in texts if isinstance(words, str) and words), text)
+            names = [str(error[key]) for key in ("param", "code") if error.get(key)]
+        detail = body.get("detail")
+        if isinstance(detail, list):
+            paths = [fault.get("loc") for fault in detail if isinstance(fault, dict)]
+            names += [str(part) for path in paths if isinstance(path, list) for part in path]
+    names += [path.group(1) for path in _PATH.finditer(message)]
+    return ServerRefusal(message[:_READ], " ".join(names)[:_READ])
+
+
+_READ: Final = 2000
+"""Characters of a refusal that are read."""
+
+_PATH: Final = re.compile(r"'loc':\s*[(\[]([^)\]]*)[)\]]")
+"""The path of a pydantic error within a message, as some servers print it."""

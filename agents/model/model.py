@@ -1,0 +1,213 @@
+"""What a language model is to us: an endpoint, messages and a form in, a reply out. It holds values only."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+from urllib.parse import urlsplit
+
+from agents.errors import Unanswered
+from agents.model.capability import Capability
+
+__all__ = [
+    "FREE",
+    "Endpoint",
+    "Form",
+    "Message",
+    "Model",
+    "ModelUnavailable",
+    "Prices",
+    "Reply",
+    "Spent",
+    "Usage",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a reply must look like."""
+
+    name: str
+    """Short and stable, e.g. ``vote``; providers ask for one."""
+    schema: Mapping[str, Any]
+    """JSON Schema 2020-12 of an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one reply, summed over all its paid attempts."""
+
+    prompt: int
+    cached: int
+    """Those of the prompt's tokens that the provider found in its cache."""
+    completion: int
+    known: bool
+    """False: the provider gave no counts, and the numbers are our estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a call cost that brought no reply."""
+
+    usage: Usage
+    cost: float
+    latency_s: float
+    calls: int
+    sent: Mapping[str, Any] | None = None
+    """The parameters of the last request, as in ``Reply``; None: no request was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered. Whether the answer makes sense is for the reader to find out."""
+
+    text: str
+    """The content as it came."""
+    value: object | None
+    """The JSON value found in it; None where there is none."""
+    usage: Usage
+    cost: float
+    """In the currency of the endpoint's configured prices."""
+    latency_s: float
+    """From the first attempt to the end of the last, without waits for our own limits."""
+    model: str
+    """Its name, as the provider gives it."""
+    finish: str
+    """Why the model stopped, in the provider's word: stop, length, content_filter, refusal, …"""
+    calls: int
+    """HTTP requests that the reply took."""
+    sent: Mapping[str, Any] | None = None
+    """The parameters of the request that brought this reply (see ``request.parameters``); None: unknown."""
+
+
+class Model(Protocol):
+    """A language model behind some endpoint."""
+
+    async def complete(
+        self, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        """One reply, within bounded time and attempts. Raises ModelUnavailable when there is none."""
+        ...
+
+
+class ModelUnavailable(Unanswered):
+    """No model answered, within its attempts and its time.
+
+    ``cause`` is a short word for statistics: timeout, refused, rate_limited, status_500, not_json, …
+    ``spent`` is what the call cost all the same; None where nobody counted.
+    """
+
+    def __init__(self, message: str, cause: str, spent: Spent | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
+        self.spent = spent
+
+
+_MILLION: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a million tokens cost, in one currency."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+    cached: float | None = None
+    """For prompt tokens that the provider found in its cache; None: the same as ``prompt``."""
+
+    def __post_init__(self) -> None:
+        for price in (self.prompt, self.completion, self.cached):
+            if price is not None and not (math.isfinite(price) and price >= 0):
+                raise ValueError(f"a price is zero or more, got {price}")
+
+    def cost(self, usage: Usage) -> float:
+        """The cost of these tokens."""
+        cached = self.prompt if self.cached is None else self.cached
+        fresh = usage.prompt - usage.cached
+        return (fresh * self.prompt + usage.cached * cached + usage.completion * self.completion) / _MILLION
+
+
+FREE: Final = Prices()
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One model behind one server that speaks the OpenAI chat-completions protocol.
+
+    Raises ValueError for limits that no call could keep. Its repr shows neither key, headers nor body.
+    """
+
+    name: str
+    """Our name for it in messages, metrics and seats."""
+    base_url: str
+    """Up to and including ``/v1``, without credentials."""
+    model: str
+    """The server's name for it."""
+    api_key: str = field(default="", repr=False)
+    """Empty: none is sent."""
+    parallel: int = 16
+    """Requests in flight at once."""
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    """Prompt and completion together, as providers count; a request reserves what it may use."""
+    timeout_s: float = 60.0
+    """One HTTP request, from connecting to the last byte."""
+    attempts: int = 4
+    """Failed requests after which a call gives up, without those that find out what the server can do."""
+    total_s: float = 180.0
+    """One call with all its requests and pauses, without waits for our own limits."""
+    retry_after_s: float = 30.0
+    """The longest pause that we grant a server which asks for one."""
+    max_bytes: int = 512 * 1024
+    """A longer answer is not read to its end."""
+    prices: Prices = FREE
+    extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Fields added to every request, e.g. a reasoning effort; they replace ours."""
+    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    capability: Capability | None = None
+    """What the server can do. None: we find out, and remember it."""
+
+    def __post_init__(self) -> None:
+        url = urlsplit(self.base_url)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ValueError(f"endpoint {self.name!r}: base_url starts with http:// or https://")
+        if url.username is not None or url.password is not None:
+            raise ValueError(f"endpoint {self.name!r}: the key belongs in api_key, not in base_url")
+        for secret in (self.api_key, *self.extra_headers, *self.extra_headers.values()):
+            if not (secret.isascii() and (secret.isprintable())):
+                raise ValueError(f"endpoint {self.name!r}: keys and headers are printable ASCII")
+        for what, value in (("name", self.name), ("model", self.model)):
+            if not value:
+                raise ValueError(f"endpoint {self.name!r}: {what} is empty")
+        for what, count in (
+            ("parallel", self.parallel),
+            ("attempts", self.attempts),
+            ("max_bytes", self.max_bytes),
+        ):
+            if count < 1:
+                raise ValueError(f"endpoint {self.name!r}: {what} is 1 or more, got {count}")
+        for what, seconds in (
+            ("timeout_s", self.timeout_s),
+            ("total_s", self.total_s),
+            ("requests_per_minute", self.requests_per_minute),
+            ("tokens_per_minute", self.tokens_per_minute),
+        ):
+            if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+                raise ValueError(f"endpoint {self.name!r}: {what} is above zero, got {seconds}")
+        if not (math.isfinite(self.retry_after_s) and self.retry_after_s >= 0):
+            raise ValueError(f"endpoint {self.name!r}: retry_after_s is zero or more")
+
+    def hidden(self, text: str) -> str:
+        """``text`` without our key and headers, in case a server echoed them."""
+        for secret in (self.api_key, *self.extra_headers.values()):
+            if len(secret) >= 4:
+                text = text.replace(secret, "***")
+        return text

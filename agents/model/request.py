@@ -1,0 +1,202 @@
+"""Writes a chat-completions request as a server of a given capability takes it, the schema included."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from agents.model.answer import clean, estimate
+from agents.model.capability import Capability, Format
+from agents.model.model import Endpoint, Form, Message
+
+__all__ = ["can_be_strict", "longest", "parameters", "reduced", "request_body", "required_keys"]
+
+
+def request_body(
+    endpoint: Endpoint,
+    messages: Sequence[Message],
+    form: Form,
+    asking: Capability,
+    temperature: float,
+    max_tokens: int,
+) -> tuple[dict[str, Any], int]:
+    """The request, and an estimate of its prompt's tokens."""
+    messages = [Message(message.role, clean(message.content)) for message in messages]
+    if asking.schema_in_prompt:
+        messages = _with_instruction(messages, form)
+    if not asking.system:
+        messages = _alternating(messages)
+    body: dict[str, Any] = {
+        "model": endpoint.model,
+        "messages": [{"role": message.role, "content": message.content} for message in messages],
+    }
+    if asking.temperature:
+        body["temperature"] = temperature
+    if asking.limit != "none":
+        body[asking.limit] = max_tokens
+    if asking.format is not Format.PLAIN:
+        body["response_format"] = _response_format(form, asking.format)
+    return body | dict(endpoint.extra_body), _estimate(messages)
+
+
+def _estimate(messages: Iterable[Message]) -> int:
+    """Roughly the tokens of a prompt: four a message beside those of its text."""
+    return sum(estimate(message.content) + 4 for message in messages)
+
+
+_SECRET: Final = re.compile("key|secret|password|auth|credential|token$", re.I)
+
+
+def parameters(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a request, without its model, its messages and the schema of its form.
+
+    A field that an operator added may hold a secret: ``***`` stands for a value whose name suggests one.
+    """
+    return {name: _shown(name, value) for name, value in body.items() if name not in ("model", "messages")}
+
+
+def _shown(name: str, value: Any) -> Any:
+    if _SECRET.search(name):
+        return "***"
+    if isinstance(value, Mapping):
+        return {key: _shown(key, item) for key, item in value.items() if key != "schema"}
+    return [_shown(name, item) for item in value] if isinstance(value, list) else value
+
+
+def _response_format(form: Form, format_: Format) -> dict[str, Any]:
+    if format_ is Format.OBJECT:
+        return {"type": "json_object"}
+    if format_ is Format.OBJECT_WITH_SCHEMA:
+        return {"type": "json_object", "schema": reduced(form.schema)}
+    schema = dict(form.schema) if format_ is Format.SCHEMA else reduced(form.schema)
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": form.name, "schema": schema, "strict": can_be_strict(schema)},
+    }
+
+
+def _with_instruction(messages: list[Message], form: Form) -> list[Message]:
+    """The messages; the last one also says what JSON to answer with.
+
+    The instruction comes last, so that what was sent before stays a prefix of what is sent now.
+    """
+    schema = json.dumps(form.schema, ensure_ascii=False, separators=(",", ":"))
+    instruction = (
+        "Answer with one JSON object and nothing before or after it. "
+        f"It follows this JSON Schema:\n{clean(schema)}"
+    )
+    if not messages or messages[-1].role == "assistant":
+        return [*messages, Message("user", instruction)]
+    last = messages[-1]
+    return [*messages[:-1], Message(last.role, f"{last.content}\n\n{instruction}")]
+
+
+def _alternating(messages: list[Message]) -> list[Message]:
+    """The same text in alternating messages of user and assistant, the user's first."""
+    out: list[Message] = []
+    for message in messages:
+        role: Literal["user", "assistant"] = "assistant" if message.role == "assistant" else "user"
+        if out and out[-1].role == role:
+            out[-1] = Message(role, f"{out[-1].content}\n\n{message.content}")
+        else:
+            out.append(Message(role, message.content))
+    if out and out[0].role == "assistant":
+        out.insert(0, Message("user", "Go on."))
+    return out
+
+
+_BOUNDS: Final = frozenset(
+    {
+        "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+        "minLength", "maxLength", "pattern", "format",
+        "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains",
+        "minProperties", "maxProperties", "patternProperties", "propertyNames",
+        "dependentRequired", "dependentSchemas", "if", "then", "else", "not",
+        "unevaluatedProperties", "unevaluatedItems",
+        "default", "examples", "$schema", "$id", "$comment", "title",
+    }
+)  # fmt: skip
+"""Keywords that some servers refuse. A schema without them says less, but nothing false."""
+
+_NAMED: Final = frozenset({"properties", "$defs", "definitions"})
+"""Keywords whose keys are names of the form's own, not keywords."""
+
+_VERBATIM: Final = frozenset({"enum", "const", "required"})
+
+
+def reduced(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema without bounds, with ``const`` as an ``enum`` of one and ``oneOf`` as ``anyOf``.
+
+    Everything valid under ``schema`` is valid under the result.
+    """
+    out: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _BOUNDS or (key == "additionalProperties" and "patternProperties" in schema):
+            continue
+        if key == "const":
+            out["enum"] = [value]
+        elif key in _VERBATIM:
+            out[key] = value
+        elif key in _NAMED and isinstance(value, Mapping):
+            out[key] = {name: _reduced(item) for name, item in value.items()}
+        else:
+            out["anyOf" if key == "oneOf" else key] = _reduced(value)
+    return out
+
+
+def _reduced(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return reduced(value)
+    if isinstance(value, list | tuple):
+        return [_reduced(item) for item in value]
+    return value
+
+
+def can_be_strict(schema: Mapping[str, Any]) -> bool:
+    """Whether every object of the schema is closed and requires all its properties: strict mode."""
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        closed = schema.get("additionalProperties") is False
+        if not closed or set(properties) != set(schema.get("required", ())):
+            return False
+    elif schema.get("type") == "object":
+        return False
+    return all(can_be_strict(child) for child in _below(schema))
+
+
+def _below(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    children: list[Any] = []
+    for key, value in schema.items():
+        if key in _VERBATIM:
+            continue
+        if key in _NAMED and isinstance(value, Mapping):
+            children += value.values()
+        elif isinstance(value, list | tuple):
+            children += value
+        else:
+            children.append(value)
+    return [child for child in children if isinstance(child, Mapping)]
+
+
+def required_keys(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The keys that an answer must have; empty where the schema names none."""
+    return frozenset(key for key in schema.get("required", ()) if isinstance(key, str))
+
+
+def longest(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> int:
+    """Characters of the longest JSON of a form of ours: every text in it has a bound."""
+    root = schema if root is None else root
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+    if "enum" in schema:
+        return max(len(json.dumps(value)) for value in schema["enum"])
+    match schema["type"]:
+        case "object":
+            properties = schema["properties"].items()
+            return 2 + sum(len(json.dumps(name)) + 4 + longest(child, root) for name, child in properties)
+        case "array":
+            return 2 + int(schema["maxItems"]) * (2 + longest(schema["items"], root))
+        case "boolean":
+            return len("false")
+        case _:
+            return int(schema["maxLength"]) + 2

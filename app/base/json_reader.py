@@ -1,0 +1,268 @@
+"""Reads JSON strictly: no NaN, no doubled keys, no U+0000, no lone surrogates; its size, its depth and the
+number of its elements are bounded.
+"""
+
+import json
+import re
+import secrets
+from array import array
+from itertools import accumulate
+from typing import Any, Final, NoReturn
+
+import jiter
+import orjson
+
+from app.base.errors import InvalidRequest, Unparsable
+from app.base.faults import json_pointer
+
+__all__ = ["MAX_ANSWER", "MAX_ANSWER_DEPTH", "MAX_BODY", "MAX_DEPTH", "MAX_RECORD", "read_json"]
+
+MAX_BODY: Final = 1 << 20
+"""Bytes of a request's body."""
+
+MAX_RECORD: Final = 4 << 20
+"""Bytes of a foreign record: the largest real record we know takes 51 kB."""
+
+MAX_ANSWER: Final = 32_768
+"""Bytes of a seat's answer, over HTTP as over a socket."""
+
+MAX_ANSWER_DEPTH: Final = 16
+"""Arrays and objects inside each other in a seat's answer."""
+
+MAX_DEPTH: Final = 32
+"""Arrays and objects inside each other; our own deepest body has six."""
+
+MAX_ELEMENTS: Final = 50_000
+"""Elements of arrays and members of objects in a body, all together."""
+
+_MAX_DIGITS: Final = 128
+
+
+_SNIFFED: Final = 4_096
+_SPARSE: Final = 20
+_TAKEN: Final = bytes(set(range(256)) - set(range(32)) - {0x7F} | set(b"\t\n"))
+_TAKEN_OF_RECORDS: Final = bytes(range(1, 256))
+
+# A backslash that no other precedes, so that the search leaps from one run of them to the next.
+_RUN: Final = rb"\\(?<!\\\\)(?:\\\\)*+"
+_CONTROL: Final = re.compile(_RUN + rb"([bfr]|u00(?:0[0-8bcdefBCDEF]|1[0-9a-fA-F]|7[fF]))")
+_NUL: Final = re.compile(_RUN + rb"(u0000)")
+_BACKSLASH_OR_NOT: Final = bytes(92 if byte == 92 else 120 for byte in range(256))
+_ONE_TEXT: Final = bytes.maketrans(b'"\t\n\r', b"/   ")
+_MARK: Final = secrets.token_hex(16)
+
+_NO_MARKS: Final = bytes(set(range(256)) - set(b"[{,\\"))
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_ALIKE: Final = bytes.maketrans(b"{}", b"[]")
+_BLANK: Final = b" \t\n\r"
+_CHUNK: Final = 4_096
+_STEPS: Final = bytes.maketrans(b"[]", b"\x01\xff")
+_ZEROS: Final = bytes.maketrans(b"123456789", b"0" * 9)
+
+
+def read_json(
+    body: bytes, *, max_depth: int = MAX_DEPTH, record: bool = False, check_text: bool = True
+) -> Any:
+    """The JSON value in ``body``, read strictly.
+
+    ``record``: text of others' making, in which control characters are met and kept, all but
+    U+0000. ``check_text``: False leaves to the caller what texts and numbers hold. Raises Unparsable
+    for what is not JSON, InvalidRequest with a pointer for text we do not take, and for more than
+    MAX_ELEMENTS elements.
+    """
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as fault:
+        raise Unparsable(f"the body is not UTF-8 at byte {fault.start}") from None
+    if len(body) > _SNIFFED:
+        _check_beginning(body[:_SNIFFED])
+    # Before anything is built of it: elements take many times the room of their text.
+    marks = body.translate(None, _NO_MARKS)
+    _check_structure(body, marks, max_depth)
+    few_objects = marks.count(b"{") * _SPARSE < len(body)
+    if not check_text:
+        return _parse_as_sent(body, text) if few_objects else _parse_objects_as_sent(body)
+    dense = (len(marks) - len(marks.translate(None, b"\\"))) * _SPARSE > len(body)
+    # Only an escape or U+007F makes a fault of a text, only an exponent a number beyond a double.
+    if any(mark in body for mark in (b"\\", b"\x7f", b"e", b"E")):
+        _check_scalars(body, record, dense=dense)
+    # The interpreter's own parser reads all but plain ASCII in half the time, and objects in twice as much.
+    plain = body.isascii() and not dense
+    return _parse_as_sent(body, text) if few_objects and not plain else _parse(body)
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys")
+    except ValueError as fault:
+        raise _unparsable(fault) from None
+
+
+def _parse_as_sent(body: bytes, text: str) -> Any:
+    """The value, in which texts may hold lone surrogates; ``text`` is the body decoded."""
+    try:
+        return _AS_SENT.decode(text)
+    except ValueError:
+        _parse(body)  # which tells what is wrong
+        raise Unparsable("no JSON") from None
+
+
+def _parse_objects_as_sent(body: bytes) -> Any:
+    """The same for many objects, at each of which the hook of the interpreter's own parser costs much."""
+    try:
+        return _parse(body)
+    except Unparsable as fault:
+        if not _is_surrogate(fault):
+            raise
+    # With U+E800 in the place of U+D800 the other parser reads on, and finds what else is wrong.
+    _parse(body.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\uE"))
+    return json.loads(body)
+
+
+def _check_beginning(beginning: bytes) -> None:
+    """Refuses at little cost a body that is no JSON from early on."""
+    try:
+        jiter.from_json(beginning, allow_inf_nan=False, catch_duplicate_keys=True)
+    except ValueError as fault:
+        if not (str(fault).startswith("EOF ") or _is_surrogate(fault)):
+            raise _unparsable(fault) from None
+
+
+def _is_surrogate(fault: Exception) -> bool:
+    """Whether the parser stopped at a lone surrogate. Others tell of that one, by its place."""
+    return "hex escape" in str(fault)
+
+
+def _unparsable(fault: ValueError) -> Unparsable:
+    # The parser repeats a duplicate key, which may be a secret.
+    what, _, place = str(fault).rpartition(" at ")
+    if what.startswith("Detected duplicate key"):
+        what = "an object names each key once"
+    return Unparsable(f"no JSON at {place}: {what}")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("an object names each key once")
+    return members
+
+
+_AS_SENT: Final = json.JSONDecoder(object_pairs_hook=_no_doubles, parse_constant=_no_constant)
+
+
+def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
+    opened = marks.count(b"[") + marks.count(b"{")
+    many = opened + marks.count(b",") > MAX_ELEMENTS
+    # A number that is too long has digits at four of these places.
+    long = len(body) > _MAX_DIGITS and b"0000" in body[:: _MAX_DIGITS // 4].translate(_ZEROS)
+    if opened <= max_depth and not many and not long:
+        return
+    # Of strings, one quote each is left.
+    plain = body.replace(b"\\\\", b"--").replace(b'\\"', b"--") if b"\\" in body else body
+    structure = b'"'.join(plain.split(b'"')[::2])
+    if opened > max_depth:
+        _check_depth(structure.translate(_ALIKE, _NO_BRACKETS), max_depth)
+    if many:
+        _check_elements(structure)
+    if long and b"0" * (_MAX_DIGITS + 1) in structure.translate(_ZEROS):
+        raise Unparsable(f"a number has at most {_MAX_DIGITS} digits")
+
+
+def _check_depth(brackets: bytes, limit: int) -> None:
+    shallow = brackets.replace(b"[]", b"")
+    depth = 0
+    for start in range(0, len(shallow), _CHUNK):
+        chunk = shallow[start : start + _CHUNK]
+        if 1 + max(accumulate(array("b", chunk.translate(_STEPS)), initial=depth)) > limit:
+            raise Unparsable(f"arrays and objects nest at most {limit} deep")
+        depth += chunk.count(b"[") - chunk.count(b"]")
+
+
+def _check_elements(structure: bytes) -> None:
+    dense = structure.translate(_ALIKE, _BLANK)
+    if (elements := dense.count(b",") + dense.count(b"[") - dense.count(b"[]")) > MAX_ELEMENTS:
+        raise InvalidRequest(
+            f"a body has at most {MAX_ELEMENTS:,} elements, got {elements:,}", "", "too_many_elements"
+        )
+
+
+def _check_scalars(body: bytes, record: bool, *, dense: bool) -> None:
+    """Raises InvalidRequest for a text or a number of the body that we do not take."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as fault:
+        beginning = fault.doc[: fault.pos].encode()
+        if fault.msg.endswith("surrogate in string"):
+            code = fault.doc[fault.pos + 2 : fault.pos + 6].upper()
+            raise _text_refused(beginning, f"lone surrogate, got U+{code}") from None
+        if fault.msg == "number is infinity when parsed as double":
+            path, _ = _way_to_last(beginning + b"0")
+            raise InvalidRequest(
+                "a number beyond what a double holds", json_pointer(path), "number"
+            ) from None
+        # The other parser says it better.
+        _parse(body)
+        raise Unparsable(f"no JSON: {fault.msg}") from None
+    if (control := _first_control(body, value, record, dense=dense)) is not None:
+        beginning, character = control
+        raise _text_refused(beginning, f"control character, got U+{ord(character):04X}")
+
+
+def _first_control(body: bytes, value: Any, record: bool, *, dense: bool) -> tuple[bytes, str] | None:
+    """The first control character in a text that we do not take, after what stands before it."""
+    if not dense:
+        raw = -1 if record else body.find(b"\x7f")
+        end = len(body) if raw < 0 else raw
+        escape = body.find(b"\\", 0, end)
+        if escape >= 0 and (match := (_NUL if record else _CONTROL).search(body, escape, end)):
+            return body[: match.start(1) - 1], orjson.loads(b'"\\%b"' % match[1])
+        return None if raw < 0 else (body[:raw], "\x7f")
+    # The search would stop at every escape. All of it is read as one text instead, in which an escaped quote
+    # becomes an escaped slash, and any other a slash.
+    text: str = orjson.loads(b'"%b"' % body.translate(_ONE_TEXT))
+    refused = text.encode().translate(None, _TAKEN_OF_RECORDS if record else _TAKEN)
+    if not refused:
+        return None
+    character = chr(refused[0])
+    return _before(character, orjson.dumps(value)), character
+
+
+def _before(character: str, written: bytes) -> bytes:
+    """What stands before a control character in JSON that is written anew: it has one spelling there."""
+    spelling = orjson.dumps(character)[1:-1]
+    place = written.index(spelling)
+    backslashes = place - 1 - written[:place].translate(_BACKSLASH_OR_NOT).rfind(b"x")
+    if backslashes % 2:  # the last of them escapes the one at this place
+        place = written.replace(b"\\\\", b"--").index(spelling)
+    return written[:place]
+
+
+def _text_refused(beginning: bytes, character: str) -> InvalidRequest:
+    """What a body is told which begins so, up to what we do not take within a text."""
+    quote = beginning.rfind(b'"')
+    if beginning[quote - 1 : quote] != b"\\":
+        beginning = beginning[: quote + 1]  # where the text begins
+    path, text = _way_to_last(beginning + _MARK.encode())
+    is_key = not (isinstance(text, str) and text.endswith(_MARK))
+    if is_key:  # which counts only with its value
+        path, _ = _way_to_last(beginning + _MARK.encode() + b'":0')
+        path.pop()
+    return InvalidRequest(
+        f"{'a key: ' if is_key else ''}text takes no {character}", json_pointer(path), "text"
+    )
+
+
+def _way_to_last(beginning: bytes) -> tuple[list[str | int], Any]:
+    """The path to the scalar with which the beginning of a body ends, and the scalar."""
+    node = jiter.from_json(beginning, partial_mode="trailing-strings")
+    path: list[str | int] = []
+    while isinstance(node, dict | list) and node:
+        part = next(reversed(node)) if isinstance(node, dict) else len(node) - 1
+        path.append(part)
+        node = node[part]
+    return path, node

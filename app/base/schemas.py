@@ -1,0 +1,100 @@
+"""What the messages of several rooms are made of: checked once where it comes in, plain values inside."""
+
+from typing import Annotated, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SkipValidation,
+    StringConstraints,
+)
+
+from engine.terms import Role
+
+__all__ = [
+    "AS_WHOLE",
+    "FEW",
+    "MAX_MEMBERS",
+    "Cancelled",
+    "Cost",
+    "GameStatus",
+    "ModelName",
+    "Name",
+    "ReadJson",
+    "RoleName",
+    "SeatKey",
+    "SeatNumber",
+    "Shown",
+    "Strict",
+    "Tokens",
+]
+
+MAX_MEMBERS = 100
+
+
+GameStatus = Literal["created", "running", "finished", "cancelled", "failed"]
+
+
+def _whole(value: object) -> object:
+    # JSON Schema takes 1.0 for an integer, so we do; "1" and true are none.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _few(value: object) -> object:
+    # The bound of such a field is checked last, when every member has been found wrong.
+    if isinstance(value, dict) and len(value) > MAX_MEMBERS:
+        raise ValueError(f"at most {MAX_MEMBERS} members, got {len(value)}")
+    return value
+
+
+FEW = BeforeValidator(_few)
+
+
+ReadJson = Annotated[JsonValue, SkipValidation]
+"""JSON because the reader of bodies made it: to go through it again would copy it."""
+
+
+AS_WHOLE = BeforeValidator(_whole)
+"""After the bounds of a field, never before: there its JSON Schema would not have the bounds."""
+
+
+SeatNumber = Annotated[int, Field(ge=1, le=10), AS_WHOLE]
+
+
+SeatKey = Annotated[str, StringConstraints(pattern=r"^([1-9]|10)$")]
+
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
+
+
+ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+Tokens = Annotated[int, Field(ge=1, le=10**15), AS_WHOLE]
+
+
+Cost = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Strict(BaseModel):
+    """Unknown fields are refused, nothing is coerced."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, populate_by_name=True, hide_input_in_errors=True
+    )
+
+
+class Shown(BaseModel):
+    """What we answer."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+
+RoleName = Annotated[Role, Field(strict=False)]
+
+
+class Cancelled(Shown):
+    status: Literal["cancelling"] = "cancelling"

@@ -1,0 +1,166 @@
+"""The commands ``annotations export`` and ``import``: judgements as CSV, without a service."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.base.errors import AlreadyJudged, InvalidRequest
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.terminal import count_bar, end_with_damaged, fail, reason
+from app.edge.queries import listed
+from app.evaluations.schemas import JudgementView, Stored
+from app.evaluations.sheet import FIELDS, SheetLine, read_sheet, write_sheet
+from app.evaluations.tasks import Prepared
+from app.settings import Settings
+from engine.errors import AvalonError
+
+__all__ = ["commands"]
+
+CALLER: Final = "operator"
+"""Whose judgements they are: those of the operator's own key."""
+
+_STEP: Final = 50
+"""Judgements after which the progress bar moves."""
+
+commands = typer.Typer()
+annotations_app = typer.Typer(
+    help="What raters say of selections and following, as CSV in and out.", no_args_is_help=True
+)
+commands.add_typer(annotations_app, name="annotations")
+
+
+@annotations_app.command("export")
+def export(
+    batch: Annotated[str | None, typer.Option(help="Of the finished games of this batch.")] = None,
+    game: Annotated[str | None, typer.Option(help="Of this game.")] = None,
+    rater: Annotated[str | None, typer.Option(help="Of this rater only.")] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write the latest judgement of every rater as CSV to standard output, straight from the database.
+
+    The columns are those of `GET /annotations?format=csv`; `annotations import` reads them back. Exit status:
+    0, 1 when a damaged row was left out (it is named), 2 when nothing was written.
+    """
+    work = _exported(read_settings(database_url), game=game, batch=batch, rater=rater)
+    text, damaged = run_or_fail(work)
+    # Lines end as CSV has them, on every system.
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.flush()
+    end_with_damaged(damaged)
+
+
+@annotations_app.command("import")
+def import_(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="CSV in UTF-8 with the header of `annotations export`, or - for standard input.",
+            show_default=False,
+        ),
+    ],
+    rater: Annotated[
+        str | None, typer.Option(help="Who judged, for every line; else the column rater says.")
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="human, model or program, for every line; else the column kind, or human."),
+    ] = None,
+    revise: Annotated[
+        bool,
+        typer.Option(
+            "--revise", help="Judge anew what a rater has judged already; the earlier word stays stored."
+        ),
+    ] = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Store the judgements of a CSV file: all of them or, when one line is wrong, none.
+
+    The checks are those of `POST /annotations`; what is wrong is named by line and column. Lines that
+    judge nothing are passed over. Exit status: 0, 2 when nothing was stored.
+    """
+    settings = read_settings(database_url)
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as fault:
+        fail(f"cannot read {file}: {reason(fault)}")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = content[: fault.start].count(b"\n") + 1
+        fail(f"line {line}: {file} is not UTF-8; save it as CSV UTF-8")
+    with count_bar("judgements") as show:
+        try:
+            stored = asyncio.run(_imported(settings, text, rater=rater, kind=kind, revise=revise, show=show))
+        except AvalonError as fault:
+            fail(f"{fault}; nothing was stored")
+    typer.echo(f"{stored.stored} judgements stored, {stored.revised} of them in place of earlier ones")
+
+
+async def _exported(
+    settings: Settings, *, game: str | None, batch: str | None, rater: str | None
+) -> tuple[str, list[str]]:
+    """Every rater's latest judgements as CSV, and the rows that do not read. Raises NotFound, InvalidRequest,
+    Unfinished.
+    """
+    async with on_database(settings) as parts:
+        games = await parts.evaluations.chosen(listed(game, "game"), listed(batch, "batch"))
+        rows = await parts.evaluations.store.judgements_of(games, raters=listed(rater, "rater"))
+        views = (JudgementView(**{name: getattr(row, name) for name in FIELDS}) for row in rows)
+        return write_sheet(views), [damaged.name for damaged in rows.damaged]
+
+
+async def _imported(
+    settings: Settings,
+    text: str,
+    *,
+    rater: str | None,
+    kind: str | None,
+    revise: bool,
+    show: Callable[[int, int], None],
+) -> Stored:
+    """Stores a sheet's judgements, all or none. Raises InvalidRequest and AlreadyJudged with the line."""
+    lines = list(read_sheet(text, rater=rater, kind=kind))
+    if not lines:
+        raise InvalidRequest("the file holds no judgement")
+    async with on_database(settings, writes=True) as parts:
+        tasks = parts.evaluations.tasks
+        prepared = Prepared(CALLER)
+        for index, line in enumerate(lines):
+            try:
+                await tasks.prepare(prepared, line.rater, line.judgement)
+            except InvalidRequest as fault:
+                raise _with_line(fault, line) from None
+            if index % _STEP == 0:
+                show(index, len(lines))
+        show(len(lines), len(lines))
+
+        async def write(connection: AsyncConnection) -> int:
+            return await tasks.write(connection, prepared, revise=revise)
+
+        try:
+            revised = await parts.database.writer.run(write)
+        except AlreadyJudged as fault:
+            line = lines[int(fault.pointer.rpartition("/")[2])]
+            raise AlreadyJudged(
+                f"line {line.number}: {line.rater.name} has judged it already; --revise judges anew", ""
+            ) from None
+        except IntegrityError:
+            raise AlreadyJudged("the same raters' judgements are being stored; try again", "") from None
+        return Stored(stored=len(lines), revised=revised)
+
+
+_COLUMNS: Final = {"item_id": "game_id, request_id, stage", "intention": "intention"}
+
+
+def _with_line(fault: InvalidRequest, line: SheetLine) -> InvalidRequest:
+    column = _COLUMNS.get(fault.pointer.rpartition("/")[2], "")
+    place = f"line {line.number}" + (f", {column}" if column else "")
+    return InvalidRequest(f"{place}: {fault}", f"/{line.number}")

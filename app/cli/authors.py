@@ -1,0 +1,387 @@
+"""The commands ``import``, ``authors check`` and ``authors export``."""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import read_settings, run_or_fail
+from app.cli.run_folders import (
+    StoredGames,
+    judgement_lines,
+    judgements_in_store,
+    log_lines,
+    logs_in_files,
+    logs_in_store,
+    read_folder,
+    read_judgements,
+    store_games,
+    write_folder,
+)
+from app.cli.terminal import count_bar, echo, fail, note, reason
+from engine.errors import AvalonError
+from engine.events import Event
+from evaluators.authors import (
+    Compared,
+    Run,
+    TakenGame,
+    compare,
+    figures,
+    judgements_of,
+    read_run,
+    take,
+    write_game,
+)
+from evaluators.errors import InvalidRun
+from evaluators.ground.judgements import Judgement
+
+__all__ = ["commands"]
+
+UNREADABLE: Final = 2
+"""Exit status where there is nothing to check: no such folder, no game that can be read."""
+
+authors_app = typer.Typer(
+    help="Run folders of the InterIntent authors' program: check their figures, write their layout.",
+    no_args_is_help=True,
+)
+commands = typer.Typer()
+commands.add_typer(authors_app, name="authors")
+
+
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR",
+        help="A run folder: game_…/ with results.json, game_play_data*.json, conversation.csv and "
+        "annotation-*.csv; beside them agreement/ and the files of guesses and summaries, if there are any.",
+        show_default=False,
+    ),
+]
+
+
+def _read(folder: Path) -> Run:
+    try:
+        return read_run(read_folder(folder))
+    except InvalidRun as fault:
+        fail(str(fault))
+
+
+def _taken(run: Run) -> tuple[list[TakenGame], dict[str, InvalidRun]]:
+    """The games of a run, and why others cannot be taken."""
+    taken: list[TakenGame] = []
+    broken = dict(run.broken)
+    with count_bar("games", len(run.games)) as show:
+        for done, game in enumerate(run.games, 1):
+            try:
+                taken.append(take(run, game))
+            except InvalidRun as fault:
+                broken[game.name] = fault
+            show(done, len(run.games))
+    for name, why in broken.items():
+        note(f"{name} is left out: {why}")
+    return taken, broken
+
+
+@commands.command("import")
+def import_command(
+    folder: Folder,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the games to this file as NDJSON instead of storing them."),
+    ] = None,
+    judgements: Annotated[
+        Path | None,
+        typer.Option(help="Also write the raters' judgements to this file, one a line."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace the files of --out and --judgements.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was taken as JSON.")] = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Take the games of a run folder of the InterIntent authors' program, with thoughts and judgements.
+
+    They become finished games of the store (no server need run). A game's id is a digest of what
+    happened in it: taking the same folder again changes nothing. What is unusual in the files is
+    listed. Exit status: 0, 1 when a game was left out, 2 when there was none to take.
+    """
+    run = _read(folder)
+    taken, broken = _taken(run)
+    if not taken:
+        fail("no game could be taken")
+    report: dict[str, Any] = {
+        "games": [_summary(game) for game in taken],
+        "left_out": {name: str(fault) for name, fault in broken.items()},
+        "odd": [odd for game in taken for odd in game.odd],
+    }
+    results = []
+    if out is not None:
+        content = b"".join(log_lines(game.game_id, game.state.log) for game in taken)
+        results.append(_write(out, content, overwrite, f"{len(taken)} games"))
+        report["out"] = str(out)
+    else:
+        stored = _store(database_url, taken)
+        report |= {
+            "batch": stored.batch,
+            "new": list(stored.new),
+            "known": list(stored.known),
+            "judgements_stored": stored.judgements,
+            "judgements_known": stored.judged_before,
+        }
+        if stored.batch is not None:
+            results.append(f"{len(stored.new)} games stored as batch {stored.batch}")
+        if stored.known:
+            results.append(f"{len(stored.known)} games were stored before; nothing changed for them")
+        if stored.judgements:
+            results.append(f"{stored.judgements} judgements of selection and following stored")
+        if stored.judged_before:
+            results.append(f"{stored.judged_before} judgements were stored before; nothing changed for them")
+    rated = judgements_of(taken)
+    if judgements is not None:
+        results.append(_write(judgements, judgement_lines(rated), overwrite, f"{len(rated)} judgements"))
+        report["judgements"] = str(judgements)
+    if as_json:
+        typer.echo(json.dumps(report, indent=1))
+    else:
+        _print_taken(taken)
+        for line in (*(f"odd: {odd}" for odd in report["odd"]), *results):
+            echo(line)
+    if broken:
+        raise typer.Exit(1)
+
+
+def _summary(game: TakenGame) -> dict[str, Any]:
+    table = game.state.table
+    assert table.winner is not None
+    assert table.ending is not None
+    return {
+        "folder": game.name,
+        "game_id": game.game_id,
+        "events": len(game.state.log),
+        "winner": table.winner.value,
+        "ending": table.ending.value,
+        "judgements": dict(sorted(Counter(judgement.rater for judgement in game.judgements).items())),
+    }
+
+
+def _print_taken(taken: list[TakenGame]) -> None:
+    for game in taken:
+        summary = _summary(game)
+        raters = ", ".join(f"{rater} {count}" for rater, count in summary["judgements"].items())
+        typer.echo(
+            f"{summary['folder']}: {summary['game_id']}, {summary['events']} events, {summary['winner']} won "
+            f"({summary['ending']}), judgements: {raters or 'none'}"
+        )
+
+
+def _write(file: Path, content: bytes, overwrite: bool, what: str) -> str:
+    try:
+        if file.exists():
+            if file.read_bytes() == content:
+                return f"{file} holds these {what} already; nothing changed"
+            if not overwrite:
+                fail(f"{file} exists and holds something else: replace it (--overwrite) or name another")
+        file.write_bytes(content)
+    except OSError as fault:
+        fail(f"cannot write {file}: {reason(fault)}")
+    return f"{what} in {file}"
+
+
+def _store(database_url: str | None, taken: list[TakenGame]) -> StoredGames:
+    return run_or_fail(store_games(read_settings(database_url), taken))
+
+
+# --- authors check ----------------------------------------------------------------------------------
+
+
+@authors_app.command("check")
+def check(
+    folder: Folder,
+    differing: Annotated[
+        bool, typer.Option("--differing", help="Print the figures that differ and no others.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Recompute every figure that DIR/expected.json names, and print it beside the expectation.
+
+    The games are taken as by import, and figures are computed from our games and judgements; only
+    the order of names in proposals, the number of annotation cells and the guesses and summaries
+    themselves are read from the authors' files. The last line is "N agree, M differ". A figure that is not
+    known differs. Exit status: 0 when nothing differs, 1 when something does, 2 when nothing could be read.
+    """
+    expected = _expected(folder)
+    run = _read(folder)
+    taken, broken = _taken(run)
+    compared = list(compare(expected, figures(run, taken, _first_two(expected))))
+    agree = sum(figure.agrees for figure in compared)
+    differ = len(compared) - agree
+    shown = [figure for figure in compared if not (differing and figure.agrees)]
+    if as_json:
+        report = {
+            "agree": agree,
+            "differ": differ,
+            "left_out": {name: str(fault) for name, fault in broken.items()},
+            "figures": [
+                {
+                    "name": figure.name,
+                    "expected": figure.expected,
+                    "found": figure.found,
+                    "agrees": figure.agrees,
+                }
+                for figure in shown
+            ],
+        }
+        typer.echo(json.dumps(report, indent=1))
+    else:
+        _print_compared(shown)
+        typer.echo(f"{agree} agree, {differ} differ")
+    if differ:
+        raise typer.Exit(1)
+
+
+def _expected(folder: Path) -> Any:
+    file = folder / "expected.json"
+    try:
+        expected = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        fail(f"there is no {file}, which names the figures to compare with")
+    except (OSError, ValueError) as fault:
+        fail(f"{file} cannot be read: {fault}")
+    if not isinstance(expected, dict):
+        fail(f"{file}: expected an object of figures")
+    return expected
+
+
+def _first_two(expected: dict[str, Any]) -> list[str]:
+    """The files from which the expected figures of two games were made."""
+    kappa = expected.get("kappa")
+    named = kappa.get("first_two_files_are") if isinstance(kappa, dict) else None
+    return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+
+
+def _print_compared(compared: list[Compared]) -> None:
+    if not compared:
+        return
+    width = max(len(figure.name) for figure in compared)
+    typer.echo(f"{'figure':<{width}}  {'':6}  expected | found")
+    for figure in compared:
+        verdict = "agrees" if figure.agrees else "DIFFER"
+        echo(f"{figure.name:<{width}}  {verdict}  {_figure(figure.expected)} | {_figure(figure.found)}")
+
+
+def _figure(value: Any) -> str:
+    """A figure on one line: 5/11 = 0.454545, or its numbers by name."""
+    if isinstance(value, dict):
+        if value.keys() == {"num", "den", "value"}:
+            return f"{value['num']}/{value['den']} = {_figure(value['value'])}"
+        return " ".join(f"{key} {_figure(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "-" if value is None else str(value)
+
+
+# --- authors export ---------------------------------------------------------------------------------
+
+
+@authors_app.command("export")
+def export(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WHAT…",
+            help="Batches (b_…) and games (g_…) of the store, or NDJSON files of our logs.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The run folder to write; made if it does not exist.")],
+    judgements: Annotated[
+        Path | None,
+        typer.Option(
+            help="Judgements to fill the annotation files with, one a line. Left out: the stored judgements "
+            "of stored games."
+        ),
+    ] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write games in the authors' layout, so that their scripts run on them.
+
+    Only finished games of profile interintent with five seats fit this layout; others are left out
+    and named. Annotation files without judgements have blank cells, for a rater to fill.
+    Exit status: 0, 1 when a game was left out, 2 when none could be written.
+    """
+    try:
+        done = asyncio.run(_export(what, out, judgements, database_url))
+    except FileNotFoundError as fault:
+        fail(f"no such file: {fault.filename or fault}")
+    except OSError as fault:
+        fail(f"cannot write {fault.filename}: {reason(fault)}")
+    except AvalonError as fault:
+        fail(str(fault))
+    if not done.written:
+        fail("no game could be written")
+    echo(f"{done.written} games in {out}, {done.files} files written")
+    if done.left_out:
+        raise typer.Exit(1)
+
+
+@dataclass
+class _Exported:
+    written: int = 0
+    left_out: int = 0
+    files: int = 0
+
+
+async def _export(what: list[str], out: Path, judgements: Path | None, database_url: str | None) -> _Exported:
+    """Game by game: a batch of thousands takes the memory of one."""
+    by_game: dict[str, list[Judgement]] = {}
+    for judgement in () if judgements is None else read_judgements(judgements):
+        by_game.setdefault(judgement.game_id, []).append(judgement)
+    done = _Exported()
+    names: set[str] = set()
+    async for game_id, log, stored in _logs(what, database_url):
+        if not log:
+            done.left_out += 1
+            note(f"{game_id} is left out: its log is damaged")
+            continue
+        name = _folder_name(game_id, names)
+        names.add(name)
+        of_game = by_game.get(game_id, [])
+        if stored and judgements is None:
+            of_game = await judgements_in_store(read_settings(database_url), game_id)
+        try:
+            contents = write_game(name, log, of_game)
+        except InvalidRun as fault:
+            done.left_out += 1
+            note(f"{game_id} is left out: {fault}")
+            continue
+        done.files += write_folder(out, contents)
+        done.written += 1
+    return done
+
+
+def _folder_name(game_id: str, taken: set[str]) -> str:
+    """A folder name of its own: the authors' scripts name a game by what follows the last underscore."""
+    stem = re.sub(r"[^A-Za-z0-9-]+", "-", game_id.removeprefix("g_")).strip("-") or "game"
+    name, number = f"game_{stem}", 1
+    while name in taken:
+        number += 1
+        name = f"game_{stem}-{number}"
+    return name
+
+
+async def _logs(what: list[str], database_url: str | None) -> AsyncIterator[tuple[str, "list[Event]", bool]]:
+    """Game, log, and whether it comes from the store."""
+    for name in what:
+        if name.startswith(("b_", "g_")) and not Path(name).exists():  # noqa: ASYNC240  # nobody waits beside it
+            async for game, log in logs_in_store(read_settings(database_url), name):
+                yield game, log, True
+        else:
+            for game, log in logs_in_files([name]):
+                yield game, log, False

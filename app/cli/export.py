@@ -1,0 +1,74 @@
+"""The command ``export``: games and batches straight from a database."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import orjson
+import typer
+
+from app.base.errors import InvalidRequest
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.terminal import end_with_damaged, note, writing
+from app.settings import Settings
+from app.store.log import game_texts
+from engine.terms import FULL, PUBLIC
+from engine.view import read_viewer
+
+__all__ = ["EXPORT_DAMAGED", "commands", "export_lines"]
+
+commands = typer.Typer()
+
+EXPORT_DAMAGED: Final = b'{"t":"export.damaged"'
+"""How the line of an export begins that names a game which does not read."""
+
+
+@commands.command()
+def export(
+    what: Annotated[str, typer.Argument(help="A batch (b_…) or a game (g_…).")],
+    view: Annotated[str, typer.Option(help="Whose eyes: public, full, or seat:n of a game.")] = "full",
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
+    partial: Annotated[bool, typer.Option(help="Also a batch that still runs.")] = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write a stored batch or game as NDJSON, straight from the database; no server need run.
+
+    The last line of a batch counts and signs the others, as in `GET /batches/{b}/export`. Exit status: 0, 1
+    when a damaged game was left out (it is named), 2 when nothing was written.
+    """
+    settings = read_settings(database_url)
+    damaged: list[str] = []
+
+    async def write() -> int:
+        lines = 0
+        with writing(out) as file:
+            async for line in export_lines(settings, what, view, partial=partial):
+                file.write(line)
+                lines += 1
+                if line.startswith(EXPORT_DAMAGED):
+                    damaged.append(orjson.loads(line)["game"])
+        return lines
+
+    lines = run_or_fail(write())
+    if out is not None:
+        note(f"{lines} lines in {out}")
+    end_with_damaged(damaged)
+
+
+async def export_lines(settings: Settings, what: str, view: str, *, partial: bool) -> AsyncIterator[bytes]:
+    """A batch's or a game's lines. Raises NotFound, InvalidInput or Unfinished."""
+    async with on_database(settings) as parts:
+        if what.startswith("b_"):
+            if view not in ("public", "full"):
+                raise InvalidRequest(f"a batch is exported for public or full, got {view!r}", "/view")
+            viewer = FULL if view == "full" else PUBLIC
+            async for line in parts.games.export(what, viewer, 0, partial=partial):
+                yield line
+        elif what.startswith("g_"):
+            row = await parts.games.row(what)
+            viewer = read_viewer(view, row.players)
+            for text in await game_texts(parts.reader, what, viewer):
+                yield text
+        else:
+            raise InvalidRequest(f"a batch's id starts with b_, a game's with g_; got {what!r}")

@@ -1,0 +1,157 @@
+"""The command ``items``."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from app.base.errors import NotFound
+from app.cli.arguments import DatabaseUrl, Sources
+from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.report import NAMED, named
+from app.cli.terminal import Output, byte_bar, fail, note, writing
+from app.files.games import NO_GOLD, Unusable, bundles, games_in
+from app.files.judgements import UnreadableFile, read_judgements
+from app.files.replays import sizes
+from engine.errors import AvalonError, CorruptLog
+from evaluators.ground.contexts import History, View
+from evaluators.ground.items import DIMENSIONS, Followed, Options, Variant, items
+from evaluators.ground.judgements import follow_scores
+from evaluators.ground.rows import jsonl
+from evaluators.ground.turns import Game
+
+__all__ = ["commands"]
+
+commands = typer.Typer()
+
+
+@commands.command("items")
+def items_command(
+    sources: Sources = None,
+    dimension: Annotated[
+        str, typer.Option(help="selection, following, summarisation or guessing.")
+    ] = "guessing",
+    batch: Annotated[
+        str | None, typer.Option("--batch", help="A batch of the database instead of files.")
+    ] = None,
+    reader: Annotated[
+        str, typer.Option(help="Who guesses: drawn (one other seat, by --seed), all, or a seat's number.")
+    ] = "drawn",
+    seed: Annotated[str, typer.Option(help="Draws the reader.")] = "0",
+    options: Annotated[
+        str, typer.Option(help="What a guesser chooses from: impactful, or roles (the role lists).")
+    ] = "impactful",
+    history: Annotated[str, typer.Option(help="all earlier rounds, or this round alone.")] = "all",
+    context: Annotated[
+        str, typer.Option(help="seat: as the seat saw it. release: as the authors' scripts build it.")
+    ] = "seat",
+    judgements: Annotated[
+        Path | None,
+        typer.Option(help="Only what was followed with 3 or more, by these judgements (CSV or JSON)."),
+    ] = None,
+    with_gold: Annotated[
+        bool, typer.Option("--with-gold", help="With the right answers, and without items that have none.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write items of finished games as JSON lines: what raters and models are asked.
+
+    One dimension a run; `datasets` reads the lines as they are. What is left out is named on standard
+    error, with the reason. Score answers to them with interintent report --answers, or POST /evaluations.
+
+    Example: interintent items games.ndjson --dimension guessing --reader all > items.jsonl
+    """
+    if bool(sources) == bool(batch):
+        fail("name files with games, or a batch with --batch")
+    for name, value, known in (
+        ("--dimension", dimension, DIMENSIONS),
+        ("--options", options, get_args(Options)),
+        ("--history", history, get_args(History)),
+        ("--context", context, get_args(View)),
+        ("--reader", reader, ("drawn", "all", *map(str, range(1, 11)))),
+    ):
+        if value not in known:
+            fail(f"{name} takes {', '.join(known)}, got {value}")
+    try:
+        followed = None
+        if judgements is not None:
+            by_game = read_judgements(judgements).by_game
+            followed = Followed(follow_scores([judgement for game in by_game.values() for judgement in game]))
+        variant = Variant(
+            reader=reader if reader in ("drawn", "all") else int(reader),  # type: ignore[arg-type]
+            seed=seed,
+            history=history,  # type: ignore[arg-type]
+            options=options,  # type: ignore[arg-type]
+            context=context,  # type: ignore[arg-type]
+            followed=followed,
+        )
+        with writing(out) as file:
+            writer = _Writer(file, dimension, variant, with_gold)
+            if sources:
+                with byte_bar("items", sizes(sources)) as on_read:
+                    for bundle in bundles(sources, on_read):
+                        for game in games_in(bundle):
+                            writer.take(game)
+            else:
+                assert batch is not None
+                _of_batch(batch, database_url, writer)
+    except (UnreadableFile, AvalonError) as fault:
+        fail(str(fault))
+    except FileNotFoundError as fault:
+        fail(f"no such file or directory: {fault.filename or fault}")
+    writer.note_totals()
+
+
+class _Writer:
+    def __init__(self, file: Output, dimension: Any, variant: Variant, with_gold: bool) -> None:
+        self._file = file
+        self._dimension = dimension
+        self._variant = variant
+        self._with_gold = with_gold
+        self._excluded: Counter[Any] = Counter()
+        self._unusable: Counter[str] = Counter()
+        self._named: dict[str, list[str]] = {}
+        self._games = self._items = 0
+
+    def take(self, game: Game | Unusable) -> None:
+        if isinstance(game, Unusable):
+            self._unusable[game.reason] += 1
+            self._named.setdefault(game.reason, [])
+            if len(self._named[game.reason]) < NAMED:
+                self._named[game.reason].append(game.what)
+            return
+        self._games += 1
+        lines = items(
+            game, self._dimension, self._variant, with_gold=self._with_gold, excluded=self._excluded
+        )
+        for line in jsonl(lines):
+            self._items += 1
+            self._file.write(line.encode() + b"\n")
+
+    def note_totals(self) -> None:
+        """Prints what was written and what was not. Ends the command where there was no game."""
+        left = ", ".join(f"{reason} {n}" for reason, n in self._excluded.most_common())
+        note(f"{self._items} items of {self._games} games" + (f"; left out: {left}" if left else ""))
+        for reason, n in self._unusable.most_common(5):
+            note(f"passed over: {n} × {reason}{named(self._named[reason], n)}")
+        if not self._games:
+            hint = ""
+            if self._unusable.get(NO_GOLD):
+                hint = ": what seats were and thought is only in a full export"
+            fail(f"no finished game to make items of{hint}")
+
+
+def _of_batch(batch: str, database_url: str | None, writer: _Writer) -> None:
+    async def write() -> None:
+        async with on_database(read_settings(database_url)) as parts:
+            if await parts.store.batch(batch) is None:
+                raise NotFound(f"there is no batch {batch}")
+            for game_id in await parts.store.ids(batch, status=("finished",)):
+                try:
+                    writer.take(await parts.evaluations.games.by_id(game_id))
+                except CorruptLog as fault:
+                    writer.take(Unusable(game_id, str(fault)))
+
+    run_or_fail(write())

@@ -1,0 +1,265 @@
+"""The command ``judge``: a model judges finished games of a database, without a running service."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from pydantic import ValidationError
+from sqlalchemy.exc import DBAPIError
+
+from app.base.errors import AlreadyOver, NotFound
+from app.base.logs import configure
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.terminal import count_bar, echo, fail, note, print_json
+from app.edge.auth import OPERATOR
+from app.evaluations.schemas import EvaluationView, NewJudging
+from app.evaluations.service import Evaluations
+from app.settings import Settings
+from app.store.usage import BUDGET_SPENT
+
+__all__ = ["commands", "judged"]
+
+commands = typer.Typer()
+
+_POLL_S: Final = 0.5
+"""Seconds between two looks at the progress."""
+
+OnProgress = Callable[[str, int, int], None]
+"""Takes the evaluation, how many games are done, and how many there are."""
+
+SPENT: Final = 3
+"""Exit status of a judging whose budget was spent."""
+
+
+@commands.command("judge")
+def judge_command(
+    what: Annotated[
+        str | None,
+        typer.Argument(help="A batch (b_…) or a game (g_…) of the database.", show_default=False),
+    ] = None,
+    dimension: Annotated[
+        str, typer.Option(help="What to judge: selection, following or statements.")
+    ] = "statements",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="An endpoint of INTERINTENT_MODELS, or with --base-url the server's name of its model."
+        ),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="A server of the OpenAI protocol, e.g. http://127.0.0.1:8080/v1.")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="The environment variable that holds the server's key.")
+    ] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="Let the rules judge instead of a model.")] = False,
+    name: Annotated[
+        str | None, typer.Option(help="The rater's name of what it says.  [judge and the model]")
+    ] = None,
+    attempts: Annotated[int, typer.Option(min=1, max=5, help="Answers asked for where one is unusable.")] = 3,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="Of the judge.")] = 0.0,
+    planted: Annotated[
+        int,
+        typer.Option(min=0, max=10, help="Of statements: speeches of known truth that measure it, a game."),
+    ] = 1,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Ask no more when it took so many, prompts included.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="The same for what the endpoint's configured prices say.")
+    ] = None,
+    parallel: Annotated[int | None, typer.Option(min=1, help="Calls in flight at once.")] = None,
+    regrade_of: Annotated[
+        str | None, typer.Option(help="An evaluation of the same judge whose items are judged anew.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="Go on with the evaluation (e_…) that an earlier command left off.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the evaluation as JSON.")] = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Let a model judge finished games, straight on the database; no server need run.
+
+    Answers are stored before they are used. Ctrl-C stops between two of them, and --resume goes on behind
+    them; who has had enough cancels with POST /evaluations/{e}/cancel. interintent report --batch shows the
+    result. Exit status: 0, 1 when nothing could be judged, 2 when it was refused, 3 when the budget was
+    spent, 130 when it was stopped.
+
+    Example: interintent judge b_… --dimension statements --model llama --base-url http://127.0.0.1:8080/v1
+    """
+    if (what is None) is (resume is None):
+        fail("name a batch or a game, or an evaluation to --resume")
+    if rules and model is not None:
+        fail("--rules and --model exclude each other")
+    if not rules and resume is None and model is None:
+        fail("name the judge with --model, or let the rules judge with --rules")
+    settings = _settings(database_url, model, base_url, api_key_env)
+    task: NewJudging | str
+    if resume is not None:
+        task = resume
+    else:
+        spec: dict[str, Any] = {"kind": "rule"}
+        if not rules:
+            endpoint = _ENDPOINT if base_url else model
+            rater = name or f"judge {model}"
+            spec = {"kind": "model", "model": endpoint, "name": rater, "attempts": attempts}
+            spec |= {"temperature": temperature, "planted": planted}
+        assert what is not None
+        task = _new_judging(what, dimension, spec, max_tokens, max_cost, parallel, regrade_of)
+    configure()
+    progress = JudgeProgress(resume)
+    with count_bar("games") as show:
+
+        def on_progress(evaluation: str, done: int, games: int) -> None:
+            progress.evaluation, progress.done, progress.games = evaluation, done, games
+            show(done, games)
+
+        try:
+            view = run_or_fail(judged(settings, task, on_progress))
+        except KeyboardInterrupt:
+            _end_stopped(progress, base_url, model)
+    if as_json:
+        print_json(view.model_dump(mode="json"))
+    else:
+        _print_result(view)
+    if view.status != "scored":
+        raise typer.Exit(SPENT if view.reason == BUDGET_SPENT else 1)
+
+
+@dataclass
+class JudgeProgress:
+    """How far a judging is."""
+
+    evaluation: str | None
+    done: int = 0
+    games: int = 0
+
+
+_ENDPOINT: Final = "model"
+"""What the endpoint of --base-url is called in the evaluation."""
+
+
+def _settings(
+    database_url: str | None, model: str | None, base_url: str | None, api_key_env: str | None
+) -> Settings:
+    options: dict[str, Any] = {}
+    if base_url is not None:
+        if model is None:
+            fail("--base-url goes with --model")
+        options["models"] = {_ENDPOINT: {"base_url": base_url, "model": model, "api_key_env": api_key_env}}
+    elif api_key_env is not None:
+        fail("--api-key-env goes with --base-url")
+    return read_settings(database_url, **options)
+
+
+def _new_judging(
+    what: str,
+    dimension: str,
+    spec: dict[str, Any],
+    max_tokens: int | None,
+    max_cost: float | None,
+    parallel: int | None,
+    regrade_of: str | None,
+) -> NewJudging:
+    budget = {"max_tokens": max_tokens, "max_cost": max_cost, "max_parallel": parallel}
+    body = {
+        "dimension": dimension,
+        "judge": spec,
+        ("batch" if what.startswith("b_") else "game"): what,
+        "budget": budget,
+        "regrade_of": regrade_of,
+    }
+    try:
+        return NewJudging.model_validate(body)
+    except ValidationError as fault:
+        first = fault.errors(include_input=False)[0]
+        fail(f"{' '.join(map(str, first['loc']))}: {first['msg']}")
+
+
+def _end_stopped(progress: JudgeProgress, base_url: str | None, model: str | None) -> NoReturn:
+    if progress.evaluation is None:
+        note("stopped before anything was asked")
+    else:
+        again = f" --base-url {base_url} --model {model}" if base_url else ""
+        note(
+            f"stopped with {progress.done} of {progress.games} games judged; what was answered is kept. "
+            f"Go on with: interintent judge --resume {progress.evaluation}{again}",
+        )
+    raise typer.Exit(130)
+
+
+def _print_result(view: EvaluationView) -> None:
+    lines = [f"{view.evaluation_id}: {view.dimension} by {view.rater.name}, {view.status}"]
+    if view.reason is not None:
+        lines[0] += f" ({view.reason})"
+    if view.progress is not None:
+        done = view.progress
+        lines.append(
+            f"{done.judged} of {done.items} items judged in {done.games_done} of {done.games} games; "
+            f"unusable {done.unusable}, unanswered {done.unanswered}, not asked {done.not_asked}"
+        )
+    for left in view.left_out or ():
+        lines.append(f"left out: {left.game_id}: {left.reason}")
+    if view.progress is not None:
+        agreed: Any = view.agreement or {}
+        lacking = [reason for part in agreed.values() if isinstance(part, dict) for reason in _lacking(part)]
+        lines.append("fit to show" if view.fit_to_show else f"not fit to show: {'; '.join(lacking)}")
+    if view.dimension == "statements" and view.totals and view.progress is not None:
+        totals: Any = view.totals
+        for reader in ("rules", "judge", "together"):
+            counts = totals[reader]
+            lines.append(
+                f"refuted, {reader}: {counts['refuted']}, in {counts['speeches']['num']} of "
+                f"{counts['speeches']['den']} speeches"
+            )
+    for line in lines:
+        echo(line)
+
+
+def _lacking(part: dict[str, Any]) -> list[str]:
+    lacking = part.get("lacking", [])
+    return [str(reason) for reason in lacking] if isinstance(lacking, list) else []
+
+
+async def judged(settings: Settings, task: NewJudging | str, on_progress: OnProgress) -> EvaluationView:
+    """The evaluation when its judge is done; ``task`` may be the id of one that an earlier command left off.
+
+    A service on the same database leaves the evaluation alone. Raises the errors of ``POST /evaluations``,
+    and AlreadyOver for an evaluation that is over, or that a service goes on with.
+    """
+    async with on_database(settings, writes=True) as parts:
+        await parts.models.endpoints.open()
+        evaluations = parts.evaluations
+        if isinstance(task, str):
+            row = await evaluations.store.evaluation(task)
+            if row is None:
+                raise NotFound(f"there is no evaluation {task}")
+            if row.status != "judging":
+                raise AlreadyOver(f"{task} is {row.status}: there is nothing to go on with")
+            if not row.spec.get("by_command"):
+                raise AlreadyOver(f"{task} was begun over HTTP: the service goes on with it by itself")
+            evaluation_id = task
+        else:
+            made = await evaluations.judge(task, OPERATOR, by_command=True)
+            evaluation_id = made.evaluation_id
+        reporting = asyncio.create_task(_report_progress(parts.evaluations, evaluation_id, on_progress))
+        try:
+            await evaluations.judges.run(evaluation_id)
+        finally:
+            reporting.cancel()
+            await asyncio.wait([reporting])
+        return await evaluations.evaluation(evaluation_id, OPERATOR)
+
+
+async def _report_progress(evaluations: Evaluations, evaluation_id: str, on_progress: OnProgress) -> None:
+    while True:
+        with contextlib.suppress(DBAPIError, OSError):
+            row = await evaluations.store.evaluation(evaluation_id)
+            if row is not None:
+                progress = (row.result or {}).get("progress", {})
+                on_progress(evaluation_id, progress.get("games_done", 0), len(row.spec["games"]))
+        await asyncio.sleep(_POLL_S)

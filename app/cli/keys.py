@@ -1,0 +1,215 @@
+"""The commands ``keys create``, ``list``, ``revoke`` and ``rotate``.
+
+They work on the database itself, whether or not a service runs on it; a running service notices within two
+seconds.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from app.base.clock import now_ms
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.terminal import fail, note, print_json
+from app.edge.auth import SCOPES, hash_of, new_key, new_secret
+from app.edge.tokens import MAX_SEAT_S
+from app.store.games import new_id
+from app.store.keys import ApiKey, KeyStore, TokenSecret
+from app.store.log import timestamp
+
+__all__ = ["commands"]
+
+T = TypeVar("T")
+
+keys_app = typer.Typer(
+    help="Make and end API keys. As soon as there is one, the service asks every caller for a credential.",
+    no_args_is_help=True,
+)
+commands = typer.Typer()
+commands.add_typer(keys_app, name="keys")
+
+
+_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+_RETIRED_MS: Final = MAX_SEAT_S * 1000 + _UNITS["d"]
+"""When a newer secret has signed for this long, no token of an older secret is still valid."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _with_store(
+    database_url: str | None, work: Callable[[KeyStore], Awaitable[T]], *, make: bool = False
+) -> T:
+    """Runs ``work`` on the database, which is migrated where that is needed. ``make``: it may be new."""
+    settings = read_settings(database_url)
+
+    async def run() -> T:
+        async with on_database(settings, writes=True, makes=make) as parts:
+            return await work(KeyStore(parts.database))
+
+    return run_or_fail(run())
+
+
+def _expiry(text: str | None, now: int) -> int | None:
+    if text is None:
+        return None
+    if span := re.fullmatch(r"(\d{1,5})([mhdw])", text):
+        return now + int(span[1]) * _UNITS[span[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        fail(f"--expires takes 30d, 12h, 90m, 4w, or a time like 2030-01-31T12:00Z; got {text!r}")
+    at = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    if at <= now:
+        fail(f"--expires {text} is in the past")
+    return at
+
+
+def _scopes(lists: list[str]) -> tuple[str, ...]:
+    named = {part.strip() for names in lists for part in names.split(",")} - {""}
+    if named == {"all"}:
+        return tuple(sorted(SCOPES))
+    unknown = sorted(named - SCOPES)
+    choice = f"all, or some of {', '.join(sorted(SCOPES))}"
+    if unknown:
+        fail(f"there is no scope {', '.join(map(repr, unknown))}: take {choice}")
+    if not named:
+        fail(f"name what it may do: --scope {choice}")
+    return tuple(sorted(named))
+
+
+def _shown(key: ApiKey, now: int) -> dict[str, Any]:
+    times = {name: getattr(key, name) for name in ("created_at", "expires_at", "used_at", "revoked_at")}
+    return {
+        "id": key.key_id,
+        "name": key.name,
+        "state": key.state(now),
+        "scopes": list(key.scopes),
+        **{name: None if at is None else timestamp(at) for name, at in times.items()},
+    }
+
+
+@keys_app.command("create")
+def create(
+    name: Annotated[str, typer.Option(help="Whose it is, or what for; shown in the list.")],
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(help="What it may do; repeatable, or separated by commas; all: everything."),
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="When it ends: 30d, 12h, or a time in UTC. Left out: never.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and print it. It is shown this once: only its SHA-256 is kept.
+
+    Example: interintent keys create --name anna --scope games:create,games:read --expires 90d
+    """
+    if not 1 <= len(name) <= 100 or not name.isprintable():
+        fail("--name takes 1 to 100 printable characters")
+    now, text = now_ms(), new_key()
+    key = ApiKey(
+        key_id=new_id("k"),
+        name=name,
+        hash=hash_of(text),
+        scopes=_scopes(scope or []),
+        created_at=now,
+        expires_at=_expiry(expires, now),
+    )
+    _with_store(database_url, lambda store: store.add(key), make=True)
+    if as_json:
+        print_json({**_shown(key, now), "key": text})
+        return
+    typer.echo(text)
+    note(
+        f"{key.key_id}, {name}, may {' '.join(key.scopes)}. It will not be shown again. Send it as "
+        "Authorization: Bearer …"
+    )
+
+
+@keys_app.command("list")
+def list_keys(
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """List all keys, expired and revoked ones too. The last use is accurate to the hour."""
+    stored = _with_store(database_url, lambda store: store.keys())
+    for key_id in _with_store(database_url, lambda store: store.damaged_keys()):
+        note(f"{key_id} does not read, and opens nothing")
+    shown = [_shown(key, now_ms()) for key in stored]
+    if as_json:
+        print_json(shown)
+        return
+    table = Table(Column("id", no_wrap=True), box=None, pad_edge=False)
+    for title in ("name", "state", "scopes", "created", "expires", "last used"):
+        table.add_column(title)
+    for key in shown:
+        times = [key[name] or "never" for name in ("created_at", "expires_at", "used_at")]
+        scopes = "all" if len(key["scopes"]) == len(SCOPES) else " ".join(key["scopes"])
+        row = [key["id"], key["name"], key["state"], scopes, *(at[:16].replace("T", " ") for at in times)]
+        table.add_row(*row)
+    Console(highlight=False, markup=False, emoji=False).print(table)
+
+
+@keys_app.command("revoke")
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="k_…, as `keys list` shows it.")],
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a key. Running services refuse it, and close what it holds open, within two seconds.
+
+    The service stays closed to callers without a key even when the last key is revoked.
+    """
+    now = now_ms()
+    if not _with_store(database_url, lambda store: store.revoke(key_id, now)):
+        fail(f"there is no key {key_id!r} that could be revoked; see `interintent keys list`")
+    if as_json:
+        print_json({"id": key_id, "revoked_at": timestamp(now)})
+    else:
+        note(f"{key_id} is revoked")
+
+
+@keys_app.command("rotate")
+def rotate(
+    at_once: Annotated[
+        bool, typer.Option("--now", help="Void every token that was issued; players must get new ones.")
+    ] = False,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign seat and watch tokens with a new secret. Earlier tokens stay valid, unless --now is given.
+
+    For the secret that the service made itself; where INTERINTENT_TOKEN_SECRETS is set, put the new one
+    first there.
+    """
+
+    async def work(store: KeyStore) -> tuple[int, int]:
+        while True:
+            now = now_ms()
+            before = await store.secrets()
+            number = before[0].number + 1 if before else 1
+            if await store.add_secret(TokenSecret(number, new_secret(), now)):
+                break
+        # A secret is retired when the next one has signed for longer than any token lasts.
+        newer_since = [now, *(secret.created_at for secret in before)]
+        dropped = [
+            secret.number
+            for secret, since in zip(before, newer_since, strict=False)
+            if at_once or now - since > _RETIRED_MS
+        ]
+        await store.drop_secrets(dropped)
+        return number, len(before) - len(dropped)
+
+    number, kept = _with_store(database_url, work)
+    if as_json:
+        print_json({"number": number, "still_verifying": kept})
+    else:
+        note(f"secret {number} signs from now on; {kept} older still verify")

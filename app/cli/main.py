@@ -1,0 +1,109 @@
+"""The command ``interintent``: all commands, and where each is written."""
+
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from app.cli.terminal import fail, guarded
+
+__all__ = ["COMMANDS", "command_line", "main"]
+
+
+class Command(NamedTuple):
+    """A command, or a group of commands."""
+
+    module: str
+    """The module of ``app.cli`` that defines it, in ``commands``."""
+    summary: str
+    """Its line in ``interintent --help``."""
+
+
+COMMANDS: Final = {
+    "serve": Command("serve", "Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM)."),
+    "simulate": Command(
+        "simulate", "Play games in this process, without a server, and print the paper's game metrics."
+    ),
+    "export": Command(
+        "export", "Write a stored batch or game as NDJSON, straight from the database; no server need run."
+    ),
+    "annotations": Command("annotations", "What raters say of selections and following, as CSV in and out."),
+    "answers": Command("answers", "What models answered: the record from which a run is repeated."),
+    "authors": Command(
+        "authors",
+        "Run folders of the InterIntent authors' program: check their figures, write their layout.",
+    ),
+    "import": Command(
+        "authors",
+        "Take the games of a run folder of the InterIntent authors' program, with thoughts and judgements.",
+    ),
+    "keys": Command(
+        "keys",
+        "Make and end API keys. As soon as there is one, the service asks every caller for a credential.",
+    ),
+    "replay": Command("replay", "Check recorded games against the rules, and read games as text."),
+    "metrics": Command("replay", "Game metrics of recorded games, pooled, beside the published figures."),
+    "bot-check": Command(
+        "bot_check", "Play a bot through everything that can happen on the wire, and say what it gets wrong."
+    ),
+    "items": Command(
+        "items", "Write items of finished games as JSON lines: what raters and models are asked."
+    ),
+    "judge": Command(
+        "judge", "Let a model judge finished games, straight on the database; no server need run."
+    ),
+    "report": Command(
+        "report",
+        "Report on finished games: the paper's tables beside its figures, and ours, with counts and "
+        "intervals.",
+    ),
+    "compare": Command(
+        "compare",
+        "Compare raters pair by pair on the items of both: who guesses, summarises or judges better.",
+    ),
+    "fake-model": Command(
+        "fake_model",
+        "Serve a fake model over the OpenAI chat-completions protocol. A TEST INSTRUMENT, no model.",
+    ),
+}
+"""Every first word. The summaries repeat what the modules say, so that ``--help`` need not import them: that
+takes two seconds. A test compares them.
+"""
+
+
+def _root(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if show_version:
+        typer.echo(version("interintent-server"))
+        raise typer.Exit
+
+
+def command_line(word: str) -> typer.Typer:
+    """The command line for this first word. Only the module of its command is imported."""
+    app = typer.Typer(
+        name="interintent",
+        help="Play Avalon with intentions, and measure how well the players understand each other.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    if word in COMMANDS:
+        app.add_typer(import_module(f"app.cli.{COMMANDS[word].module}").commands)
+    else:
+        for name, command in COMMANDS.items():
+            app.command(name, help=command.summary)(_not_first)
+    return app
+
+
+def _not_first() -> None:
+    fail("the command comes first: interintent COMMAND [OPTIONS]")
+
+
+def main() -> None:
+    """The entry point."""
+    guarded(command_line(sys.argv[1] if len(sys.argv) > 1 else ""))

@@ -1,0 +1,289 @@
+"""The commands ``replay check``, ``replay show`` and ``metrics``."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from app.cli.tables import print_metrics
+from app.cli.terminal import byte_bar, clean, echo, fail
+from app.files.replays import (
+    Document,
+    FileFault,
+    NotJson,
+    PassedOver,
+    Replayed,
+    documents,
+    log_line,
+    parse,
+    replayed,
+    sizes,
+)
+from engine.errors import AvalonError, InvalidInput
+from engine.events import Event, GameCreated
+from engine.playthrough import playthrough
+from engine.terms import FULL, Viewer
+from engine.view import read_viewer
+from evaluators.measures.play import PlayMetrics
+
+__all__ = ["commands"]
+
+_NAMED: Final = 20
+"""How many of the files that were passed over are named; the others are only counted."""
+
+_SHOWN: Final = 200
+"""Characters of a value in a line of the report."""
+
+replay_app = typer.Typer(
+    help="Check recorded games against the rules, and read games as text.", no_args_is_help=True
+)
+commands = typer.Typer()
+commands.add_typer(replay_app, name="replay")
+
+Paths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH…",
+        help="avalon-replay records as JSON, a JSON list or NDJSON, packed or not (.gz, .zip, .tar.gz), "
+        "directories of these, or - for standard input. If one path is not there, nothing is read.",
+        show_default=False,
+    ),
+]
+
+
+@replay_app.command("check")
+def check(
+    paths: Paths,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+) -> None:
+    """Replay recorded games through the rules and compare everything they recorded.
+
+    Prints one line per failure (file, record, quest, attempt, move, rule, expected, found) and, last,
+    "N passed, M failed". What a directory or an archive holds beside records is passed over and named. A
+    processor replays 800 to 1,000 records a second, reading their JSON included. Exit status: 0 when
+    nothing failed, 1 when something did, 2 when there was no record or a path is not there.
+    """
+    passed = 0
+    passed_over: list[PassedOver] = []
+    failures: list[FileFault] = []
+    failed = 0
+    for outcome in _outcomes(paths):
+        if isinstance(outcome, Replayed):
+            passed += 1
+        elif isinstance(outcome, PassedOver):
+            passed_over.append(outcome)
+        else:
+            failed += 1
+            if as_json:
+                failures.append(outcome)
+            else:
+                echo(_line(outcome))
+    if as_json:
+        report: dict[str, Any] = {"passed": passed, "failed": failed, "passed_over": len(passed_over)}
+        if passed_over:
+            report["passed_over_files"] = [
+                {"file": clean(str(file.place)), "reason": file.reason} for file in passed_over
+            ]
+        echo(json.dumps({**report, "failures": [_fault_json(fault) for fault in failures]}))
+    else:
+        _note_passed_over(passed_over)
+        echo(f"{passed} passed, {failed} failed")
+    _end(passed + failed, failed, paths)
+
+
+@commands.command("metrics")
+def metrics_command(
+    paths: Paths,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print numerators, denominators and rates as JSON.")
+    ] = False,
+    skip_failed: Annotated[
+        bool, typer.Option("--skip-failed", help="Exit with 0 although records failed and were left out.")
+    ] = False,
+) -> None:
+    """Game metrics of recorded games, pooled, beside the published figures.
+
+    Only games that follow the rules are counted; the others are listed on standard error. A rate is
+    null where nothing could be counted. Exit status: 0, 1 when a record failed (unless
+    --skip-failed), 2 when there was no record.
+    """
+    metrics = PlayMetrics()
+    failed = 0
+    passed_over: list[PassedOver] = []
+    for outcome in _outcomes(paths):
+        if isinstance(outcome, Replayed):
+            metrics.add(outcome.state)
+        elif isinstance(outcome, PassedOver):
+            passed_over.append(outcome)
+        else:
+            failed += 1
+            echo(_line(outcome), err=True)
+    _note_passed_over(passed_over)
+    if failed:
+        echo(f"{failed} failed and are not counted", err=True)
+    if as_json:
+        echo(json.dumps(metrics.as_json(), indent=1))
+    else:
+        games = "1 game" if metrics.games == 1 else f"{metrics.games} games"
+        print_metrics(metrics, games)
+    _end(metrics.games + failed, 0 if skip_failed else failed, paths)
+
+
+@replay_app.command("show")
+def show(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="Records or our own logs, as JSON, a JSON list or NDJSON, packed or not (.gz, .zip, "
+            ".tar.gz); - for standard input.",
+            show_default=False,
+        ),
+    ],
+    game: Annotated[
+        str | None, typer.Option("--game", help="Which game, where the file holds more than one.")
+    ] = None,
+    viewer: Annotated[
+        str, typer.Option("--viewer", help="Whose eyes: full, public, or a seat, e.g. seat:3.")
+    ] = "full",
+    thoughts: Annotated[
+        bool, typer.Option("--thoughts/--no-thoughts", help="Whether private thoughts are printed.")
+    ] = True,
+) -> None:
+    """Print one game as text that reads like a game.
+
+    A record keeps its own numbering of seats, from 0; our logs count from 1.
+    """
+    try:
+        log, first_seat = _game(file, game)
+        text = playthrough(log, _viewer(viewer, log, first_seat), thoughts=thoughts, first_seat=first_seat)
+    except (OSError, AvalonError) as fault:
+        fail(str(fault))
+    echo(text.rstrip("\n"))
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def _outcomes(paths: list[str]) -> Iterator[Replayed | FileFault | PassedOver]:
+    try:
+        with byte_bar("replaying", sizes(paths)) as on_read:
+            for document in documents(paths, on_read):
+                yield replayed(document) if isinstance(document, Document) else document
+    except FileNotFoundError as fault:
+        fail(f"no such file or directory: {fault.filename or fault}", named=False)
+    except OSError as fault:
+        fail(str(fault))
+
+
+def _game(file: str, wanted: str | None) -> tuple[list[Event], int]:
+    """The log of one game in a file and the number of its first seat."""
+    others = 0
+    log: list[Event] = []
+    chosen = wanted
+    for document in documents([file]):
+        if isinstance(document, FileFault):
+            fail(_line(document))
+        if isinstance(document, PassedOver):
+            _note_passed_over([document])
+            continue
+        value = _value(document)
+        if isinstance(value, dict) and "schema" in value:
+            outcome = replayed(document)
+            if isinstance(outcome, FileFault):
+                # A broken record is a fault only if it is the one that is asked for.
+                if wanted is None or value.get("id") == wanted:
+                    fail(_line(outcome))
+            elif isinstance(outcome, Replayed) and wanted in (None, outcome.id):
+                return outcome.state.log, 0
+            continue
+        line = log_line(value)
+        if line is None:
+            continue
+        chosen = line[0] if chosen is None else chosen
+        if line[0] == chosen:
+            log.append(line[1])
+        elif log:
+            others += 1
+            break
+    if not log:
+        fail(f"no game {wanted} in {file}" if wanted is not None else f"no game in {file}")
+    if others and wanted is None:
+        echo(f"showing game {chosen}, the first of several; --game names another", err=True)
+    return log, 1
+
+
+def _value(document: Document) -> Any:
+    try:
+        return parse(document.text)
+    except NotJson as fault:
+        fail(f"{document.place}: expected JSON, found {fault}")
+
+
+def _viewer(name: str, log: list[Event], first_seat: int) -> Viewer:
+    created = log[0]
+    if name == "full" or type(created) is not GameCreated:
+        return FULL
+    players = created.profile.players
+    shift = 1 - first_seat
+    if shift and name.startswith("seat:"):
+        if name.removeprefix("seat:") not in map(str, range(players)):
+            raise InvalidInput(
+                f"a viewer of a record is public, full or seat:0 to seat:{players - 1}, got {name!r}"
+            )
+        return int(name.removeprefix("seat:")) + shift
+    return read_viewer(name, players)
+
+
+# --- printing -----------------------------------------------------------------------------------------
+
+
+def _line(fault: FileFault) -> str:
+    parts = [clean(str(fault.place))]
+    if fault.record is not None:
+        parts.append(_cut(fault.record))
+    if fault.quest is not None:
+        parts.append(f"quest {fault.quest}, attempt {fault.attempt}")
+    if fault.move is not None:
+        parts.append(f"move {fault.move}")
+    expected, found = _cut(fault.expected), _cut(fault.found)
+    return f"{': '.join(parts)}: {_cut(fault.rule)}: expected {expected}, found {found}"
+
+
+def _fault_json(fault: FileFault) -> dict[str, Any]:
+    place = fault.place
+    return {
+        "file": clean(place.file),
+        "member": None if place.member is None else clean(place.member),
+        "line": place.line,
+        "record": None if fault.record is None else _cut(fault.record),
+        "quest": fault.quest,
+        "attempt": fault.attempt,
+        "move": fault.move,
+        "rule": _cut(fault.rule),
+        "expected": _cut(fault.expected),
+        "found": _cut(fault.found),
+    }
+
+
+def _note_passed_over(files: list[PassedOver]) -> None:
+    if not files:
+        return
+    echo(f"{len(files)} {'file' if len(files) == 1 else 'files'} passed over", err=True)
+    for file in files[:_NAMED]:
+        echo(f"  {clean(str(file.place))}: {file.reason}", err=True)
+    if len(files) > _NAMED:
+        echo(f"  and {len(files) - _NAMED} more", err=True)
+
+
+def _end(found: int, failed: int, paths: list[str]) -> None:
+    """Ends the command with the status for so many records found and failed."""
+    if not found:
+        fail(f"no records found in {', '.join(paths)}", named=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _cut(text: str) -> str:
+    return clean(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")

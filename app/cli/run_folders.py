@@ -1,0 +1,301 @@
+"""The authors' run folders on disk, and their games in the store."""
+
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+import orjson
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.cli.database import on_database
+from app.cli.export import export_lines
+from app.evaluations.judged import judgements_from
+from app.files.replays import FileFault, NotJson, PassedOver, documents, log_line, parse
+from app.settings import Settings
+from app.store.evaluation_tables import judgements as judgement_table
+from app.store.games import NewGame, new_id
+from app.store.rows import BatchRow, JudgementRow, typed_row
+from app.store.tables import games as game_table
+from engine.events import Event, payload, type_name
+from evaluators.authors.run import Files, wanted
+from evaluators.authors.taking import TakenGame
+from evaluators.errors import InvalidRun
+from evaluators.ground.judgements import Judgement
+
+if TYPE_CHECKING:
+    from app.main import Composition
+
+__all__ = [
+    "FORMAT",
+    "StoredGames",
+    "judgement_lines",
+    "judgements_in_store",
+    "log_lines",
+    "logs_in_files",
+    "logs_in_store",
+    "read_folder",
+    "read_judgements",
+    "store_games",
+    "write_folder",
+]
+
+FORMAT: Final = "interintent-run"
+"""The format that ``imported_from`` of such a game names."""
+
+CHUNK: Final = 50
+"""Games stored in one transaction."""
+
+
+# --- folders ----------------------------------------------------------------------------------------
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """The authors' files of a run folder, by path. Raises InvalidRun for a folder that cannot be read."""
+    if not folder.is_dir():
+        raise InvalidRun(
+            f"expected a run folder, found {'a file' if folder.exists() else 'nothing'}: {folder}"
+        )
+    files = {}
+    try:
+        for directory, folders, names in os.walk(folder, onerror=_unread):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(names):
+                file = Path(directory, name)
+                path = file.relative_to(folder).as_posix()
+                if wanted(path):
+                    files[path] = file.read_bytes()
+    except OSError as fault:
+        raise InvalidRun(f"{fault.filename}: cannot be read: {fault.strerror}") from None
+    return files
+
+
+def _unread(fault: OSError) -> None:
+    raise fault
+
+
+def write_folder(folder: Path, files: Files) -> int:
+    """Writes the files that are not there yet or differ; returns how many were written. Raises OSError."""
+    written = 0
+    for path, content in files.items():
+        file = folder.joinpath(*PurePosixPath(path).parts)
+        if file.is_file() and file.read_bytes() == content:
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        written += 1
+    return written
+
+
+# --- NDJSON -----------------------------------------------------------------------------------------
+
+
+def log_lines(game_id: str, log: Iterable[Event]) -> bytes:
+    """One event a line, as ``simulate --out`` writes them."""
+    return b"".join(
+        orjson.dumps({"seq": seq, "type": type_name(event), "game": game_id, **payload(event)}) + b"\n"
+        for seq, event in enumerate(log, 1)
+    )
+
+
+def judgement_lines(judgements: Iterable[Judgement]) -> bytes:
+    return b"".join(orjson.dumps(judgement) + b"\n" for judgement in judgements)
+
+
+def read_judgements(file: Path) -> tuple[Judgement, ...]:
+    """What ``judgement_lines`` wrote. Raises InvalidRun, naming the line."""
+    judgements = []
+    try:
+        for number, line in enumerate(file.read_bytes().splitlines(), 1):
+            if line.strip():
+                try:
+                    judgements.append(Judgement(**orjson.loads(line)))
+                except (orjson.JSONDecodeError, TypeError, ValueError) as fault:
+                    raise InvalidRun(f"{file}: line {number}: expected a judgement, found {fault}") from None
+    except OSError as fault:
+        raise InvalidRun(f"{file}: cannot be read: {fault.strerror}") from None
+    return tuple(judgements)
+
+
+def logs_in_files(paths: Sequence[str]) -> Iterator[tuple[str, list[Event]]]:
+    """(game, log) of NDJSON files of our logs. Raises InvalidRun, CorruptLog or FileNotFoundError."""
+    game: str | None = None
+    log: list[Event] = []
+    for document in documents(paths):
+        if isinstance(document, FileFault):
+            raise InvalidRun(f"{document.place}: expected {document.expected}, found {document.found}")
+        if isinstance(document, PassedOver):
+            raise InvalidRun(f"{document.place}: {document.reason}")
+        try:
+            line = log_line(parse(document.text))
+        except NotJson as fault:
+            raise InvalidRun(f"{document.place}: expected JSON, found {fault}") from None
+        if line is None:
+            continue
+        if line[0] != game:
+            if game is not None:
+                yield game, log
+            game, log = line[0], []
+        log.append(line[1])
+    if game is not None:
+        yield game, log
+
+
+# --- the store --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGames:
+    """What became of the games of a run."""
+
+    batch: str | None
+    """Of the new games; None: there were none."""
+    new: tuple[str, ...]
+    known: tuple[str, ...]
+    """Ids of games that were stored before; nothing was changed."""
+    judgements: int
+    """Rows of judgements that were written: of selection and of following each its own."""
+    judged_before: int
+    """Rows that were stored before, as they are."""
+
+
+async def store_games(settings: Settings, taken: Sequence[TakenGame]) -> StoredGames:
+    """Stores the games that are not stored yet as one batch of finished games, and their judgements.
+
+    A game's id is a digest of its log, so the same files never make a second game. Judgements are
+    stored under the caller ``import`` and their rater; one that a rater gives otherwise now than
+    before is stored as its next grade. Raises NotFound where the database cannot be reached.
+    """
+    async with on_database(settings, writes=True, makes=True) as parts:
+        try:
+            return await _store(parts, taken)
+        except IntegrityError:
+            # Another process stores the same games: by now they are there.
+            return await _store(parts, taken)
+
+
+async def _store(parts: "Composition", taken: Sequence[TakenGame]) -> StoredGames:
+    writer = parts.database.writer
+    batch, at = new_id("b"), writer.stamp()
+    new: list[TakenGame] = []
+    rows: list[JudgementRow] = []
+    judged = [
+        row for game in taken for judgement in game.judgements for row in _judgement_rows(judgement, at)
+    ]
+
+    async def write(connection: AsyncConnection) -> None:
+        ids = [game.game_id for game in taken]
+        query = select(game_table.c.game_id).where(game_table.c.game_id.in_(ids))
+        known = set((await connection.execute(query)).scalars())
+        new[:] = [game for game in taken if game.game_id not in known]
+        if new:
+            row = BatchRow(batch, at, len(new), "0", {"origin": "import"})
+            await parts.store.insert_batch(connection, row)
+        for first in range(0, len(new), CHUNK):
+            chunk = [_new_game(game, first + index) for index, game in enumerate(new[first : first + CHUNK])]
+            await parts.store.insert_games(connection, batch, chunk, at)
+        rows[:] = await _not_stored(connection, ids, judged)
+        await parts.evaluations.store.insert_judgements(connection, rows)
+
+    await writer.run(write)
+    stored = tuple(game.game_id for game in new)
+    return StoredGames(
+        batch if new else None,
+        stored,
+        tuple(game.game_id for game in taken if game.game_id not in stored),
+        len(rows),
+        len(judged) - len(rows),
+    )
+
+
+CALLER: Final = "import"
+"""Whose judgements those of a run are, beside the rater's own name."""
+
+
+def _judgement_rows(judgement: Judgement, at: int) -> list[JudgementRow]:
+    """A row for selection and a row for following, as far as the judgement has them."""
+    row = JudgementRow(
+        game_id=judgement.game_id,
+        request_id=judgement.request_id,
+        stage=judgement.stage,
+        intention=judgement.intention,
+        dimension="selection",
+        caller=CALLER,
+        rater=judgement.rater[:80],
+        kind="human",
+        at=at,
+    )
+    rows = []
+    if judgement.reasonable is not None:
+        rows.append(replace(row, reasonable=judgement.reasonable))
+    if judgement.think is not None or judgement.speak is not None:
+        rows.append(replace(row, dimension="following", think=judgement.think, speak=judgement.speak))
+    return rows
+
+
+async def _not_stored(
+    connection: AsyncConnection, games: Sequence[str], judged: Sequence[JudgementRow]
+) -> list[JudgementRow]:
+    """Those of the rows that are not stored as they are; with the grade that comes next."""
+    table = judgement_table
+    query = select(table).where(table.c.game_id.in_(games), table.c.caller == CALLER).order_by(table.c.grade)
+    stored = [typed_row(JudgementRow, row) for row in (await connection.execute(query)).mappings()]
+    last = {(row.rater, *row.key): row for row in stored}
+    fresh = []
+    for row in judged:
+        before = last.get((row.rater, *row.key))
+        if before is None:
+            fresh.append(row)
+        elif (before.reasonable, before.think, before.speak) != (row.reasonable, row.think, row.speak):
+            fresh.append(replace(row, grade=before.grade + 1))
+    return fresh
+
+
+def _new_game(game: TakenGame, position: int) -> NewGame:
+    table = game.state.table
+    assert table.winner is not None
+    assert table.ending is not None
+    return NewGame(
+        game.game_id,
+        position,
+        "manual",
+        "0",
+        [],
+        game.state.log,
+        imported_from={"format": FORMAT, "id": game.name},
+        status="finished",
+        winner=table.winner.value,
+        ending=table.ending.value,
+    )
+
+
+async def judgements_in_store(settings: Settings, game_id: str) -> list[Judgement]:
+    """The judgements of a stored game. Raises NotFound where the database cannot be read."""
+    async with on_database(settings) as parts:
+        return judgements_from(await parts.evaluations.store.judgements_of([game_id]))
+
+
+async def logs_in_store(settings: Settings, what: str) -> AsyncIterator[tuple[str, list[Event]]]:
+    """(game, log) of a stored batch or game; no log of one that does not read. Raises NotFound, InvalidInput,
+    Unfinished, or CorruptLog for a single game.
+    """
+    game: str | None = None
+    log: list[Event] = []
+    async for text in export_lines(settings, what, "full", partial=False):
+        value = orjson.loads(text)
+        if value.get("t") == "export.damaged":
+            yield value["game"], []
+            continue
+        line = log_line(value)
+        if line is None:
+            continue
+        if line[0] != game:
+            if game is not None:
+                yield game, log
+            game, log = line[0], []
+        log.append(line[1])
+    if game is not None:
+        yield game, log

@@ -1,0 +1,55 @@
+"""The command ``serve``."""
+
+from typing import Annotated
+
+import typer
+
+from app.base.logs import configure
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import read_settings
+from app.cli.terminal import fail, note
+from app.main import create_app
+from app.serving.server import CannotServe, run
+
+__all__ = ["commands"]
+
+commands = typer.Typer()
+
+
+@commands.command()
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on.  [INTERINTENT_HOST, 127.0.0.1]")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; 0 takes a free one.  [INTERINTENT_PORT, 8000]")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    no_runner: Annotated[
+        bool, typer.Option("--no-runner", help="Serve only; another process drives games.")
+    ] = False,
+    parallel_games: Annotated[
+        int | None, typer.Option(help="Games driven at the same time.  [INTERINTENT_PARALLEL_GAMES, 64]")
+    ] = None,
+) -> None:
+    """Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM).
+
+    The database is created and migrated at the start, and games that an earlier process left unfinished
+    are taken up. Without any API key (interintent keys create, or INTERINTENT_API_KEY) only this machine is
+    served, and every caller is the researcher. Documentation of the routes: /docs on the served address.
+    """
+    options = {"host": host, "port": port, "parallel_games": parallel_games}
+    if no_runner:
+        options["runner"] = False
+    settings = read_settings(
+        database_url, **{name: value for name, value in options.items() if value is not None}
+    )
+    configure()
+    try:
+        run(create_app(settings), settings, on_bound=_announce)
+    except CannotServe as fault:
+        fail(str(fault))
+
+
+def _announce(url: str) -> None:
+    note(f"InterIntent Server on {url}   docs: {url}/docs   metrics: {url}/metrics")

@@ -1,0 +1,310 @@
+"""The command ``simulate``."""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from app.cli.tables import print_metrics
+from app.cli.terminal import count_bar, fail, note, print_json, reason
+from app.runner.simulate import Plan, Result, game_id, run
+from app.seats.seating import seat_agents
+from engine.errors import AvalonError
+from engine.events import Event, GameCreated, GameEnded, read_event
+from engine.profile import Profile, make_profile
+
+if TYPE_CHECKING:
+    from app.runner.simulating_models import ModelRun
+
+__all__ = ["commands"]
+
+commands = typer.Typer()
+
+
+@commands.command()
+def simulate(
+    games: Annotated[int, typer.Option("--games", "-n", min=1, help="How many games.")] = 100,
+    players: Annotated[int, typer.Option(min=5, max=10, help="Seats at the table.")] = 5,
+    profile: Annotated[str, typer.Option(help="Rule set: interintent or official.")] = "interintent",
+    agents: Annotated[
+        str,
+        typer.Option(help="One kind for all seats, or one a seat: scripted,random,random,scripted,random."),
+    ] = "scripted",
+    rotate: Annotated[bool, typer.Option(help="Move the agents one seat on from game to game.")] = False,
+    roles: Annotated[
+        str | None, typer.Option(help="The deck, separated by commas. Left out: the profile's.")
+    ] = None,
+    rule: Annotated[
+        list[str] | None, typer.Option(help="A rule that differs, e.g. --rule discussion=none. Repeatable.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Game k is dealt by seed + k. Left out: drawn, and printed.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write every event, one JSON object a line, in the form of an export.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option(help="Go on with the file of --out where an earlier run stopped.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace the file of --out.")] = False,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core. Same results.")
+    ] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Of llm seats: what the server of --base-url calls it, or a configured endpoint."),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="A server of the OpenAI protocol, e.g. http://127.0.0.1:8080/v1.")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="The environment variable that holds the server's key.")
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="Of llm seats: paper, compact, contemplation or direct.  [paper]")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="Of llm seats, e.g. --option temperature=0.5 or timing=eager. Repeatable."),
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(help="Keep answers in this file and use those in it; without --model: only those."),
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Ask no more when models took so many, prompts included.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="The same for what the endpoint's configured prices say.")
+    ] = None,
+    parallel: Annotated[
+        int, typer.Option(min=1, help="Games with llm seats that are played at the same time.")
+    ] = 16,
+) -> None:
+    """Play games in this process, without a server, and print the paper's game metrics.
+
+    Equal seeds give equal games, here and on a server (`"seeds": {"from": SEED}`). The table shows each
+    figure with its count and 95 % interval beside those published for GPT-3.5 and GPT-4.
+
+    Seats of the kind llm ask a model (--model, --base-url) or take recorded answers (--answers). A run
+    whose budget is spent stops with status 3; go on with the same --answers and --resume.
+
+    Example: interintent simulate -n 2000 --profile official --agents scripted --seed 1 --out games.ndjson
+    """
+    if resume and out is None:
+        fail("--resume goes on with a file: name it with --out")
+    if resume and seed is None:
+        fail("--resume needs the --seed of the run it goes on with")
+    first_seed = secrets.randbits(48) if seed is None else seed
+    kinds = [kind.strip() for kind in agents.split(",")]
+    if len(kinds) not in (1, players):
+        fail(f"--agents takes one kind, or one for each of {players} seats; got {len(kinds)}")
+    specs: list[dict[str, Any]] = [
+        {"agent": kind, "options": {}} for kind in (kinds * players if len(kinds) == 1 else kinds)
+    ]
+    for spec in specs:
+        if spec["agent"] == "llm":
+            spec.update(mechanism=mechanism, options=_read_named("--option", option or []))
+    try:
+        chosen = make_profile(
+            profile,
+            players,
+            roles=None if roles is None else [role.strip() for role in roles.split(",")],
+            rules=_read_named("--rule", rule or []),
+        )
+        plan = Plan(chosen.settings(), specs, first_seed, rotate)
+        models = None
+        if "llm" in kinds:
+            from app.cli.simulate_models import model_run
+
+            models = model_run(
+                plan,
+                model=model,
+                base_url=base_url,
+                api_key_env=api_key_env,
+                answers=answers,
+                max_tokens=max_tokens,
+                max_cost=max_cost,
+                parallel=parallel,
+            )
+        elif model or base_url or answers or mechanism or option or max_tokens or max_cost:
+            fail("--model, --answers and the like are for llm seats: name some with --agents")
+        else:
+            seat_agents(specs, "check")
+    except AvalonError as fault:
+        fail(str(fault))
+    before = Result()
+    if out is not None and out.exists() and not overwrite:
+        if not resume:
+            fail(f"{out} exists: go on with it (--resume) or replace it (--overwrite)")
+        before = _resumed(out, chosen, lambda index: game_id(first_seed + index), games)
+        note(f"{before.games} games are there already")
+    started, games_before = time.perf_counter(), before.games
+    done = _played(plan, games, before, out, models, jobs=jobs, resume=resume)
+    seconds = time.perf_counter() - started
+    speed = (done.games - games_before) / seconds
+    if as_json:
+        report = {
+            "games": done.games,
+            "profile": profile,
+            "players": players,
+            "agents": kinds,
+            "rotate": rotate,
+            "seed": first_seed,
+            "events": done.events,
+            "seconds": round(seconds, 3),
+            "games_per_second": round(speed, 1),
+            "metrics": done.metrics.as_json(),
+        }
+        if models is not None:
+            from app.cli.simulate_models import uses_as_json
+
+            report |= uses_as_json(models.uses) | {"budget_spent": models.stopped}
+        print_json(report)
+    else:
+        print_metrics(
+            done.metrics,
+            f"{done.games} games, profile {profile}, {players} players, {agents}, seed {first_seed} "
+            f"({speed:,.0f} games/s)",
+        )
+        if models is not None:
+            from app.cli.simulate_models import print_uses
+
+            print_uses(models.uses)
+    if models is not None and models.stopped:
+        note(f"the budget is spent: {done.games} of {games} games were played")
+        raise typer.Exit(3)
+    if done.games < games:
+        raise typer.Exit(130)
+
+
+def _played(
+    plan: Plan,
+    games: int,
+    done: Result,
+    out: Path | None,
+    models: "ModelRun | None",
+    *,
+    jobs: int,
+    resume: bool,
+) -> Result:
+    """``done`` with the games that were still to be played, which are written to ``out`` as they end. Fewer
+    where Ctrl-C or a spent budget stopped them. Ends the command where a game or the file fails.
+    """
+    try:
+        file = None if out is None else out.open("ab" if resume else "wb")
+    except OSError as fault:
+        fail(f"cannot write {out}: {reason(fault)}")
+    again = f"go on with --resume --seed {plan.seed}"
+    keep = file is not None
+    try:
+        with count_bar("games", games) as advance:
+            for result in (
+                run(plan, games, first=done.games, jobs=jobs, keep=keep)
+                if models is None
+                else models.run(games, first=done.games, keep=keep)
+            ):
+                done.games += result.games
+                done.events += result.events
+                done.metrics.merge(result.metrics)
+                if file is not None:
+                    file.write(result.lines)
+                advance(done.games, games)
+        if file is not None and out is not None:
+            file.flush()
+            if done.games == games:
+                file.write(_export_end(out, done.games, done.events))
+                file.flush()
+    except AvalonError as fault:
+        fail(str(fault))
+    except OSError as fault:
+        fail(f"cannot write {out}: {reason(fault)}; whole games of it are kept, {again}")
+    except KeyboardInterrupt:
+        note(f"stopped after {done.games} of {games} games; {again}")
+    finally:
+        if file is not None:
+            with suppress(OSError):
+                file.close()
+    return done
+
+
+def _read_named(option: str, texts: list[str]) -> dict[str, Any]:
+    """Options of the form name=value; a value that is JSON is read as JSON."""
+    read = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            fail(f"{option} takes name=value, got {text!r}")
+        try:
+            read[name] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            read[name] = value
+    return read
+
+
+def _export_end(path: Path, games: int, events: int) -> bytes:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    end = {"t": "export.end", "games": games, "events": events, "sha256": digest.hexdigest()}
+    return orjson.dumps(end) + b"\n"
+
+
+def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games: int) -> Result:
+    """What whole games the file holds; the file is cut off behind the last of them.
+
+    A file of another run, or of something else, is refused and stays as it is.
+    """
+    done = Result()
+    log: list[Event] = []
+    read = whole = 0
+    with path.open("r+b") as file:
+        for line in file:
+            values = _event_values(path, line)
+            if values is None or done.games == games:
+                break
+            read += len(line)
+            if values.pop("game") != expected(done.games):
+                fail(f"{path} holds another run: game {done.games + 1} is not of this seed")
+            del values["seq"]
+            try:
+                log.append(read_event(values.pop("type"), values))
+            except AvalonError as fault:
+                fail(f"{path} holds something else: {fault}")
+            if isinstance(log[-1], GameCreated) and log[-1].profile != profile:
+                fail(f"{path} holds another run: game {done.games + 1} has other rules")
+            if isinstance(log[-1], GameEnded):
+                done.games += 1
+                done.events += len(log)
+                done.metrics.add(log)
+                whole = read
+                log = []
+        file.truncate(whole)
+    return done
+
+
+def _event_values(path: Path, line: bytes) -> dict[str, Any] | None:
+    """An event's line, read. None for what ends a run: its signature, or the line that it was writing
+    when it stopped.
+    """
+    try:
+        values = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        values = None
+    starts = (b'{"seq":', b'{"t":"export.end"')
+    if not line.endswith(b"\n") and any(start.startswith(line[: len(start)]) for start in starts):
+        return None
+    if isinstance(values, dict):
+        if values.get("t") == "export.end":
+            return None
+        if values.keys() >= {"seq", "type", "game"}:
+            return values
+    return fail(f"{path} holds something else: {line[:40]!r} is no event of a simulated game")

@@ -1,0 +1,236 @@
+"""How every command prints and writes files: values as they are, faults in one sentence."""
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Final, NoReturn
+
+import orjson
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+__all__ = [
+    "REFUSED",
+    "Output",
+    "byte_bar",
+    "clean",
+    "count_bar",
+    "echo",
+    "end_with_damaged",
+    "fail",
+    "guarded",
+    "note",
+    "print_json",
+    "printable",
+    "reason",
+    "writing",
+]
+
+REFUSED: Final = 2
+"""Exit status where nothing was done: wrong arguments, nothing to read, nowhere to write."""
+
+CLOSED: Final = 141
+"""Exit status where the reader of the output has gone, as a shell has it for SIGPIPE."""
+
+_errors = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def clean(text: str) -> str:
+    """On one line, and with nothing in it that a terminal obeys or cannot show."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def printable(text: str, encoding: str | None = None) -> str:
+    """What the stream can carry, where the terminal is no UTF-8."""
+    into = encoding or "utf-8"
+    return text.encode(into, "backslashreplace").decode(into)
+
+
+def fail(message: str, code: int = REFUSED, *, named: bool = True) -> NoReturn:
+    """Prints why, behind the program's name if ``named``, and ends the command. Nothing in the message is
+    taken for markup.
+    """
+    line = Text.assemble(("interintent: ", "bold")) if named else Text()
+    _errors.print(line.append(clean(message)), soft_wrap=True)
+    raise typer.Exit(code)
+
+
+def note(message: str) -> None:
+    """A line on standard error, beside the command's own output."""
+    _errors.print(Text(clean(message)), soft_wrap=True)
+
+
+def echo(line: str, *, err: bool = False) -> None:
+    """A line of output as it is, except for what the stream cannot carry."""
+    stream = sys.stderr if err else sys.stdout
+    typer.echo(printable(line, stream.encoding), err=err)
+
+
+def print_json(value: Any) -> None:
+    """A value as JSON on standard output, indented."""
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+def end_with_damaged(names: Collection[str]) -> None:
+    """Names the damaged rows that were left out; ends the command with status 1 where there are any."""
+    for name in names:
+        note(f"{name} is damaged and left out")
+    if names:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _bar(title: str, total: int | None, *columns: ProgressColumn) -> Iterator[tuple[Progress, TaskID]]:
+    """A progress bar on a terminal, nothing elsewhere."""
+    with Progress(
+        TextColumn(title, markup=False),
+        BarColumn(),
+        *columns,
+        TimeRemainingColumn(),
+        console=_errors,
+        disable=not _errors.is_terminal,
+        # A line for a pipe must not end up on the terminal, nor one for the terminal in the bar.
+        redirect_stdout=sys.stdout.isatty(),
+        transient=True,
+    ) as bar:
+        yield bar, bar.add_task(title, total=total)
+
+
+@contextmanager
+def count_bar(title: str, total: int | None = None) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar of things done. Yields a function that takes how many are done, of how many."""
+    with _bar(title, total, MofNCompleteColumn()) as (bar, task):
+        yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+@contextmanager
+def byte_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar of bytes read. Yields a function that takes how many more were read."""
+    with _bar(title, total, TaskProgressColumn()) as (bar, task):
+        yield lambda size: bar.advance(task, size)
+
+
+class _CannotWrite(Exception):
+    """The file being written cannot be written further."""
+
+
+class Output:
+    """A file whose faults cannot be mistaken for those of files that are read meanwhile. Faults of
+    standard output are left to ``guarded``.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._named = file is not sys.stdout.buffer
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError as fault:
+            if not self._named or isinstance(fault, BrokenPipeError):
+                raise
+            raise _CannotWrite(reason(fault)) from None
+
+
+@contextmanager
+def writing(out: Path | None) -> Iterator[Output]:
+    """Standard output, or a file that gets its name when it is complete: a failure leaves the old file as it
+    was. Ends the command where the file cannot be written.
+    """
+    if out is None:
+        yield Output(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        # A device or a pipe cannot be replaced by a file.
+        if out.exists() and not out.is_file():
+            with out.open("wb") as file:
+                yield Output(file)
+                file.flush()
+            return
+        yield from _replacing(out)
+    except _CannotWrite as fault:
+        fail(f"cannot write {out}: {fault}")
+
+
+def _replacing(out: Path) -> Iterator[Output]:
+    target = Path(os.path.realpath(out))
+    try:
+        number, name = tempfile.mkstemp(prefix=".interintent-", suffix=".part", dir=target.parent)
+    except OSError as fault:
+        raise _CannotWrite(reason(fault)) from None
+    part = Path(name)
+    try:
+        with os.fdopen(number, "wb") as file:
+            yield Output(file)
+            try:
+                file.flush()
+                os.fsync(file.fileno())
+                part.chmod(_mode(target))
+                part.replace(target)
+            except OSError as fault:
+                raise _CannotWrite(reason(fault)) from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _mode(file: Path) -> int:
+    """The mode of the file that is there already, or the one that a new file gets."""
+    with suppress(OSError):
+        return file.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def reason(fault: OSError) -> str:
+    return fault.strerror or type(fault).__name__
+
+
+def guarded(command: Callable[[], object]) -> None:
+    """Runs the command line. A file that cannot be read or written is reported in one sentence. Of a fault of
+    ours only the place is printed, since its message may quote what players said.
+    """
+    try:
+        try:
+            command()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+        raise SystemExit(CLOSED) from None
+    except OSError as fault:
+        _silence()
+        where = "" if fault.filename is None else f"{os.fsdecode(fault.filename)}: "
+        _end(f"{where}{reason(fault)}", REFUSED)
+    except Exception as fault:
+        last = traceback.extract_tb(fault.__traceback__)[-1]
+        place = f"{Path(last.filename).name}, line {last.lineno}"
+        _end(f"something broke on our side: {type(fault).__name__} in {place}", 1)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    with suppress(typer.Exit):
+        fail(message)
+    raise SystemExit(code) from None
+
+
+def _silence() -> None:
+    """Throws away what is still to be written: nobody reads it, and Python would try again at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

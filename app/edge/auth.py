@@ -1,0 +1,289 @@
+"""Who calls, and what that caller may do.
+
+Credentials are API keys (the operator's in the settings, others in the database) and seat and watch
+tokens. While no key is configured at all, callers without a credential are the researcher, and the
+service listens on loopback only.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import math
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from app.base.clock import now_ms
+from app.base.errors import Forbidden, Unauthenticated
+from app.edge.tokens import Grant, Secrets
+from app.settings import Settings, is_loopback
+from app.store.games import GameStore
+from app.store.json_column import Damaged
+from app.store.keys import ApiKey, KeyStore, TokenSecret
+from app.store.rows import GameRow
+from engine.errors import CorruptLog
+from engine.terms import FULL, PUBLIC, Seat, Viewer
+from engine.view import viewer_name
+
+__all__ = ["FRESH_S", "KEYLESS", "SCOPES", "Caller", "Keys", "epoch_of", "hash_of", "new_key", "new_secret"]
+
+log = structlog.get_logger()
+
+SCOPES: Final = frozenset(
+    {
+        "games:create",
+        "games:read",
+        "games:step",
+        "games:cancel",
+        "tokens:mint",
+        "eval:submit",
+        "eval:read",
+        "annotate",
+        "export:full",
+        "metrics:read",
+        "admin",
+    }
+)
+
+FRESH_S: Final = 2.0
+"""A key that is revoked or has expired, here or in another process, is accepted no longer than this."""
+
+HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A checked credential."""
+
+    name: str
+    """Stable and not secret: scopes idempotency keys."""
+    scopes: frozenset[str] = frozenset()
+    key_id: str | None = None
+    """Of a key in the database."""
+    grant: Grant | None = None
+    """Of a token: it has no scopes, and one viewer of one game or batch."""
+
+    def needs(self, scope: str) -> None:
+        """Raises Forbidden when the credential lacks the scope."""
+        if scope not in self.scopes:
+            raise Forbidden(f"this needs the scope {scope}")
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the caller's viewer is ``full``."""
+        return "export:full" in self.scopes
+
+    @property
+    def mints(self) -> bool:
+        """Whether the caller may make tokens, so that it may have them and answer for any seat."""
+        return "tokens:mint" in self.scopes
+
+    @property
+    def viewer(self) -> Viewer:
+        """The credential's own viewer, of the games that it reaches."""
+        if self.grant is not None:
+            return self.grant.viewer
+        return FULL if self.sees_all else PUBLIC
+
+    @property
+    def seat(self) -> Seat | None:
+        """The seat that this caller answers for; None for whoever only looks."""
+        return None if self.grant is None or self.grant.viewer == PUBLIC else self.grant.viewer
+
+    def reaches(self, game: GameRow) -> bool:
+        """Whether the credential is for this game. Callers answer a False as they answer an unknown game."""
+        grant = self.grant
+        return grant is None or grant.game == game.game_id or grant.batch == game.batch_id
+
+    def reaches_batch(self, batch_id: str) -> bool:
+        """Whether the credential is one for this whole batch."""
+        return self.grant is None or self.grant.batch == batch_id
+
+    def is_current(self, epochs: Mapping[str, int] | Damaged | None) -> bool:
+        """Whether the seat's tokens have not been made anew since, by the game's epochs. True for who has no
+        seat in it.
+        """
+        grant = self.grant
+        return grant is None or grant.viewer == PUBLIC or grant.epoch == epoch_of(epochs, grant.viewer)
+
+
+KEYLESS: Final = Caller("keyless", SCOPES)
+OPERATOR: Final = Caller("operator", SCOPES)
+
+
+def epoch_of(epochs: Mapping[str, int] | Damaged | None, seat: Seat) -> int:
+    """How often the seat's tokens were made anew, from 1."""
+    epoch = (epochs or {}).get(str(seat), 1)
+    if type(epoch) is not int:
+        raise CorruptLog("the epochs of a game do not read")
+    return epoch
+
+
+def new_key() -> str:
+    """``ik_`` and 43 characters, 256 random bits."""
+    return f"ik_{secrets.token_urlsafe(32)}"
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(48)
+
+
+def hash_of(credential: str) -> str:
+    """What is stored of a key. SHA-256 is enough: 256 random bits cannot be guessed."""
+    return hashlib.sha256(credential.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Keys:
+    """Every credential, as of a moment ago: a key that is not known yet is looked up at once, and a revoked
+    key is noticed within FRESH_S.
+
+    A key is found by its hash, so the time of the lookup tells nothing about the key.
+    """
+
+    def __init__(self, settings: Settings, store: KeyStore, games: GameStore) -> None:
+        key = settings.api_key
+        self._operator = None if key is None else hash_of(key.get_secret_value())
+        self._given = [secret.get_secret_value() for secret in settings.token_secrets]
+        self._store = store
+        self._games = games
+        # Never to be undone while the process lives: keys that vanish must not open the service.
+        self._configured = key is not None or not is_loopback(settings.host)
+        self._by_hash: Mapping[str, ApiKey] = {}
+        self._by_id: Mapping[str, ApiKey] = {}
+        self._secrets: Secrets | None = Secrets(self._given) if self._given else None
+        self._used: dict[str, int] = {}
+        self._loop: asyncio.Task[None] | None = None
+        self.on_change: Callable[[], None] = lambda: None
+        """Told when a credential may have lost what it stood for: who holds a connection looks again."""
+
+    async def start(self) -> None:
+        """Reads the keys, and makes the first secret for tokens where there is none."""
+        await self._read()
+        while self._secrets is None:
+            number = await self._store.last_secret() + 1
+            await self._store.add_secret(TokenSecret(number, new_secret(), now_ms()))
+            await self._read()
+        self._loop = asyncio.create_task(self._keep_fresh(), name="keys")
+
+    async def stop(self) -> None:
+        if self._loop is not None:
+            self._loop.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._loop
+            self._loop = None
+            try:
+                await self._mark_used()
+            except Exception as fault:
+                log.warning("the use of keys cannot be written", cause=type(fault).__name__)
+
+    @property
+    def configured(self) -> bool:
+        """Whether a caller must show a credential: once there was a key, for good."""
+        return self._configured
+
+    async def caller(self, credential: str | None) -> Caller:
+        """The caller with this credential. Raises Unauthenticated; one that is shown must also be good."""
+        if credential is None:
+            if self._configured:
+                raise Unauthenticated("send the header Authorization: Bearer <key or token>")
+            return KEYLESS
+        digest = hash_of(credential)
+        if digest == self._operator:
+            return OPERATOR
+        if digest not in self._by_hash and self._is_news(credential):
+            await self._read()
+        key = self._by_hash.get(digest)
+        if key is not None:
+            return self._by_key(key)
+        return await self._by_token(credential)
+
+    def _is_news(self, credential: str) -> bool:
+        """Whether reading the tables anew could tell more about it."""
+        assert self._secrets is not None
+        kid = self._secrets.names(credential)
+        return kid not in self._secrets.kids and not (kid and self._given)
+
+    def _by_key(self, key: ApiKey) -> Caller:
+        now = now_ms()
+        state = key.state(now)
+        if state != "active":
+            raise Unauthenticated("this key was revoked" if state == "revoked" else "this key has expired")
+        hour = now - now % HOUR_MS
+        if key.used_at is None or key.used_at < hour:
+            self._used[key.key_id] = hour
+        return Caller(f"key:{key.key_id}", SCOPES.intersection(key.scopes), key_id=key.key_id)
+
+    async def _by_token(self, token: str) -> Caller:
+        assert self._secrets is not None
+        grant = self._secrets.read(token, now_ms() / 1000)
+        caller = Caller(f"{viewer_name(grant.viewer)}@{grant.game or grant.batch}", grant=grant)
+        if caller.seat is not None and grant.game is not None:
+            game = await self._games.game(grant.game)
+            if game is None or not caller.is_current(game.epochs):
+                raise Unauthenticated("this token was replaced by a newer one")
+        return caller
+
+    def stands(self, caller: Caller) -> bool:
+        """Whether a credential that was good still is, as far as this process knows by now; a seat's epoch
+        is looked at where its game is read (``Caller.is_current``).
+        """
+        if caller.grant is not None:
+            assert self._secrets is not None
+            return caller.grant.expires > now_ms() / 1000 and caller.grant.kid in self._secrets.kids
+        if caller.key_id is not None:
+            key = self._by_id.get(caller.key_id)
+            return key is not None and key.state(now_ms()) == "active"
+        return caller is OPERATOR or not self._configured
+
+    def left_s(self, caller: Caller) -> float:
+        """Seconds that a token is still good for; endless for keys, which are looked at anyway."""
+        return math.inf if caller.grant is None else max(caller.grant.expires - now_ms() / 1000, 0.0)
+
+    def mint(self, grant: Grant) -> str:
+        """The token that says so."""
+        assert self._secrets is not None
+        return self._secrets.mint(grant)
+
+    async def raise_epoch(self, game_id: str, seat: Seat) -> int:
+        """Voids every token of the seat, and returns the epoch of the next ones."""
+        return await self._store.raise_epoch(game_id, seat)
+
+    # --- keeping up --------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        keys = await self._store.keys()
+        self._by_hash = {key.hash: key for key in keys}
+        self._by_id = {key.key_id: key for key in keys}
+        # One that does not read opens nothing, and keeps the service closed.
+        self._configured = self._configured or bool(keys) or await self._store.has_keys()
+        if not self._given:
+            kept = await self._store.secrets()
+            self._secrets = Secrets([secret.secret for secret in kept]) if kept else None
+
+    def _standing(self) -> tuple[object, ...]:
+        now = now_ms()
+        active = frozenset(key.key_id for key in self._by_id.values() if key.state(now) == "active")
+        return self._configured, active, frozenset() if self._secrets is None else self._secrets.kids
+
+    async def _keep_fresh(self) -> None:
+        before = self._standing()
+        while True:
+            await asyncio.sleep(FRESH_S)
+            try:
+                await self._read()
+                await self._mark_used()
+            except Exception as fault:
+                # Whoever is known stays known; nothing else works either without the database.
+                log.warning("keys cannot be read", cause=type(fault).__name__)
+            after = self._standing()
+            if after != before:
+                before = after
+                self.on_change()
+
+    async def _mark_used(self) -> None:
+        if self._used:
+            used, self._used = self._used, {}
+            await self._store.mark_used(used)

@@ -1,0 +1,70 @@
+"""The query of an address: the route takes every parameter in it, and each is there once."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fastapi import Query
+from fastapi.dependencies.models import Dependant
+from starlette.requests import HTTPConnection
+
+from app.base.errors import InvalidRequest
+
+__all__ = ["MAX_LISTED", "check_query", "comma_list", "dependant_of", "listed"]
+
+MAX_LISTED: Final = 20
+"""Elements of a comma-separated list at most."""
+
+
+def check_query(connection: HTTPConnection) -> None:
+    """Raises InvalidRequest for a parameter that the matched route does not take, or that is repeated.
+
+    What is refused depends on the address alone: neither on who calls nor on what is stored.
+    """
+    if not connection.scope["query_string"]:
+        return
+    dependant = dependant_of(connection)
+    known = [] if dependant is None else sorted(set(_names(dependant)))
+    seen: set[str] = set()
+    for name, _ in connection.query_params.multi_items():
+        pointer = "/" + name.replace("~", "~0").replace("/", "~1")
+        if name not in known:
+            only = f"only {', '.join(known)}" if known else "none at all"
+            raise InvalidRequest(f"no such query parameter: this address takes {only}", pointer, "unknown")
+        if name in seen:
+            raise InvalidRequest(
+                "a query parameter is given once; where it takes several values, commas separate them",
+                pointer,
+                "repeated",
+            )
+        seen.add(name)
+
+
+def dependant_of(connection: HTTPConnection) -> Dependant | None:
+    """What the matched route depends on; None for what is no route of FastAPI's."""
+    return getattr(connection.scope.get("route"), "dependant", None)
+
+
+def _names(dependant: Dependant) -> Iterator[str]:
+    for parameter in dependant.query_params:
+        yield parameter.alias
+    for inner in dependant.dependencies:
+        yield from _names(inner)
+
+
+def comma_list(element: str, description: str) -> Any:
+    """A query parameter that takes up to 20 different elements, each matching ``element``."""
+    more = f"(,{element}){{0,{MAX_LISTED - 1}}}"
+    return Query(
+        pattern=f"^{element}{more}$",
+        description=f"{description} Several are separated by commas, at most {MAX_LISTED}.",
+    )
+
+
+def listed(value: str | None, name: str) -> tuple[str, ...]:
+    """The elements of a comma-separated list; none where it was left out. Raises InvalidRequest for an
+    element that is named twice.
+    """
+    elements = () if value is None else tuple(value.split(","))
+    if len(set(elements)) < len(elements):
+        raise InvalidRequest("a list names each element once", f"/{name}", "repeated")
+    return elements

@@ -1,0 +1,138 @@
+"""Seat and watch tokens: each says what it grants, signed (JWT, HS256).
+
+Secrets are named in a token by ``kid``, which is made from the secret: the newest signs, the others
+still verify until they are taken away.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import jwt
+
+from app.base.errors import Unauthenticated
+from engine.terms import PUBLIC, Seat, Viewer
+
+__all__ = ["MAX_SEAT_S", "MAX_TOKEN", "MAX_WATCH_S", "SEAT_S", "Grant", "Secrets", "kid_of"]
+
+ALGORITHM: Final = "HS256"
+
+
+MAX_TOKEN: Final = 2048
+"""Characters of a token; ours have about 250."""
+
+SEAT_S: Final = 7 * 24 * 3600
+"""How long a seat token lasts unless asked otherwise: the longest game of people, and a week-end."""
+
+MAX_SEAT_S: Final = 30 * 24 * 3600
+
+MAX_WATCH_S: Final = 24 * 3600
+"""How long a watch token lasts at most (PROTOCOL 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a token lets its bearer see: one viewer, of one game or of every game of one batch."""
+
+    viewer: Viewer
+    """A seat, or public."""
+    expires: int
+    """UTC, seconds since 1970; from then on it is void."""
+    game: str | None = None
+    batch: str | None = None
+    """Exactly one of the two is named; a seat's is always the game."""
+    epoch: int = 0
+    """Of a seat: void when the game counts a later one for it."""
+    kid: str = ""
+    """What it was signed with; set when it is read."""
+
+    @classmethod
+    def for_seat(cls, game: str, seat: Seat, epoch: int, expires: int) -> "Grant":
+        return cls(seat, expires, game=game, epoch=epoch)
+
+    @classmethod
+    def to_watch(cls, expires: int, *, game: str | None = None, batch: str | None = None) -> "Grant":
+        return cls(PUBLIC, expires, game=game, batch=batch)
+
+
+def kid_of(secret: str) -> str:
+    """The public name of a secret."""
+    return hashlib.sha256(b"kid\0" + secret.encode()).hexdigest()[:16]
+
+
+class Secrets:
+    """All secrets, newest first; at least one."""
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        self._newest = kid_of(secrets[0])
+        self._by_kid = {kid_of(secret): secret for secret in secrets}
+
+    @property
+    def kids(self) -> frozenset[str]:
+        return frozenset(self._by_kid)
+
+    def mint(self, grant: Grant) -> str:
+        """The token that says so, signed with the newest secret."""
+        claims: dict[str, str | int] = {
+            "sub": "public" if grant.viewer == PUBLIC else f"seat:{grant.viewer}",
+            "exp": grant.expires,
+        }
+        if grant.game is not None:
+            claims["game"] = grant.game
+        if grant.batch is not None:
+            claims["batch"] = grant.batch
+        if grant.viewer != PUBLIC:
+            claims["epoch"] = grant.epoch
+        return jwt.encode(claims, self._by_kid[self._newest], ALGORITHM, headers={"kid": self._newest})
+
+    def names(self, token: str) -> str | None:
+        """The ``kid`` of something that looks like a token; None for what does not."""
+        if len(token) > MAX_TOKEN:
+            return None
+        try:
+            # It refuses a kid that is no text.
+            kid: str | None = jwt.get_unverified_header(token).get("kid")
+        except (jwt.PyJWTError, ValueError, RecursionError):
+            return None
+        return kid
+
+    def read(self, token: str, now_s: float) -> Grant:
+        """What the token grants. Raises Unauthenticated for one that is not ours, changed, or expired."""
+        kid = self.names(token)
+        if kid is None or kid not in self._by_kid:
+            raise Unauthenticated("this token is not known")
+        try:
+            claims = jwt.decode(
+                token,
+                self._by_kid[kid],
+                algorithms=[ALGORITHM],
+                # The clock is the service's own: exp is looked at below.
+                options={"require": ["exp", "sub"], "verify_exp": False},
+            )
+        except (jwt.PyJWTError, ValueError, RecursionError):
+            raise Unauthenticated("this token is not known") from None
+        grant = _grant(claims, kid)
+        if grant is None:
+            raise Unauthenticated("this token is not known")
+        if grant.expires <= now_s:
+            raise Unauthenticated("this token has expired; ask whoever gave it for a new one")
+        return grant
+
+
+def _grant(claims: dict[str, object], kid: str) -> Grant | None:
+    # Whoever has the secret may mint, with a program of theirs too: what it says is still checked.
+    sub, expires = claims["sub"], claims["exp"]
+    game, batch, epoch = claims.get("game"), claims.get("batch"), claims.get("epoch", 0)
+    if not isinstance(expires, int) or not isinstance(epoch, int):
+        return None
+    if sub == "public":
+        if isinstance(game, str) and batch is None:
+            return Grant(PUBLIC, expires, game=game, kid=kid)
+        if isinstance(batch, str) and game is None:
+            return Grant(PUBLIC, expires, batch=batch, kid=kid)
+        return None
+    seats = {f"seat:{seat}": seat for seat in range(1, 11)}
+    if isinstance(sub, str) and sub in seats and isinstance(game, str) and batch is None and epoch >= 1:
+        return Grant(seats[sub], expires, game=game, epoch=epoch, kid=kid)
+    return None

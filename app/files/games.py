@@ -1,0 +1,154 @@
+"""Finished games out of files: exports of our own logs, and foreign records.
+
+Files are read as a stream, a few games at a time, so that any number of games takes the memory of those
+few; here the lines of a game are only found by its id. They are read where the game is counted, which may be
+another process.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+
+from app.files.replays import (
+    Document,
+    FileFault,
+    NotJson,
+    OnRead,
+    PassedOver,
+    Replayed,
+    documents,
+    log_line,
+    parse,
+    replayed,
+)
+from engine.errors import UNREADABLE, AvalonError
+from engine.events import Event, GameEnded, RolesDealt
+from evaluators.errors import Unmeasurable
+from evaluators.ground.turns import Game, read_game
+
+__all__ = ["Bundle", "Unusable", "bundles", "games_in"]
+
+GAMES: Final = 25
+"""Games in a bundle."""
+
+NO_GOLD: Final = "no deal in it: not a full export (export --view full, ?view=full)"
+NOT_OVER: Final = "not finished"
+DAMAGED: Final = "damaged where it was stored"
+
+
+@dataclass(slots=True)
+class Bundle:
+    """Some whole games as they stand in their file."""
+
+    file: str
+    lines: list[Document | FileFault | PassedOver] = field(default_factory=list)
+    games: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Why a game of a file cannot be used."""
+
+    what: str
+    reason: str
+
+
+_GAME: Final = re.compile(rb'"game":\s*"([^"\\]+)"')
+
+
+def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bundle]:
+    """What the paths hold, in their order, cut between games. Raises OSError for a path that is not there."""
+    bundle = Bundle("")
+    game = b""
+    for document in documents(paths, on_read):
+        match = _GAME.search(document.text, 0, 400) if isinstance(document, Document) else None
+        if match is None and _closes(document):
+            continue
+        starts = match is None or match[1] != game
+        game = b"" if match is None else match[1]
+        file = document.place.file
+        if starts and (bundle.games >= size or file != bundle.file):
+            if bundle.lines:
+                yield bundle
+            bundle = Bundle(file)
+        bundle.games += starts
+        bundle.lines.append(document)
+    if bundle.lines:
+        yield bundle
+
+
+def _closes(document: Document | FileFault | PassedOver) -> bool:
+    """Whether this is the line that closes an export."""
+    return isinstance(document, Document) and document.text.startswith(b'{"t":"export.end"')
+
+
+def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
+    """The finished games of a bundle; of what is none, why."""
+    log: list[Event] = []
+    game_id = ""
+    for document in bundle.lines:
+        if isinstance(document, FileFault):
+            yield Unusable(str(document.place), f"{document.rule}: found {document.found}")
+            continue
+        if isinstance(document, PassedOver):
+            yield Unusable(str(document.place), document.reason)
+            continue
+        try:
+            value = orjson.loads(document.text)
+            if isinstance(value, dict) and value.get("t") == "export.damaged":
+                yield Unusable(str(value.get("game")), DAMAGED)
+                continue
+            line = None if isinstance(value, dict) and "schema" in value else log_line(value)
+        except orjson.JSONDecodeError:
+            yield Unusable(str(document.place), f"unreadable: {_not_json(document.text)}")
+            continue
+        except AvalonError as fault:
+            yield Unusable(str(document.place), f"unreadable: {_first(str(fault))}")
+            continue
+        if line is None:
+            yield _record(document)
+            continue
+        if line[0] != game_id and log:
+            yield _game(game_id, log)
+            log = []
+        game_id = line[0]
+        log.append(line[1])
+    if log:
+        yield _game(game_id, log)
+
+
+def _not_json(text: bytes) -> str:
+    try:
+        parse(text)
+    except NotJson as fault:
+        return str(fault)
+    return "no JSON"
+
+
+def _first(text: str) -> str:
+    return text.partition("\n")[0][:120]
+
+
+def _record(document: Document) -> Game | Unusable:
+    outcome = replayed(document)
+    if isinstance(outcome, Replayed):
+        return _game(outcome.id, outcome.state.log)
+    if isinstance(outcome, PassedOver):
+        return Unusable(str(document.place), "neither a game's log nor a record")
+    return Unusable(str(outcome.place), f"not a game that the rules allow: {_first(outcome.rule)}")
+
+
+def _game(game_id: str, log: list[Event]) -> Game | Unusable:
+    if not any(isinstance(event, GameEnded) for event in log):
+        return Unusable(game_id, NOT_OVER)
+    if not any(isinstance(event, RolesDealt) for event in log):
+        return Unusable(game_id, NO_GOLD)
+    try:
+        return read_game(game_id, log)
+    except Unmeasurable as reason:
+        return Unusable(game_id, _first(str(reason)))
+    except (AvalonError, *UNREADABLE):
+        return Unusable(game_id, "its log does not read")

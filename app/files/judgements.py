@@ -1,0 +1,193 @@
+"""Judgements and answers out of files, as the service gives them and takes them.
+
+Judgements: the CSV or JSON of ``GET /annotations``, or its rows one a line. Answers: bodies of
+``POST /evaluations``, or single answers with a ``rater``, one a line.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from pydantic import ValidationError
+
+from app.evaluations.judged import judgements_from, judges_in
+from app.evaluations.schemas import AnswerSpec, VariantSpec
+from app.evaluations.scoring import answered_by_game
+from app.store.rows import AnswerRow, JudgementRow
+from engine.intentions import normalise
+from evaluators.errors import UnknownItem
+from evaluators.ground.items import parse_id
+from evaluators.ground.judgements import Judgement, by_game
+from evaluators.json_faults import json_fault
+from evaluators.report.builder import Answered
+
+__all__ = ["JudgementFile", "UnreadableFile", "read_answers", "read_judgements"]
+
+
+class UnreadableFile(ValueError):
+    """A file that does not read; the message names its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgementFile:
+    """What a file of judgements holds."""
+
+    by_game: Mapping[str, list[Judgement]]
+    judges: frozenset[str]
+    """Raters that are no people: their scores are not pooled with people's."""
+
+
+def read_judgements(path: Path) -> JudgementFile:
+    """The judgements of a file; a rater without a kind is a person. Raises UnreadableFile, OSError."""
+    text = _read(path)
+    numbered: Iterable[tuple[int, Mapping[str, Any]]]
+    if path.suffix == ".csv":
+        numbered = enumerate(csv.DictReader(io.StringIO(text)), 2)
+    else:
+        numbered = _rows(path, text, "judgements")
+    rows = []
+    for line, values in numbered:
+        try:
+            intention = normalise(str(values["intention"])) or str(values["intention"])
+            rows.append(
+                JudgementRow(
+                    game_id=_text(values["game_id"]),
+                    request_id=values["request_id"],
+                    stage=values["stage"],
+                    intention=intention,
+                    dimension="",
+                    caller="",
+                    rater=_text(values["rater"]),
+                    kind=values.get("kind") or "human",
+                    reasonable=_reasonable(values.get("reasonable")),
+                    think=_score(values.get("think")),
+                    speak=_score(values.get("speak")),
+                )
+            )
+        except KeyError as missing:
+            raise UnreadableFile(f"{path}:{line}: a judgement has a field {missing}") from None
+        except ValueError as fault:
+            raise UnreadableFile(f"{path}:{line}: {fault}") from None
+    try:
+        return JudgementFile(by_game(judgements_from(rows)), judges_in(rows))
+    except ValueError as fault:
+        raise UnreadableFile(f"{path}: {fault}") from None
+
+
+def _text(value: Any) -> str:
+    """A cell as it was before it was kept from spreadsheets."""
+    text = str(value)
+    return text[1:] if text[:1] == "'" and text[1:2] and text[1] in "=+-@\t\r" else text
+
+
+def _reasonable(value: Any) -> bool | None:
+    if value is None or value == "":
+        return None
+    if value in (True, 1, "1", "true", "True"):
+        return True
+    if value in (False, 0, "0", "false", "False"):
+        return False
+    raise ValueError(f"reasonable is 1 or 0, got {value!r}")
+
+
+def _score(value: Any) -> int | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or str(value) not in _SCORES:
+        raise ValueError(f"a following score is 1 to 5, got {value!r}")
+    return int(value)
+
+
+_SCORES: Final = frozenset("12345")
+
+
+def read_answers(path: Path) -> dict[str, list[Answered]]:
+    """The answers of a file by game, samples joined. Raises UnreadableFile, OSError."""
+    by_rater: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
+    for line, values in _rows(path, _read(path), "answers"):
+        try:
+            rater = values.get("rater", "answers")
+            if isinstance(rater, dict):
+                rater = rater["name"]
+            variant = VariantSpec.model_validate(values.get("variant", {})).model_dump(mode="json")
+            answers = values.get("answers")
+            if answers is None:
+                answers = [{k: v for k, v in values.items() if k not in ("rater", "variant", "dimension")}]
+            for item in answers:
+                answer = AnswerSpec.model_validate(item)
+                parts = parse_id(answer.item_id)
+                if parts.dimension not in ("guessing", "summarisation"):
+                    raise ValueError(f"{parts.dimension} items are judged, not answered")
+                row = AnswerRow(
+                    item_id=answer.item_id,
+                    sample=answer.sample,
+                    game_id=parts.game_id,
+                    dimension=parts.dimension,
+                    named=answer.intentions,
+                    role=None if answer.role is None else answer.role.value,
+                    confidence=answer.confidence,
+                )
+                key = (str(rater), parts.dimension, orjson.dumps(variant))
+                by_rater.setdefault(key, []).append(row)
+        except UnknownItem as fault:
+            raise UnreadableFile(f"{path}:{line}: {fault}") from None
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            where = "/".join(map(str, first["loc"]))
+            raise UnreadableFile(f"{path}:{line}: {where}: {first['msg']}") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as fault:
+            raise UnreadableFile(f"{path}:{line}: {fault}") from None
+    by_id: dict[str, list[Answered]] = {}
+    for (rater, dimension, variant_text), rows in by_rater.items():
+        for game_id, answered in answered_by_game(rater, dimension, orjson.loads(variant_text), rows).items():
+            by_id.setdefault(game_id, []).append(answered)
+    return by_id
+
+
+def _rows(path: Path, text: str, inside: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """JSON objects: one a line, or one document that holds them in a list of this name."""
+    try:
+        whole = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        whole = None
+    if isinstance(whole, dict) and isinstance(whole.get(inside), list) and inside == "judgements":
+        whole = whole[inside]
+    if isinstance(whole, list):
+        values: Iterable[tuple[int, Any]] = enumerate(whole, 1)
+    elif isinstance(whole, dict):
+        values = [(1, whole)]
+    else:
+        values = _lines(path, text)
+    for line, value in values:
+        if not isinstance(value, dict):
+            raise UnreadableFile(f"{path}:{line}: expected an object")
+        yield line, value
+
+
+def _lines(path: Path, text: str) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, orjson.loads(line)
+            except orjson.JSONDecodeError:
+                raise UnreadableFile(f"{path}:{number}: expected JSON, found {_fault_of(line)}") from None
+
+
+def _fault_of(line: str) -> str:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError) as fault:
+        return json_fault(fault)
+    return "something that is no JSON"  # NaN and the like, which Python's reader takes
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        raise UnreadableFile(f"{path}: expected UTF-8, found {json_fault(fault)}") from None

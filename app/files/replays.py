@@ -1,0 +1,657 @@
+"""Where records and logs are read from: files, directories, archives, standard input.
+
+Everything is read as a stream and nothing is unpacked to disk, so that an archive of a million
+records takes the memory of its largest one. Whatever cannot be read becomes a ``FileFault`` with its
+place; only a path that is not there is raised.
+"""
+
+import codecs
+import errno
+import gzip
+import json
+import os
+import re
+import stat
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, NoReturn, cast
+
+from engine.errors import AvalonError, IllegalRecord, InvalidRecord
+from engine.events import Event, read_event
+from engine.foreign.record import SCHEMA
+from engine.foreign.replay import read_record, replay
+from engine.state import State
+from evaluators.json_faults import json_fault
+
+__all__ = [
+    "MAX_DOCUMENT",
+    "PACKED",
+    "Document",
+    "FileFault",
+    "NotJson",
+    "PassedOver",
+    "Place",
+    "Replayed",
+    "documents",
+    "log_line",
+    "parse",
+    "replayed",
+    "sizes",
+]
+
+MAX_DOCUMENT: Final = 64 << 20
+"""Bytes of one record, whether a file, a line or an archive's member; a real one has 50,000."""
+
+MAX_HEADER: Final = 1 << 20
+"""Bytes of an archive's extended header: tarfile reads it whole."""
+
+_LINES: Final = (".ndjson", ".jsonl")
+_ARCHIVES: Final = (".tar.gz", ".tgz")
+_DOCUMENTS: Final = (".json", *_LINES)
+_PACKED: Final = (".gz", ".tgz", ".zip", ".tar", ".bz2", ".xz", ".zst", ".7z")
+_SCANNED: Final = (*_DOCUMENTS, *(f"{ending}.gz" for ending in _DOCUMENTS), *_ARCHIVES, ".tar", ".zip")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record is."""
+
+    file: str
+    """As given or found; ``-`` for standard input."""
+    member: str | None = None
+    """Its name within an archive."""
+    line: int | None = None
+    """From 1, in NDJSON."""
+    item: int | None = None
+    """From 1, in a JSON list."""
+
+    def __str__(self) -> str:
+        member = "" if self.member is None else f"!{self.member}"
+        line = "" if self.line is None else f":{self.line}"
+        item = "" if self.item is None else f"[{self.item}]"
+        return f"{self.file}{member}{line}{item}"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The bytes of what should be one record."""
+
+    place: Place
+    text: bytes
+    found: bool
+    """It was come upon in a directory or an archive, not named: it may be something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFault:
+    """Why there is no game: one line of ``replay check``."""
+
+    place: Place
+    rule: str
+    expected: str
+    found: str
+    move: int | None = None
+    """From 1; None where no single move is to blame."""
+    record: str | None = None
+    """Its id, where it has one that can be read."""
+    quest: int | None = None
+    """That the game had reached; None where the set-up is at fault, or nothing can be read."""
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Something found in a directory or an archive that is plainly not a record."""
+
+    place: Place
+    reason: str
+
+
+PACKED: Final = "packed once more: unpack it first"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A record that follows the rules, as a finished game."""
+
+    place: Place
+    id: str
+    state: State
+
+
+# --- from paths to documents ------------------------------------------------------------------------
+
+OnRead = Callable[[int], None]
+"""Told how many more bytes of the paths have been read, for a progress bar."""
+
+
+def _ignored(_: int) -> None:
+    return None
+
+
+def sizes(paths: Iterable[str]) -> int | None:
+    """Bytes that ``documents`` will report as read; None with standard input among the paths.
+
+    Raises OSError for paths that are not there, all of them named, and for a directory that cannot be
+    listed.
+    """
+    paths = list(paths)
+    if missing := [path for path in paths if path != "-" and not os.path.lexists(path)]:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), ", ".join(missing))
+    total: int | None = 0
+    for path in paths:
+        if path == "-":
+            total = None
+            continue
+        for file in _files(path):
+            total = None if total is None else total + file.stat().st_size
+    return total
+
+
+def documents(
+    paths: Iterable[str], on_read: OnRead = _ignored
+) -> Iterator[Document | FileFault | PassedOver]:
+    """Everything that the paths hold, in the order given; directories in the order of their names.
+
+    What a file is, its bytes tell: gzip, zip and tar are opened, whatever they are called; text is JSON,
+    a JSON list of documents, or (not in a ``.json``) one document a line, in UTF-8 or, with its byte order
+    mark, UTF-16. A directory gives its files with the endings of ``_SCANNED``, whatever their depth; hidden
+    files and links to directories are left out. An archive gives its members by the same endings; what is
+    packed within an archive is passed over, and named. ``-`` is standard input. Raises FileNotFoundError
+    for paths that are not there.
+    """
+    for path in paths:
+        if path == "-":
+            yield from _opened(cast(IO[bytes], sys.stdin.buffer), Place("-"), False, on_read)
+            continue
+        found = Path(path).is_dir()
+        for file in _files(path):
+            yield from _file(file, found, on_read)
+
+
+def _files(path: str) -> Iterator[Path]:
+    named = Path(path)
+    if not named.exists():
+        raise FileNotFoundError(path)
+    if not named.is_dir():
+        yield named
+        return
+    for folder, folders, names in os.walk(named, onerror=_unread):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            file = Path(folder, name)
+            if not name.startswith(".") and name.endswith(_SCANNED) and stat.S_ISREG(_mode(file)):
+                yield file
+
+
+def _unread(fault: OSError) -> NoReturn:
+    # os.walk would leave the directory out without a word.
+    raise fault
+
+
+def _mode(file: Path) -> int:
+    try:
+        return file.stat().st_mode
+    except OSError:  # a link to nowhere
+        return 0
+
+
+def _file(file: Path, found: bool, on_read: OnRead) -> Iterator[Document | FileFault | PassedOver]:
+    place = Place(str(file))
+    try:
+        with file.open("rb") as source:
+            yield from _opened(source, place, found, on_read)
+    except OSError as fault:
+        yield FileFault(place, "reading", "a readable file", fault.strerror or type(fault).__name__)
+
+
+class _Started:
+    """A source of bytes of which some were read to see what it is, and which reports how far it was read."""
+
+    def __init__(self, source: IO[bytes], on_read: OnRead = _ignored) -> None:
+        self._source = source
+        self._on_read = on_read
+        self._ahead = b""
+
+    def peek(self, size: int) -> bytes:
+        while len(self._ahead) < size and (part := self._source.read(size - len(self._ahead))):
+            self._ahead += part
+        return self._ahead[:size]
+
+    def read(self, size: int = -1) -> bytes:
+        part, self._ahead = (self._ahead, b"") if size < 0 else (self._ahead[:size], self._ahead[size:])
+        if size < 0 or len(part) < size:
+            part += self._source.read(size if size < 0 else size - len(part))
+        self._on_read(len(part))
+        return part
+
+
+_GZIP: Final = b"\x1f\x8b"
+_ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_TAR_AT: Final = 257
+_TAR: Final = b"ustar"
+
+
+def _opened(
+    source: IO[bytes], place: Place, found: bool, on_read: OnRead
+) -> Iterator[Document | FileFault | PassedOver]:
+    """What a file holds, packed or not."""
+    started = _Started(source, on_read)
+    head = started.peek(_TAR_AT + len(_TAR))
+    if head.startswith(_ZIP):
+        yield from _zip(source, place, on_read)
+    elif head.startswith(_GZIP):
+        yield from _gzip(started, place, found)
+    elif head[_TAR_AT:] == _TAR:
+        yield from _tar(started, place)
+    elif place.file.endswith(_ARCHIVES):
+        yield FileFault(place, "reading", "a whole .tar.gz archive", "no gzip")
+    else:
+        yield from _text(started, place, found)
+
+
+def _gzip(packed: _Started, place: Place, found: bool) -> Iterator[Document | FileFault | PassedOver]:
+    try:
+        with gzip.GzipFile(fileobj=cast(IO[bytes], packed)) as plain:
+            inner = _Started(cast(IO[bytes], plain))
+            head = inner.peek(_TAR_AT + len(_TAR))
+            named = place.file.lower().endswith(_ARCHIVES)
+            if head[_TAR_AT:] == _TAR or (named and head.lstrip()[:1] not in (b"{", b"[")):
+                whole = True
+                for document in _tar(inner, place):
+                    whole = whole and not (isinstance(document, FileFault) and document.place == place)
+                    yield document
+                # The archive ends before the checksum of its compressed whole does.
+                while whole and plain.read(1 << 16):
+                    pass
+            elif head.startswith((_GZIP, *_ZIP)):
+                yield PassedOver(place, PACKED)
+            else:
+                yield from _text(inner, place, found)
+    except _PACKING as fault:
+        wanted = "a whole .tar.gz archive" if place.file.endswith(_ARCHIVES) else "a whole gzip file"
+        yield FileFault(place, "reading", wanted, _why(fault))
+
+
+_PACKING: Final = (tarfile.TarError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError)
+
+
+def _why(fault: Exception) -> str:
+    return str(fault) or type(fault).__name__
+
+
+def _zip(source: IO[bytes], place: Place, on_read: OnRead) -> Iterator[Document | FileFault | PassedOver]:
+    try:
+        if not source.seekable():
+            yield FileFault(
+                place, "reading", "a zip archive that is named, not sent through a pipe", "a pipe"
+            )
+            return
+        with zipfile.ZipFile(source) as archive:
+            for member in archive.infolist():
+                on_read(member.compress_size)
+                here = Place(place.file, member.filename)
+                if not member.is_dir() and _is_packed(member.filename):
+                    yield PassedOver(here, PACKED)
+                if member.is_dir() or not _wanted(member.filename):
+                    continue
+                try:
+                    with archive.open(member) as plain:
+                        yield from _text(_Started(plain), here, True)
+                except (*_PACKING, RuntimeError, NotImplementedError) as fault:
+                    yield FileFault(here, "reading", "a member that can be unpacked", _why(fault))
+    except (*_PACKING, ValueError, NotImplementedError) as fault:
+        yield FileFault(place, "reading", "a whole zip archive", _why(fault))
+
+
+def _wanted(name: str) -> bool:
+    return name.endswith(_DOCUMENTS) and not _is_hidden(name)
+
+
+def _is_packed(name: str) -> bool:
+    return name.lower().endswith(_PACKED) and not _is_hidden(name)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.rpartition("/")[2].startswith(".")
+
+
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+class _Utf8:
+    """A text of another encoding, or with a mark, as UTF-8."""
+
+    def __init__(self, source: _Started, encoding: str) -> None:
+        self._source = source
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+
+    def read(self, size: int = -1) -> bytes:
+        # A call may give more than was asked for; the lines behind it count what they take.
+        while part := self._source.read(max(size, 4)):
+            if text := self._decoder.decode(part):
+                return text.encode()
+        return self._decoder.decode(b"", final=True).encode()
+
+
+class _Lines:
+    """Lines, and the beginning of a text, of what can only be read on."""
+
+    def __init__(self, source: "_Started | _Utf8") -> None:
+        self._source = source
+        self._rest = b""
+        self._over = False
+
+    def fill(self, size: int) -> bytes:
+        """At least so many bytes ahead, unless it ends before."""
+        parts = [self._rest]
+        ahead = len(self._rest)
+        while ahead < size and not self._over:
+            part = self._source.read(_BLOCK)
+            self._over = not part
+            parts.append(part)
+            ahead += len(part)
+        self._rest = b"".join(parts)
+        return self._rest
+
+    def drop(self, size: int) -> None:
+        self._rest = self._rest[size:]
+
+    def line(self) -> bytes:
+        """The next line with its end, cut behind ``MAX_DOCUMENT`` bytes; empty at the end."""
+        size = _BLOCK
+        seen = 0
+        while True:
+            ahead = self.fill(size)
+            end = ahead.find(b"\n", seen) + 1
+            if end or len(ahead) > MAX_DOCUMENT or self._over:
+                break
+            seen, size = len(ahead), 2 * size
+        end = min(end or len(ahead), MAX_DOCUMENT + 1)
+        text, self._rest = ahead[:end], ahead[end:]
+        return text
+
+
+_BLOCK: Final = 1 << 16
+
+
+def _text(source: _Started, place: Place, found: bool) -> Iterator[Document | FileFault]:
+    """The documents of a text: a list of them, one a line, or one in all."""
+    head = source.peek(4)
+    encoding = next((name for mark, name in _MARKS if head.startswith(mark)), None)
+    lines = _Lines(source if encoding is None else _Utf8(source, encoding))
+    try:
+        start = lines.fill(_BLOCK)
+        name = place.file if place.member is None else place.member
+        by_line = place.file == "-" or name.removesuffix(".gz").endswith(_LINES)
+        is_json = name.removesuffix(".gz").endswith(".json")
+        first, _, rest = start.lstrip().partition(b"\n")
+        if first[:1] == b"[" and first[1:].lstrip()[:1] in (b"{", b"") and _is_list(start):
+            yield from _list(lines, place, found)
+        elif (by_line and first.strip() != b"{") or (not is_json and rest.strip() and _is_json(first)):
+            yield from _by_line(lines, place, found)
+        else:
+            yield _whole(lines, place, found)
+    except UnicodeDecodeError as fault:
+        yield FileFault(place, "JSON", "JSON", f"no {fault.encoding}: {fault.reason}")
+
+
+def _is_json(text: bytes) -> bool:
+    if text[:1] != b"{":
+        return False
+    try:
+        parse(text)
+    except NotJson:
+        return False
+    return True
+
+
+def _is_list(start: bytes) -> bool:
+    """Whether it is a list of objects that begins here."""
+    return start.lstrip()[1:].lstrip()[:1] == b"{"
+
+
+def _whole(lines: _Lines, place: Place, found: bool) -> Document | FileFault:
+    text = lines.fill(MAX_DOCUMENT + 1)
+    if len(text) > MAX_DOCUMENT:
+        return _too_large(place)
+    lines.drop(len(text))
+    return Document(place, text, found)
+
+
+def _by_line(lines: _Lines, place: Place, found: bool) -> Iterator[Document | FileFault]:
+    number = 0
+    while line := lines.line():
+        number += 1
+        here = Place(place.file, place.member, number)
+        if len(line) > MAX_DOCUMENT:
+            yield _too_large(here)
+            while line and not line.endswith(b"\n"):
+                line = lines.line()
+        elif line.strip():
+            yield Document(here, line, found)
+
+
+_SPLITTER: Final = json.JSONDecoder()
+_BETWEEN: Final = re.compile(rb"\s*,?\s*")
+
+
+def _list(lines: _Lines, place: Place, found: bool) -> Iterator[Document | FileFault]:
+    """The elements of a JSON list, each as soon as it has been read."""
+    number = 0
+    ahead = lines.fill(_BLOCK)
+    lines.drop(ahead.index(b"[") + 1)
+    while True:
+        ahead = lines.fill(_BLOCK)
+        lines.drop(len(_BETWEEN.match(ahead)[0]))  # type: ignore[index]
+        ahead = lines.fill(1)
+        if ahead[:1] == b"]":
+            lines.drop(1)
+            if lines.fill(_BLOCK).strip():
+                yield FileFault(place, "JSON", "the end of the file after its list", "more")
+            return
+        number += 1
+        here = Place(place.file, place.member, item=number)
+        size = _BLOCK
+        while (end := _element(ahead)) is None and len(ahead) >= size and size <= MAX_DOCUMENT:
+            size *= 2
+            ahead = lines.fill(size)
+        if end is None:
+            yield (
+                _too_large(here)
+                if size > MAX_DOCUMENT
+                else FileFault(here, "JSON", "JSON", "a list cut short")
+            )
+            return
+        yield Document(here, ahead[:end], found)
+        lines.drop(end)
+
+
+def _element(text: bytes) -> int | None:
+    """Where the value ends that begins here; None: not in these bytes."""
+    try:
+        # A sign of several bytes may be cut at the end.
+        plain = text.decode("utf-8", "surrogateescape")
+        _, end = _SPLITTER.raw_decode(plain)
+    except (ValueError, RecursionError):
+        return None
+    return len(plain[:end].encode("utf-8", "surrogateescape"))
+
+
+def _too_large(place: Place) -> FileFault:
+    return FileFault(place, "size", f"at most {MAX_DOCUMENT >> 20} MiB", "more")
+
+
+class _Unreadable(Exception):
+    """An archive that cannot be read on."""
+
+
+class _Header(tarfile.TarInfo):
+    """An archive's header, refused where tarfile would end the archive without a word."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> "_Header":
+        try:
+            header = super().frombuf(buf, encoding or "utf-8", errors)
+        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as fault:  # type: ignore[attr-defined]
+            raise _Unreadable(str(fault)) from None
+        if header.type in _EXTENDED and header.size > MAX_HEADER:
+            raise _Unreadable(f"an extended header of {header.size} bytes")
+        return header
+
+
+_EXTENDED: Final = frozenset(
+    {
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+    }
+)
+
+
+def _tar(plain: _Started, place: Place) -> Iterator[Document | FileFault | PassedOver]:
+    try:
+        with tarfile.open(fileobj=cast(IO[bytes], plain), mode="r|", tarinfo=_Header) as archive:
+            for member in archive:
+                archive.members = []  # type: ignore[attr-defined]  # else it keeps every header
+                if member.isfile() and _is_packed(member.name):
+                    yield PassedOver(Place(place.file, member.name), PACKED)
+                if member.isfile() and _wanted(member.name) and (source := archive.extractfile(member)):
+                    here = Place(place.file, member.name)
+                    large = member.size > MAX_DOCUMENT and not member.name.endswith(_LINES)
+                    yield from [_too_large(here)] if large else _text(_Started(source), here, True)
+    except (*_PACKING, _Unreadable, ValueError) as fault:
+        yield FileFault(place, "reading", "a whole .tar.gz archive", _why(fault))
+
+
+# --- from documents to games ------------------------------------------------------------------------
+
+
+class NotJson(ValueError):
+    """Not JSON, or JSON that two readers would read differently."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise NotJson(f"{name}, which is no JSON number")
+
+
+def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) != len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise NotJson(f"the key {ascii(twice)[:60]} twice in an object")
+    return read
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_no_doubles, parse_constant=_no_constant)
+
+
+def parse(text: bytes) -> Any:
+    """The JSON value in these bytes. Raises NotJson, whose message says what was found instead.
+
+    Not the service's own reader, which refuses more (control characters, depth) and is slower than
+    the replay itself.
+    """
+    try:
+        return _DECODER.decode(text.decode("utf-8-sig"))
+    except NotJson:
+        raise
+    except (ValueError, RecursionError) as fault:
+        raise NotJson(json_fault(fault)) from None
+
+
+def replayed(document: Document) -> Replayed | FileFault | PassedOver:
+    """The game that a document tells, or why there is none."""
+    place = document.place
+    try:
+        value = parse(document.text)
+    except NotJson as fault:
+        return FileFault(place, "JSON", "JSON", str(fault))
+    if document.found and _something_else(value):
+        return PassedOver(place, "no avalon-replay record")
+    try:
+        record = read_record(value)
+        return Replayed(place, record.id, replay(record))
+    except InvalidRecord as fault:
+        expected, _, found = str(fault).removeprefix("expected ").partition(", found ")
+        rule, move = f"form at {fault.pointer or '/'}", _move_of(fault.pointer)
+        quest, attempt = (None, None) if move is None else _reached(value["moves"], move)
+        return FileFault(place, rule, expected, found, move, _id_of(value), quest, attempt)
+    except IllegalRecord as fault:
+        return FileFault(
+            place,
+            fault.rule,
+            fault.expected,
+            fault.found,
+            fault.move,
+            fault.record,
+            fault.quest,
+            fault.attempt,
+        )
+    except AvalonError as fault:
+        return FileFault(place, "rules", "a legal game", str(fault), record=_id_of(value))
+
+
+def _id_of(value: Any) -> str | None:
+    id_ = value.get("id") if isinstance(value, dict) else None
+    return id_ if isinstance(id_, str) else None
+
+
+def _reached(moves: list[Any], number: int) -> tuple[int, int]:
+    """Quest and attempt of a move that does not read, by what it and the moves before it say."""
+    quest = attempt = 1
+    for move in moves[:number]:
+        if not isinstance(move, dict):
+            continue
+        if move.get("quest") in _PARTS and move["quest"] != quest:
+            quest, attempt = int(move["quest"]), 1
+        if move.get("attempt") in _PARTS:
+            attempt = int(move["attempt"])
+    return quest, attempt
+
+
+_PARTS: Final = (1, 2, 3, 4, 5)
+
+
+def _something_else(value: Any) -> bool:
+    """Whether the value neither says that it is a record nor looks like a broken one."""
+    if not isinstance(value, dict):
+        return True
+    schema = value.get("schema")
+    named = isinstance(schema, str) and schema.startswith(SCHEMA.partition("/")[0])
+    return not named and "moves" not in value
+
+
+def _move_of(pointer: str) -> int | None:
+    parts = pointer.split("/")
+    return int(parts[2]) + 1 if len(parts) > 2 and parts[1] == "moves" else None
+
+
+# --- our own logs -----------------------------------------------------------------------------------
+
+_ENVELOPE: Final = frozenset({"seq", "at", "type", "game"})
+
+
+def log_line(value: Any) -> tuple[str, Event] | None:
+    """(game, event) of one line of an export; None for a line that is no event (its closing line).
+
+    Raises CorruptLog for a line that says it is an event and is none.
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        return None
+    payload = {key: inner for key, inner in value.items() if key not in _ENVELOPE}
+    return str(value.get("game", "")), read_event(value["type"], payload)

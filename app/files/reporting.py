@@ -1,0 +1,125 @@
+"""Reports of games in files, by any number of processes."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Literal
+
+from app.files.games import Bundle, Unusable, games_in
+from engine.terms import Seat
+from evaluators.ground.items import Variant
+from evaluators.ground.judgements import Judgement
+from evaluators.ground.turns import Game
+from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
+
+__all__ = ["GroupBy", "ReportWork", "counted"]
+
+GroupBy = Literal["file", "profile", "players", "agents", "agent"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportWork:
+    """What is known of the games beside their files."""
+
+    title: str
+    variant: Variant = field(default_factory=Variant)
+    judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
+    """By game."""
+    judges: frozenset[str] = frozenset()
+    """Raters among them that are models."""
+    answers: Mapping[str, Sequence[Answered]] = field(default_factory=dict)
+    """By game."""
+    agents: tuple[str, ...] | None = None
+    """Who sat where, in every game; None: unknown."""
+    rotate: bool = False
+    """As ``simulate --rotate``: the agents moved one seat on from game to game."""
+    group_by: GroupBy | None = None
+
+    def agents_of(self, index: int) -> tuple[str, ...] | None:
+        """Who sat where in the ``index``-th game, from 0."""
+        if self.agents is None or not self.rotate:
+            return self.agents
+        turn = index % len(self.agents)
+        return self.agents[len(self.agents) - turn :] + self.agents[: len(self.agents) - turn]
+
+    def groups_of(
+        self, game: Game, file: str, agents: tuple[str, ...] | None
+    ) -> Mapping[str, Collection[Seat]]:
+        """The seats of each group."""
+        seats = range(1, len(game.roles) + 1)
+        if self.group_by == "file":
+            return {PurePath(file).name: seats}
+        if self.group_by == "profile":
+            return {game.profile.name: seats}
+        if self.group_by == "players":
+            return {f"{game.profile.players} players": seats}
+        if self.group_by == "agents" and agents is not None:
+            return {", ".join(sorted(set(agents))): seats}
+        if self.group_by == "agent" and agents is not None:
+            names = sorted(set(agents))
+            return {name: [seat for seat in seats if agents[seat - 1] == name] for name in names}
+        return {}
+
+
+def counted(bundles: Iterator[Bundle], work: ReportWork, *, jobs: int = 1) -> Iterator[ReportBuilder]:
+    """The counts of each bundle, in their order. ``jobs`` processes; the counts do not depend on it."""
+    numbered = _numbered(bundles)
+    if jobs <= 1:
+        for first, bundle in numbered:
+            yield _count(bundle, work, first)
+        return
+    with ProcessPoolExecutor(jobs, initializer=_know, initargs=(work,)) as pool:
+        ahead: list[Future[ReportBuilder]] = []
+        for first, bundle in numbered:
+            ahead.append(pool.submit(_count_known, bundle, first))
+            # A few ahead, not all: bundles wait in memory.
+            if len(ahead) > 2 * jobs:
+                yield ahead.pop(0).result()
+        for counting in ahead:
+            yield counting.result()
+
+
+def _numbered(bundles: Iterator[Bundle]) -> Iterator[tuple[int, Bundle]]:
+    """Each bundle with the number of its first game, from 0."""
+    first = 0
+    for bundle in bundles:
+        yield first, bundle
+        first += bundle.games
+
+
+_known: ReportWork | None = None
+"""The work of this process of the pool: it may be large, and is sent to the process once."""
+
+
+def _know(work: ReportWork) -> None:
+    global _known
+    _known = work
+
+
+def _count_known(bundle: Bundle, first: int) -> ReportBuilder:
+    assert _known is not None
+    return _count(bundle, _known, first)
+
+
+def _count(bundle: Bundle, work: ReportWork, first: int) -> ReportBuilder:
+    builder = ReportBuilder(work.title, variant=work.variant)
+    for index, game in enumerate(games_in(bundle), first):
+        if isinstance(game, Unusable):
+            builder.leave_out(game.what, game.reason)
+            continue
+        agents = work.agents_of(index)
+        if agents is not None and len(agents) != len(game.roles):
+            builder.pass_over(f"{len(game.roles)} seats, --agents names {len(agents)}")
+            continue
+        builder.add(
+            ReportedGame(
+                game,
+                work.judgements.get(game.id, ()),
+                work.answers.get(game.id, ()),
+                agents,
+                work.groups_of(game, bundle.file, agents),
+                work.judges,
+            )
+        )
+    return builder

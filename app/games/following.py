@@ -1,0 +1,123 @@
+"""Events as lines of JSON: those there are and, as long as somebody stays, those that come."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final
+
+from app.base.errors import BeyondHead
+from app.base.lifecycle import Lifecycle
+from app.edge.auth import Caller, Keys
+from app.games.schemas import BatchView
+from app.store.games import OPEN, GameStore
+from app.store.log import LogLine, LogReader, line_text
+from app.stream.feed import Feed
+from app.stream.positions import Positions
+from engine.errors import CorruptLog
+from engine.terms import Viewer
+
+__all__ = ["Following"]
+
+PAGE: Final = 500
+"""Events read from the database at a time."""
+
+
+class Following:
+    """Streams of games and batches over HTTP. Each ends when its credential no longer stands."""
+
+    def __init__(
+        self,
+        store: GameStore,
+        reader: LogReader,
+        positions: Positions,
+        feed: Feed,
+        keys: Keys,
+        lifecycle: Lifecycle,
+        blank_s: float,
+    ) -> None:
+        self._store = store
+        self._reader = reader
+        self._positions = positions
+        self._feed = feed
+        self._keys = keys
+        self._lifecycle = lifecycle
+        self._blank_s = blank_s
+        """A stream that has been silent for so long gets a blank line."""
+
+    async def events(
+        self, caller: Caller, game_id: str, viewer: Viewer, *, after: int, limit: int | None, follow: bool
+    ) -> AsyncIterator[bytes]:
+        """The viewer's events behind ``after``, one a line. Raises BeyondHead, and CorruptLog for a log that
+        does not read, before the first line.
+        """
+        head, place = await self._positions.place(game_id, viewer, after) if after else (0, 0)
+        if place is None:
+            raise BeyondHead(f"the stream has {head} events, after is {after}")
+        if not await self._reader.whole(game_id):
+            raise CorruptLog(f"the log of {game_id} has holes")
+        first = await self._reader.lines(game_id, viewer, place, min(PAGE, limit or PAGE))
+        return self._lines(caller, game_id, viewer, after, place, limit, follow, first)
+
+    async def _lines(
+        self,
+        caller: Caller,
+        game_id: str,
+        viewer: Viewer,
+        seq: int,
+        place: int,
+        limit: int | None,
+        follow: bool,
+        found: Sequence[LogLine],
+    ) -> AsyncIterator[bytes]:
+        left = limit
+        # Not what a wait says: where others write too, it wakes several times a second for nothing.
+        sent = time.monotonic()
+        with self._feed.watch(game_id) as watch:
+            while True:
+                # The status first: what is read after it holds everything that it speaks of.
+                row = await self._store.game(game_id)
+                if row is None or not (self._keys.stands(caller) and caller.is_current(row.epochs)):
+                    return  # who asks for more is told why
+                over = row.status not in OPEN
+                while found := found or await self._reader.lines(
+                    game_id, viewer, place, min(PAGE, left or PAGE)
+                ):
+                    texts = []
+                    for line in found:
+                        seq += 1
+                        texts.append(line_text(game_id, seq, line))
+                    yield ("\n".join(texts) + "\n").encode()
+                    sent = time.monotonic()
+                    place = found[-1].seq
+                    if left is not None:
+                        left -= len(found)
+                        if left == 0:
+                            return
+                    found = ()
+                if follow and over and not await self._reader.whole(game_id):
+                    raise CorruptLog(f"the log of {game_id} has holes")
+                if not follow or over or self._lifecycle.draining:
+                    return
+                await watch.wait(self._blank_s)
+                if time.monotonic() - sent >= self._blank_s:
+                    sent = time.monotonic()
+                    yield b"\n"
+
+    async def progress(
+        self, caller: Caller, batch_id: str, view: Callable[[], Awaitable[BatchView]], *, follow: bool
+    ) -> AsyncIterator[bytes]:
+        """What ``view`` shows of the batch, one a line, once or whenever it has changed."""
+        last = None
+        sent = time.monotonic()
+        with self._feed.watch(batch_id) as watch:
+            while self._keys.stands(caller):
+                shown = await view()
+                if (shown.status, shown.games) != last:
+                    last = (shown.status, shown.games)
+                    sent = time.monotonic()
+                    yield shown.model_dump_json().encode() + b"\n"
+                if not follow or self._lifecycle.draining or shown.status not in ("queued", "running"):
+                    return
+                await watch.wait(self._blank_s)
+                if time.monotonic() - sent >= self._blank_s:
+                    sent = time.monotonic()
+                    yield b"\n"

@@ -1,0 +1,95 @@
+"""Tokens that come with new games, and those that are minted on demand. None is ever stored."""
+
+from typing import Final
+
+from app.base.clock import now_ms
+from app.base.errors import InvalidRequest
+from app.edge.auth import Keys, epoch_of
+from app.edge.tokens import MAX_WATCH_S, SEAT_S, Grant
+from app.games.schemas import BatchCreated, NewGameToken, SeatView, TokenView
+from app.seats.seating import remote_seats
+from app.store.games import GameStore
+from app.store.log import timestamp
+from app.store.rows import GameRow
+from app.stream.feed import Feed
+from engine.errors import CorruptLog, InvalidInput
+from engine.terms import PUBLIC
+from engine.view import read_viewer, viewer_name
+
+__all__ = ["NO_STORE", "SeatTokens"]
+
+NO_STORE: Final = {"Cache-Control": "no-store"}
+"""Of answers that hold tokens."""
+
+
+class SeatTokens:
+    """Mints the tokens of seats and of those who watch."""
+
+    def __init__(self, keys: Keys, store: GameStore, feed: Feed) -> None:
+        self._keys = keys
+        self._store = store
+        self._feed = feed
+
+    async def with_tokens(self, created: BatchCreated) -> BatchCreated:
+        """The same with a new token for each remote seat."""
+        rows = await self._store.games_of(game.game_id for game in created.games)
+        games = []
+        for game in created.games:
+            if game.game_id not in rows:
+                raise CorruptLog(f"the row of {game.game_id} does not read")
+            games.append(game.model_copy(update={"seats": self.of_game(rows[game.game_id])}))
+        return created.model_copy(update={"games": games})
+
+    def of_game(self, row: GameRow) -> list[SeatView]:
+        """Every seat of a game, the remote ones with a new token."""
+        expires = _now_s() + SEAT_S
+        remote = remote_seats(row.seats)
+        return [
+            SeatView(
+                seat=seat,
+                token=self._keys.mint(Grant.for_seat(row.game_id, seat, epoch_of(row.epochs, seat), expires))
+                if seat in remote
+                else None,
+            )
+            for seat, _ in enumerate(row.seats, 1)
+        ]
+
+    async def for_game(self, row: GameRow, new: NewGameToken) -> TokenView:
+        """The token asked for. Raises InvalidRequest."""
+        game_id = row.game_id
+        try:
+            viewer = read_viewer(new.viewer, row.players)
+        except InvalidInput:
+            raise InvalidRequest(
+                f"a token is for public or seat:1 to seat:{row.players}", "/viewer"
+            ) from None
+        if viewer == PUBLIC:
+            if new.raise_epoch:
+                raise InvalidRequest(
+                    "only a seat has an epoch; watch tokens end by themselves", "/raise_epoch"
+                )
+            if new.ttl_s is not None and new.ttl_s > MAX_WATCH_S:
+                raise InvalidRequest(f"a watch token lasts {MAX_WATCH_S} s at most", "/ttl_s")
+            return self._shown(Grant.to_watch(_now_s() + (new.ttl_s or MAX_WATCH_S), game=game_id))
+        if new.raise_epoch:
+            epoch = await self._keys.raise_epoch(game_id, viewer)
+            # Whoever holds the seat with an older one looks again, and goes.
+            self._feed.hint(game_id)
+        else:
+            epoch = epoch_of(row.epochs, viewer)
+        return self._shown(Grant.for_seat(game_id, viewer, epoch, _now_s() + (new.ttl_s or SEAT_S)))
+
+    def for_batch(self, batch_id: str, ttl_s: int) -> TokenView:
+        """A token that watches every game of the batch."""
+        return self._shown(Grant.to_watch(_now_s() + ttl_s, batch=batch_id))
+
+    def _shown(self, grant: Grant) -> TokenView:
+        return TokenView(
+            viewer=viewer_name(grant.viewer),
+            token=self._keys.mint(grant),
+            expires_at=timestamp(grant.expires * 1000),
+        )
+
+
+def _now_s() -> int:
+    return now_ms() // 1000

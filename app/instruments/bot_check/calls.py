@@ -1,0 +1,288 @@
+"""The acted server over HTTP: the same game, and those of the situations that exist over HTTP."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from agents.table import ATTEMPTS
+from app.base.errors import (
+    AlreadyAnswered,
+    Forbidden,
+    NotFound,
+    RateLimited,
+    TooLate,
+    Unauthenticated,
+    UnknownRequest,
+)
+from app.base.json_reader import MAX_ANSWER_DEPTH, read_json
+from app.base.problems import problem_response
+from app.instruments.bot_check.game import TEXT_FAULT, THOUGHT_FAULT
+from app.instruments.bot_check.session import (
+    REFUSED_ONCE,
+    SLOW_S,
+    SPEAKING,
+    UNKNOWN_FIELDS,
+    WITH_CHOICE,
+    Session,
+)
+from app.protocol.actions import RefusedThought
+from app.protocol.messages import read_answer
+from engine.actions import SeatAction
+from engine.errors import IllegalAction, InvalidAction, InvalidInput
+
+__all__ = ["serve_call"]
+
+RETRY_S: Final = 1
+LONGEST_WAIT_S: Final = 5.0
+
+SITUATIONS: Final = (
+    "plain",
+    "unknown",
+    "refused",
+    "text-refused",
+    "thought-refused",
+    "answer-lost",
+    "ack-lost",
+    "too-late",
+    "half-a-reply",
+    "rate",
+    "already-answered",
+    "slow",
+    "unavailable",
+    "quiet",
+)
+"""The situations that are acted, in this order, one for each request."""
+
+_ONLY_FOR: Final = {"refused": WITH_CHOICE, "text-refused": SPEAKING}
+
+
+async def serve_call(session: Session, request: Request) -> Response:
+    """One call of the bot."""
+    session.count_message()
+    session.came()
+    if (ending := _ending(session, request)) is not None:
+        return ending
+    path = request.url.path.removeprefix(f"/games/{session.game.id}")
+    parts = path.strip("/").split("/")
+    if request.method == "GET" and path == "/requests":
+        return await _requests(session, request)
+    if request.method == "POST" and len(parts) == 3 and (parts[0], parts[2]) == ("requests", "action"):
+        return await _action(session, request, parts[1])
+    if request.method == "GET" and path == "/events":
+        return _events(session, request)
+    if request.method == "GET" and path == "":
+        return JSONResponse(session.game.view())
+    session.findings.wrong(
+        "frames", f"called {request.method} {request.url.path}, which a bot has no use for"
+    )
+    return problem_response(NotFound("nothing here"))
+
+
+def _ending(session: Session, request: Request) -> Response | None:
+    if request.headers.get("authorization") != f"Bearer {session.token}":
+        session.findings.wrong("credential", "called without Authorization: Bearer and its token")
+        return problem_response(Unauthenticated("send the header Authorization: Bearer <token>"))
+    session.findings.ok("credential")
+    if session.ends_with is not None and session.answered_once:
+        name, error = (
+            ("unauthenticated", Unauthenticated("this token does not stand any more"))
+            if session.ends_with == 401
+            else ("not-found", NotFound("no such game for this caller"))
+        )
+        if session.owed is None:
+            session.away(name, stays=True)
+            session.forgiving = True
+        return problem_response(error)
+    return None
+
+
+def _shown(session: Session) -> dict[str, Any]:
+    shown = session.game.shown(session.refused)
+    if session.situation == "unknown":
+        shown |= UNKNOWN_FIELDS
+    return shown
+
+
+def _situation(session: Session) -> str:
+    """The situation of the open request: chosen when it is first looked at."""
+    request = session.game.request
+    assert request is not None
+    if session.situation_of != request.id:
+        session.situation_of = request.id
+        session.step = 0
+        session.situation = next(
+            (
+                name
+                for name in SITUATIONS
+                if name not in session.tried and request.kind in _ONLY_FOR.get(name, (request.kind,))
+            ),
+            "plain",
+        )
+        if session.ends_with is not None:
+            session.situation = "plain"
+        session.tried.add(session.situation)
+        session.doing = "answers" if session.situation == "plain" else session.situation
+        if session.situation == "unknown":
+            session.game.invent()
+    return session.situation
+
+
+async def _requests(session: Session, request: Request) -> Response:
+    if session.game.over:
+        _is_over(session)
+        return JSONResponse({"status": "finished", "requests": []})
+    situation = _situation(session)
+    if session.asked_since is None:
+        session.asked_since = time.monotonic()
+    if situation == "quiet" and session.step < 2:
+        # Nobody is asked for a while, as when others think.
+        session.step += 1
+        wait = min(float(request.query_params.get("wait_s", 0) or 0), LONGEST_WAIT_S, 0.5)
+        await asyncio.sleep(wait)
+        return JSONResponse({"status": "created" if session.step == 1 else "running", "requests": []})
+    if situation == "unavailable" and session.step == 0:
+        session.step = 1
+        session.away("unavailable", not_before=RETRY_S)
+        session.promise("unavailable")
+        return _later(503)
+    # Its answer, and the question for the next request.
+    session.invite(2)
+    body = json.dumps({"status": "running", "requests": [_shown(session)]}, ensure_ascii=False).encode()
+    if situation == "half-a-reply" and session.step == 0:
+        session.step = 1
+        session.promise("half-a-reply")
+        session.cut_after(300, "half-a-reply")
+    return Response(body, media_type="application/json")
+
+
+def _later(status: int) -> Response:
+    body = {"status": status, "code": "not-ready", "detail": "in a moment", "title": "Later"}
+    return JSONResponse(body, status, {"Retry-After": str(RETRY_S)}, media_type="application/problem+json")
+
+
+async def _action(session: Session, request: Request, request_id: str) -> Response:
+    asked = session.game.request
+    try:
+        answer = read_answer(read_json(await request.body(), max_depth=MAX_ANSWER_DEPTH, check_text=False))
+    except InvalidInput as fault:
+        session.findings.wrong("frames", f"{request_id}: {fault}")
+        return problem_response(fault, attempts_left=None, request=_shown(session) if asked else None)
+    session.findings.ok("frames")
+    known = session.accepted_same(request_id, answer.action)
+    if known is not None:
+        if known:
+            return JSONResponse(session.ack(None, request_id, duplicate=True).model_dump())
+        return problem_response(AlreadyAnswered("another answer was accepted before"))
+    if asked is None or asked.id != request_id:
+        if request_id not in session.closed:
+            session.findings.wrong("what-is-asked", f"answered {request_id}, which is not open")
+        return problem_response(UnknownRequest("no such request is open for this seat"))
+    try:
+        action, left_out = session.game.read(answer)
+    except (InvalidAction, IllegalAction) as fault:
+        session.findings.wrong("legal", f"{request_id}: {fault.pointer or '/'}: {fault}")
+        return _refused(session, fault)
+    session.judge_thoughts(request_id, left_out)
+    session.findings.ok("legal")
+    session.findings.ok("answers")
+    return await _legal(session, request_id, answer.action, action, left_out)
+
+
+async def _legal(
+    session: Session, request_id: str, sent: Any, action: SeatAction, left_out: Sequence[RefusedThought]
+) -> Response:
+    """What becomes of a legal answer, by the situation."""
+    situation, first = _situation(session), session.step == 0
+    session.asked_since = None
+    session.kept()
+    session.step += 1
+    if situation == "refused" and first:
+        session.promise("refused")
+        seat = session.game.request.seat if session.game.request else 0
+        return _refused(session, IllegalAction(seat, REFUSED_ONCE))
+    if situation == "text-refused" and first:
+        session.promise("text-refused")
+        return _refused(session, InvalidAction(TEXT_FAULT, "/text"))
+    if situation == "answer-lost" and first:
+        session.promise("answer-lost")
+        session.cut("answer-lost")
+        return Response(status_code=500)
+    if situation == "rate" and first:
+        session.promise("rate")
+        session.away("rate", not_before=RETRY_S)
+        return problem_response(RateLimited("at most 10 answers a second", float(RETRY_S)))
+    if situation in ("too-late", "already-answered"):
+        session.closed.add(request_id)
+        session.game.play_default()
+        session.promise(situation)
+        refusal = (
+            TooLate("its deadline has passed")
+            if situation == "too-late"
+            else AlreadyAnswered("another stands")
+        )
+        return problem_response(refusal)
+    if situation == "slow":
+        await asyncio.sleep(SLOW_S)
+    if situation == "thought-refused":
+        left_out = (THOUGHT_FAULT,)
+    if situation in ("slow", "unknown", "quiet", "thought-refused"):
+        session.promise(situation)
+    session.remember(request_id, sent, left_out)
+    session.game.accept(action)
+    session.answered_once = True
+    if situation == "ack-lost":
+        session.promise("ack-lost")
+        session.cut("ack-lost")
+    if session.game.over:
+        session.kept()
+    return JSONResponse(session.ack(None, request_id, duplicate=False).model_dump())
+
+
+def _refused(session: Session, fault: InvalidAction | IllegalAction) -> Response:
+    asked = session.game.request
+    if session.refuse():
+        if asked is not None:
+            session.closed.add(asked.id)
+        return problem_response(fault, attempts_left=0, request=None)
+    return problem_response(fault, attempts_left=ATTEMPTS - session.refused, request=_shown(session))
+
+
+def _events(session: Session, request: Request) -> Response:
+    after = request.query_params.get("after", "0")
+    if not after.isdigit() or (int(after) > session.most and int(after) > len(session.game.items)):
+        session.findings.wrong(
+            "frames", f"asked for events after={after}, there are {len(session.game.items)}"
+        )
+        return problem_response(Forbidden("after is beyond the head"))
+    follow = request.query_params.get("follow", "") in ("true", "1")
+
+    async def lines() -> AsyncIterator[bytes]:
+        seq, last = int(after), time.monotonic()
+        while True:
+            for item in session.game.items[seq:]:
+                yield json.dumps(item, ensure_ascii=False).encode() + b"\n"
+                seq += 1
+            if not follow or session.game.over:
+                if session.game.over:
+                    _is_over(session)
+                return
+            if time.monotonic() - last > 1:
+                last = time.monotonic()
+                yield b"\n"
+            await asyncio.sleep(0.05)
+
+    return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+
+def _is_over(session: Session) -> None:
+    """The bot has been sent the end of the game."""
+    session.promise("runs")
+    session.kept()
+    if session.owed is None:
+        session.away("over", stays=True)
+        session.forgiving = True

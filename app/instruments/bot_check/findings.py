@@ -1,0 +1,128 @@
+"""The checks, and what was found of each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from app.protocol.close_codes import CLOSES, ComeBack
+
+__all__ = ["CHECKS", "STOPPING", "BotFinding", "Findings", "Outcome", "close_check"]
+
+Outcome = Literal["ok", "wrong", "not reached"]
+
+STOPPING: Final = tuple(
+    close.code
+    for close in CLOSES
+    if close.come_back in (ComeBack.NO, ComeBack.NEW_TOKEN) and close.code != 1000
+)
+"""Close codes after which a bot stays away, besides 1000."""
+
+
+def close_check(code: int) -> str:
+    """The name of the check that is about this close code."""
+    return f"close-{code}"
+
+
+_SOCKET: Final = {
+    "identify": "identifies first and in time, with its token, game and version 1",
+    "frames": "sends text frames that the protocol knows, with no field of its own",
+    "resume": "comes back with `after` = the last seq it was sent",
+    "ack-lost": "goes on when an answer was committed and the connection cut before the ack",
+    "answer-lost": "answers again when its answer never arrived and the request is sent again",
+    "asked-twice": "answers a request that is sent twice in one way only",
+    "half-a-frame": "comes back when the connection is cut in the middle of a frame",
+    "rate": "waits retry_after_ms after 4429 before it comes back",
+    "backoff": "waits between attempts, longer and longer, while it is turned away",
+}
+
+_HTTP: Final = {
+    "credential": "sends its token as Authorization: Bearer",
+    "answer-lost": "sends its answer again when the connection breaks before the reply",
+    "ack-lost": "goes on when an answer was committed and the reply was cut",
+    "half-a-reply": "asks again when a reply is cut in its middle",
+    "rate": "waits Retry-After seconds after 429",
+    "unavailable": "waits Retry-After seconds after 503, and comes back",
+    "not-found": "stops when the game is not there for its token (404)",
+    "unauthenticated": "stops when its token is refused (401)",
+}
+
+_BOTH: Final = {
+    "answers": "answers every kind of request",
+    "legal": "answers as the request's schema and `legal` say",
+    "what-is-asked": "answers nothing but the open request",
+    "one-answer": "never gives another answer to a request whose answer was accepted",
+    "unknown": "passes over fields, frames and events that it does not know",
+    "quiet": "stays while nothing happens",
+    "refused": "answers again when its answer was refused",
+    "text-refused": "answers again when its answer could not be read for a fault of a text",
+    "thoughts": "sends only thoughts that fit the request's `thoughts_schema`",
+    "thought-refused": "goes on when its answer was accepted without one of its thoughts",
+    "too-late": "goes on when its answer came too late",
+    "already-answered": "goes on when another answer stands",
+    "slow": "waits for a slow server without sending something else",
+    "flood": "sends nothing over and over that nobody asked for",
+    "over": "stops when the game is over",
+    "runs": "runs to the end without crashing or leaving",
+}
+
+_AFTER_STOPPING: Final = {
+    close_check(close.code): f"stays away after {close.code}: {close.meaning}"
+    for close in CLOSES
+    if close.code in STOPPING
+}
+_AFTER_RETURNING: Final = {
+    close_check(close.code): f"comes back after {close.code}: {close.meaning}"
+    for close in CLOSES
+    if close.come_back == ComeBack.YES
+}
+
+CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
+    "socket": {**_SOCKET, **_BOTH, **_AFTER_RETURNING, **_AFTER_STOPPING},
+    "http": {**_HTTP, **_BOTH},
+}
+"""By the way the bot plays: the name of each check, and what a sound bot does."""
+
+
+@dataclass(frozen=True, slots=True)
+class BotFinding:
+    """The result of one check."""
+
+    name: str
+    expected: str
+    outcome: Outcome
+    why: tuple[str, ...]
+    """What was wrong; for a check that was not reached, why not."""
+
+
+class Findings:
+    """What is found of one bot."""
+
+    def __init__(self) -> None:
+        self.way: Literal["socket", "http"] | None = None
+        """How the bot plays; None until it has come."""
+        self._right: set[str] = set()
+        self._wrong: dict[str, list[str]] = {}
+
+    def ok(self, name: str) -> None:
+        """The check was reached and met; a fault found before or later stands."""
+        self._right.add(name)
+
+    def wrong(self, name: str, why: str) -> None:
+        """The bot failed the check; ``why`` says how."""
+        known = self._wrong.setdefault(name, [])
+        if why not in known and len(known) < 5:
+            known.append(why)
+
+    @property
+    def faults(self) -> int:
+        """How many checks the bot failed."""
+        return len(self._wrong)
+
+    def all(self) -> list[BotFinding]:
+        """Every check of the bot's way of playing, in the order of the catalogue."""
+        findings = []
+        for name, expected in CHECKS[self.way or "socket"].items():
+            why = tuple(self._wrong.get(name, ()))
+            outcome: Outcome = "wrong" if why else "ok" if name in self._right else "not reached"
+            findings.append(BotFinding(name, expected, outcome, why))
+        return findings

@@ -1,0 +1,520 @@
+"""The acted server's socket: one situation after the other, a request each."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NoReturn
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from agents.table import ATTEMPTS
+from app.base.errors import InvalidRequest
+from app.instruments.bot_check.findings import close_check
+from app.instruments.bot_check.game import SEAT, TEXT_FAULT, THOUGHT_FAULT
+from app.instruments.bot_check.session import (
+    REFUSED_ONCE,
+    SLOW_S,
+    SPEAKING,
+    UNKNOWN_FIELDS,
+    WITH_CHOICE,
+    Session,
+)
+from app.protocol.actions import RefusedThought
+from app.protocol.close_codes import CLOSES, ComeBack
+from app.protocol.messages import (
+    MAX_IDENTIFY,
+    SUBPROTOCOL,
+    Ack,
+    Act,
+    Beat,
+    Hello,
+    Identify,
+    Ping,
+    Refusal,
+    Welcome,
+    message_id,
+    read_message,
+    read_text,
+    refusal,
+)
+from engine.actions import SeatAction
+from engine.errors import AvalonError, IllegalAction, InvalidAction, InvalidInput
+from engine.terms import Kind
+
+__all__ = ["serve_socket"]
+
+IDENTIFY_S: Final = 5.0
+IDLE_MS: Final = 25_000
+RETRY_MS: Final = 1_500
+TURNED_AWAY: Final = (1013, 4408, 1013, 1013)
+"""Close codes of connections in a row, each closed as soon as it is open."""
+LEAST_WAIT_S: Final = 0.2
+"""The least that the waits between those are in sum: with full jitter they average 5.6 s, and one bot in
+ten thousand stays below this."""
+
+_RETURN: Final = tuple(
+    close.code for close in CLOSES if close.come_back == ComeBack.YES and close.code != 4408
+)
+
+
+class Left(Exception):
+    """The connection has ended, by us or by the bot."""
+
+
+class ScriptLine:
+    """One connection of the bot."""
+
+    def __init__(self, websocket: WebSocket, session: Session) -> None:
+        self._websocket = websocket
+        self._session = session
+        self._findings = session.findings
+        self._game = session.game
+        self._sent = 0
+        self._extra: dict[str, Any] = {}
+        self._left_out: tuple[RefusedThought, ...] = ()
+        """What was wrong with thoughts of the last answer."""
+        self._gone = False
+
+    async def run(self) -> None:
+        """From hello to the end of the connection."""
+        session = self._session
+        try:
+            await self._identified()
+            await self._welcome()
+            while not self._game.over:
+                await self._next()
+            await self._events()
+            session.promise("runs")
+            session.kept()
+            await self._close(1000, "the game is over and everything has been sent")
+        except Left:
+            pass
+        except WebSocketDisconnect as gone:
+            self._gone = True
+            if session.owed is None and not session.ended:
+                self._findings.wrong(session.blamed, f"closed the connection by itself (code {gone.code})")
+                session.away(session.blamed)
+
+    # --- identification --------------------------------------------------------------------------
+
+    async def _identified(self) -> None:
+        session = self._session
+        hello = Hello(conn="c_check", identify_within_ms=int(IDENTIFY_S * 1000), idle_ms=IDLE_MS)
+        session.doing = "identify"
+        session.asked_since = None
+        session.invite()
+        await self._send(hello.model_dump())
+        try:
+            async with asyncio.timeout(IDENTIFY_S + 1):
+                text = await self._receive()
+        except TimeoutError:
+            self._findings.wrong("identify", f"sent nothing within {IDENTIFY_S:g} s of hello")
+            await self._close(4408, "no identify in time")
+        if len(text.encode()) > MAX_IDENTIFY:
+            self._findings.wrong("identify", f"sent {len(text)} characters, at most {MAX_IDENTIFY} bytes")
+        try:
+            message = read_message(read_text(text))
+        except AvalonError as fault:
+            self._findings.wrong("identify", f"{getattr(fault, 'pointer', '') or 'message'}: {fault}")
+            await self._close(4400, "identify could not be read")
+        if not isinstance(message, Identify):
+            self._findings.wrong("identify", f"sent {message.t} before identify")
+            await self._close(4400, "identify first")
+        for name, sent, right in (
+            ("game", message.game, self._game.id),
+            ("token", message.token, session.token),
+        ):
+            if sent != right:
+                self._findings.wrong("identify", f"{name} is not the one it was given")
+                await self._close(4403 if name == "game" else 4401, f"wrong {name}")
+        self._findings.ok("identify")
+        await self._resumed(message.after)
+        if session.ends_with in (4400, 4401, 4403, 4416, 4426):
+            await self._end(session.ends_with)
+
+    async def _resumed(self, after: int) -> None:
+        session, head = self._session, len(self._game.items)
+        sure, most = session.sure, session.most
+        if after > most:
+            self._findings.wrong("resume", f"came with after={after}, had been sent {most} events")
+        elif after < sure and not session.fresh:
+            self._findings.wrong("resume", f"came with after={after}, had been sent {sure} events for sure")
+        elif not session.fresh:
+            self._findings.ok("resume")
+        session.fresh = False
+        if after > head:
+            await self._close(4416, f"after is beyond head {head}")
+        self._sent = after
+
+    async def _welcome(self) -> None:
+        welcome = Welcome(
+            game=self._game.id, viewer=f"seat:{SEAT}", head=len(self._game.items), after=self._sent
+        )
+        await self._send(welcome.model_dump())
+        await self._events()
+
+    async def _events(self) -> None:
+        """Sends what the bot has not been sent yet."""
+        while self._sent < len(self._game.items):
+            page = self._game.items[self._sent : self._sent + 20]
+            await self._send({"t": "events", "items": [{**item, **self._extra} for item in page]})
+            self._sent += len(page)
+            self._session.most = max(self._session.most, self._sent)
+
+    # --- one request --------------------------------------------------------------------------
+
+    async def _next(self) -> None:
+        """Asks for the open request, in the first situation that fits and was not acted yet."""
+        session = self._session
+        request = self._game.request
+        assert request is not None
+        if session.ends_with is not None:
+            await self._act_in("answers", ScriptLine._ending)
+            return
+        for name, kinds, act in SITUATIONS:
+            if name not in session.tried and request.kind in kinds:
+                session.tried.add(name)
+                await self._act_in(name, act)
+                return
+        await self._act_in("answers", ScriptLine._plain)
+
+    async def _act_in(self, name: str, act: "Situation") -> None:
+        self._session.doing = name if name != "plain" else "answers"
+        with suppress(_DefaultPlayed):
+            await act(self)
+        self._extra = {}
+
+    async def _ask(self) -> None:
+        self._session.invite()
+        await self._send({**self._game.shown(self._session.refused), **self._extra})
+
+    async def _answered(self) -> tuple[Act, SeatAction]:
+        """The bot's legal answer to the open request. What cannot be taken is refused, as a server does."""
+        session = self._session
+        while True:
+            act = await self._next_act()
+            try:
+                action, self._left_out = self._game.read(act)
+            except (InvalidAction, IllegalAction) as fault:
+                code = "invalid-action" if isinstance(fault, InvalidAction) else "illegal-action"
+                self._findings.wrong("legal", f"{act.request_id}: {fault.pointer or '/'}: {fault}")
+                await self._refuse(act, code, str(fault), fault.pointer)
+                continue
+            session.judge_thoughts(act.request_id, self._left_out)
+            self._findings.ok("legal")
+            self._findings.ok("answers")
+            session.kept()
+            session.asked_since = None
+            # It has read what came before the request.
+            session.sure = self._sent
+            return act, action
+
+    async def _next_act(self) -> Act:
+        session = self._session
+        request = self._game.request
+        assert request is not None
+        if session.asked_since is None:
+            session.asked_since = time.monotonic()
+        while True:
+            message = await self._message()
+            if not isinstance(message, Act):
+                continue
+            if message.request_id == request.id:
+                return message
+            known = session.accepted_same(message.request_id, message.action)
+            if known is None:
+                self._findings.wrong(
+                    "what-is-asked", f"answered {message.request_id} while asked for {request.id}"
+                )
+                await self._error(message.id, "unknown-request", "no such request is open for this seat")
+            elif known:
+                await self._ack(message, duplicate=True)
+            else:
+                await self._error(message.id, "already-answered", "another answer was accepted before")
+
+    async def _refuse(self, act: Act, code: str, detail: str, pointer: str = "") -> None:
+        session = self._session
+        session.invite()
+        if session.refuse():
+            await self._error(act.id, code, detail, pointer=pointer or None, attempts_left=0)
+            await self._events()
+            raise _DefaultPlayed
+        await self._send(
+            {
+                **Refusal(re=act.id, code=code, detail=detail, pointer=pointer or None).model_dump(
+                    exclude_none=True
+                ),
+                "attempts_left": ATTEMPTS - session.refused,
+                "request": self._game.shown(session.refused),
+            }
+        )
+
+    async def _accept(self, act: Act, action: SeatAction, *, answer: bool = True) -> None:
+        self._session.remember(act.request_id, act.action, self._left_out)
+        self._game.accept(action)
+        if answer:
+            await self._ack(act)
+            await self._events()
+
+    async def _ack(self, act: Act, *, duplicate: bool = False) -> None:
+        await self._send(self._session.ack(act.id, act.request_id, duplicate=duplicate).model_dump())
+
+    async def _send_refusal(self, frame: Refusal, value: Any) -> None:
+        """Sends a refusal like a server: one of an answer names the open request."""
+        is_act = isinstance(value, dict) and value.get("t") == "act"
+        more = {"request": self._game.shown(self._session.refused)} if is_act else {}
+        await self._send({**frame.model_dump(exclude_none=True), "re": frame.re, **more})
+
+    async def _error(self, re: str | None, code: str, detail: str, **more: Any) -> None:
+        await self._send({**Refusal(re=re, code=code, detail=detail).model_dump(exclude_none=True), **more})
+
+    # --- situations ---------------------------------------------------------------------------
+
+    async def _plain(self) -> None:
+        await self._ask()
+        await self._accept(*await self._answered())
+
+    async def _unknown(self) -> None:
+        self._extra = UNKNOWN_FIELDS
+        await self._send({"t": "weather", "sun": True, **self._extra})
+        self._game.invent()
+        await self._events()
+        self._session.promise("unknown")
+        await self._plain()
+
+    async def _quiet(self) -> None:
+        await asyncio.sleep(0.3)
+        await self._send({**Beat(head=self._sent).model_dump()})
+        await asyncio.sleep(0.3)
+        self._session.promise("quiet")
+        await self._plain()
+
+    async def _slow(self) -> None:
+        await self._ask()
+        act, action = await self._answered()
+        await asyncio.sleep(SLOW_S)
+        self._session.promise("slow")
+        await self._accept(act, action)
+
+    async def _refused(self) -> None:
+        await self._ask()
+        act, _ = await self._answered()
+        await self._refuse(act, "illegal-action", REFUSED_ONCE, "")
+        self._session.promise("refused")
+        await self._accept(*await self._answered())
+
+    async def _text_refused(self) -> None:
+        await self._ask()
+        act, _ = await self._answered()
+        await self._refuse(act, "invalid-action", TEXT_FAULT, "/text")
+        self._session.promise("text-refused")
+        await self._accept(*await self._answered())
+
+    async def _thought_refused(self) -> None:
+        await self._ask()
+        act, action = await self._answered()
+        self._left_out = (THOUGHT_FAULT,)
+        self._session.promise("thought-refused")
+        await self._accept(act, action)
+
+    async def _asked_twice(self) -> None:
+        await self._ask()
+        await self._ask()
+        self._session.promise("asked-twice")
+        act, action = await self._answered()
+        # A second answer may follow the first: it meets the accepted one.
+        await self._accept(act, action)
+
+    async def _too_late(self) -> None:
+        await self._passed_over("too-late", "too-late", "it is closed: its deadline has passed")
+
+    async def _already(self) -> None:
+        await self._passed_over("already-answered", "already-answered", "another answer stands")
+
+    async def _passed_over(self, check: str, code: str, detail: str) -> None:
+        await self._ask()
+        act, _ = await self._answered()
+        self._game.play_default()
+        self._session.refused = 0
+        more = {}
+        if self._game.request is not None:
+            # What is open by now stands in the error as well; whoever answers it here and again when it is
+            # asked has to say the same.
+            self._session.invite()
+            more["request"] = self._game.shown()
+        await self._error(act.id, code, detail, **more)
+        await self._events()
+        self._session.promise(check)
+
+    async def _ack_lost(self) -> None:
+        await self._ask()
+        act, action = await self._answered()
+        await self._accept(act, action, answer=False)
+        self._session.promise("ack-lost")
+        self._cut("ack-lost")
+
+    async def _answer_lost(self) -> None:
+        await self._ask()
+        await self._answered()
+        self._session.promise("answer-lost")
+        self._cut("answer-lost")
+
+    async def _half_a_frame(self) -> None:
+        await self._ask()
+        act, action = await self._answered()
+        await self._accept(act, action, answer=False)
+        self._session.promise("half-a-frame")
+        await self._ack(act)
+        # Within the frame, whose head of four bytes is enough to know its length.
+        self._session.cut_after(30, "half-a-frame")
+        self._gone = True
+        page = self._game.items[self._sent :]
+        await self._websocket.send_text(json.dumps({"t": "events", "items": page}))
+        await asyncio.sleep(0.1)
+        raise Left
+
+    async def _returns(self, code: int) -> None:
+        await self._ask()
+        await self._accept(*await self._answered())
+        # What was sent before a close has been read before it.
+        self._session.sure = self._sent
+        await self._close(code, "this replica is stopping", back=True)
+
+    async def _rate(self) -> None:
+        await self._ask()
+        await self._accept(*await self._answered())
+        await self._error(None, "rate-limited", "too many messages", retry_after_ms=RETRY_MS)
+        self._session.sure = self._sent
+        self._session.away("rate", not_before=RETRY_MS / 1000)
+        await self._hang_up(4429, f"retry_after_ms={RETRY_MS}")
+
+    async def _turned_away(self) -> None:
+        await self._ask()
+        await self._accept(*await self._answered())
+        self._session.sure = self._sent
+        self._session.turn_away = list(TURNED_AWAY)
+        self._session.waited = 0.0
+        await self._close(1012, "this replica is stopping", back=True)
+
+    async def _ending(self) -> None:
+        await self._ask()
+        await self._answered()
+        assert self._session.ends_with is not None
+        await self._end(self._session.ends_with)
+
+    async def _end(self, code: int) -> None:
+        self._session.promise(close_check(code))
+        reasons = {close.code: close.meaning for close in CLOSES}
+        await self._close(code, reasons[code][:100])
+
+    # --- frames -------------------------------------------------------------------------------
+
+    def _cut(self, check: str) -> None:
+        self._gone = True
+        self._session.cut(check)
+        raise Left
+
+    async def _close(self, code: int, reason: str, *, back: bool = False) -> NoReturn:
+        self._session.close_owes(code, back=back or code == 4408)
+        await self._hang_up(code, reason)
+
+    async def _hang_up(self, code: int, reason: str) -> NoReturn:
+        self._gone = True
+        await self._websocket.close(code, reason)
+        raise Left
+
+    async def _send(self, frame: Mapping[str, Any]) -> None:
+        await self._websocket.send_text(json.dumps({**frame}, ensure_ascii=False))
+
+    async def _receive(self) -> str:
+        message = await self._websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005))
+        self._session.count_message()
+        text = message.get("text")
+        if text is None:
+            self._findings.wrong("frames", "sent a binary frame")
+            await self._close(1003, "text frames only")
+        return str(text)
+
+    async def _message(self) -> Identify | Ping | Act:
+        """The next message that can be read. Others are refused and recorded."""
+        while True:
+            value: Any = None
+            try:
+                value = read_text(await self._receive())
+                message = read_message(value)
+                if isinstance(message, Identify):
+                    raise InvalidRequest("this connection has identified already", "/t")
+            except InvalidInput as fault:
+                self._findings.wrong("frames", f"{fault.pointer or 'message'}: {fault}")
+                await self._send_refusal(refusal(message_id(value), fault), value)
+                continue
+            self._findings.ok("frames")
+            if isinstance(message, Ping):
+                await self._send(Ack(re=message.id).model_dump())
+                continue
+            return message
+
+
+class _DefaultPlayed(Exception):
+    """The open request is closed by its default; the next one follows."""
+
+
+Situation = Callable[[ScriptLine], Awaitable[None]]
+
+_ANY: Final = tuple(Kind)
+
+
+def _returning(code: int) -> Situation:
+    return lambda line: line._returns(code)
+
+
+SITUATIONS: Final[tuple[tuple[str, Sequence[Kind], Situation], ...]] = (
+    ("plain", _ANY, ScriptLine._plain),
+    ("unknown", _ANY, ScriptLine._unknown),
+    ("refused", WITH_CHOICE, ScriptLine._refused),
+    ("text-refused", SPEAKING, ScriptLine._text_refused),
+    ("thought-refused", _ANY, ScriptLine._thought_refused),
+    ("answer-lost", _ANY, ScriptLine._answer_lost),
+    ("asked-twice", WITH_CHOICE, ScriptLine._asked_twice),
+    ("ack-lost", _ANY, ScriptLine._ack_lost),
+    ("too-late", _ANY, ScriptLine._too_late),
+    ("half-a-frame", _ANY, ScriptLine._half_a_frame),
+    ("quiet", _ANY, ScriptLine._quiet),
+    ("rate", _ANY, ScriptLine._rate),
+    ("already-answered", _ANY, ScriptLine._already),
+    ("slow", _ANY, ScriptLine._slow),
+    *((close_check(code), _ANY, _returning(code)) for code in _RETURN),
+    ("backoff", _ANY, ScriptLine._turned_away),
+)
+"""The situations that are acted, in this order, each at the first request of one of its kinds."""
+
+
+async def serve_socket(websocket: WebSocket, session: Session) -> None:
+    """One connection of the bot, from the handshake on."""
+    away = session.came()
+    offered = websocket.scope.get("subprotocols") or ()
+    await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    if session.owed is not None or session.ended:
+        # It should have stayed away.
+        await websocket.close(session.ends_with or 1000)
+        return
+    if session.turn_away:
+        session.waited += away or 0.0
+        code = session.turn_away.pop(0)
+        session.close_owes(code, back=True)
+        await websocket.close(code)
+        if not session.turn_away:
+            if session.waited < LEAST_WAIT_S:
+                session.findings.wrong(
+                    "backoff",
+                    f"came back {len(TURNED_AWAY)} times within {session.waited:.2f} s in all; "
+                    "wait random(0, min(30 s, 0.5 s * 2^n)) each time",
+                )
+            else:
+                session.promise("backoff")
+        return
+    await ScriptLine(websocket, session).run()

@@ -1,0 +1,148 @@
+"""What never changes while the service runs: the catalogue, the profiles, how the service feels."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, JsonValue
+
+from app.base import metrics
+from app.base.errors import NotFound, NotReady
+from app.base.off_loop import off_loop
+from app.base.problems import INTERNAL, PROBLEMS, documented, in_text
+from app.edge.auth import Caller
+from app.edge.bodies import BodyRoute
+from app.edge.deps import CallerDep, LifecycleDep
+from app.games.schemas import IntentionView, ProfileView
+from app.protocol.asyncapi import document, standalone
+from app.store.db import Database
+from engine.intentions import CATALOGUE
+from engine.profile import PROFILES, make_profile
+
+__all__ = ["router"]
+
+router = APIRouter(route_class=BodyRoute)
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> Response:
+    """The OpenAPI document of the routes."""
+    return JSONResponse(await off_loop(request.app.openapi))  # the first time it is put together
+
+
+class Health(BaseModel):
+    status: str
+
+
+class ProblemKind(BaseModel):
+    code: str
+    title: str
+    status: int
+
+
+@router.get("/intentions", summary="The catalogue of intentions", response_model=list[IntentionView])
+async def list_intentions() -> Any:
+    """All intentions with their labels, categories, and when which role is offered them."""
+    return [
+        {
+            "id": intention.id,
+            "category": intention.category,
+            "label": intention.label,
+            "roles": sorted(intention.roles),
+            "turn": dict(intention.turn),
+            "first_quest": intention.first_quest,
+            "requires": list(intention.requires),
+            "impactful_release": intention.impactful_release,
+            "aliases": list(intention.aliases),
+        }
+        for intention in CATALOGUE
+    ]
+
+
+@router.get("/profiles", summary="The rule sets", response_model=list[ProfileView])
+async def list_profiles() -> Any:
+    """Every profile with its settings for 5 to 10 players."""
+    return [
+        {"name": name, "players": {str(n): make_profile(name, n).settings() for n in range(5, 11)}}
+        for name in PROFILES
+    ]
+
+
+@router.get(
+    "/problems/{code}", summary="What a problem means", response_model=ProblemKind, responses=documented(404)
+)
+async def show_problem(code: str) -> Any:
+    """The kind that a problem's `type` names."""
+    for problem in (*PROBLEMS.values(), INTERNAL):
+        if problem.code == code:
+            return {"code": problem.code, "title": problem.title, "status": problem.status}
+    raise NotFound("no problem has this code")
+
+
+@router.get(
+    "/asyncapi.json",
+    summary="What passes over the socket",
+    response_model=dict[str, JsonValue],
+)
+async def show_asyncapi() -> Response:
+    """The AsyncAPI 3.0 document of `/ws`: every frame both ways, close codes, examples."""
+    return Response(document(), media_type="application/json")
+
+
+class SchemaResponse(JSONResponse):
+    media_type = "application/schema+json"
+
+
+@router.get(
+    "/schemas/{name}",
+    summary="One schema of the socket",
+    response_class=SchemaResponse,
+    responses=documented(404),
+)
+async def show_schema(
+    name: Annotated[str, Path(max_length=64, description="A frame, action, thought or event: `VoteCast`.")],
+) -> Any:
+    """A frame, an action, a thought or an event as JSON Schema 2020-12, with all that it refers to."""
+    schema = standalone(name)
+    if schema is None:
+        raise NotFound("no schema has this name; they are those of /asyncapi.json")
+    return SchemaResponse(schema)
+
+
+@router.get("/livez", summary="Is the process alive?", response_model=Health)
+async def show_liveness() -> Health:
+    return Health(status="alive")
+
+
+@router.get(
+    "/readyz",
+    summary="Can it take requests?",
+    response_model=Health,
+    responses=documented(503),
+)
+async def show_readiness(lifecycle: LifecycleDep, request: Request) -> Health:
+    """200 when the schema is migrated, the database answers and the service is not stopping."""
+    if not lifecycle.ready:
+        raise NotReady("it is stopping" if lifecycle.draining else "it is starting")
+    database: Database = request.app.state.database
+    if not await database.answers():
+        raise NotReady("the database does not answer")
+    return Health(status="ready")
+
+
+def _may_scrape(caller: CallerDep) -> Caller:
+    caller.needs("metrics:read")
+    return caller
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    responses=documented(
+        also={200: {"content": in_text("text/plain"), "description": "The exposition format."}}
+    ),
+)
+async def show_metrics(_: Annotated[Caller, Depends(_may_scrape)]) -> Response:
+    return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)

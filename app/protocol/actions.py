@@ -1,0 +1,622 @@
+"""What a seat sends from outside: actions and thoughts, read strictly and turned into the engine's own.
+
+The same models serve the socket and HTTP. Whether the rules allow an action is the engine's word;
+here it is only read. A thought that is wrong costs nothing but itself.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from app.base.schemas import AS_WHOLE, SeatNumber, Shown, Strict
+from engine.actions import (
+    Assassinate,
+    CastVote,
+    PlayCard,
+    ProposeTeam,
+    Reconsider,
+    SeatAction,
+    Speak,
+    Summarise,
+)
+from engine.errors import IllegalAction, InvalidAction
+from engine.events import (
+    BeliefsFormed,
+    ChoiceExplained,
+    IntentionsSelected,
+    ReadingsImagined,
+    SpeechDrafted,
+    Thought,
+)
+from engine.intentions import BY_ID
+from engine.rules import Request, legal, offered
+from engine.state import Hand, Table
+from engine.terms import Kind, Role, Seat
+from engine.thoughts import Belief, Choice, Reading
+
+__all__ = [
+    "ACTION_MODELS",
+    "MAX_TEXT",
+    "THOUGHT_MODELS",
+    "Action",
+    "AssassinateAction",
+    "BeliefsThought",
+    "CardAction",
+    "ExplanationThought",
+    "IntentionsThought",
+    "ProposeTeamAction",
+    "ReadingsThought",
+    "ReconsiderAction",
+    "RefusedThought",
+    "SpeakAction",
+    "SpeechThought",
+    "SummariseAction",
+    "ThoughtModel",
+    "ThoughtsRead",
+    "VoteAction",
+    "action_schema",
+    "engine_action",
+    "legal_actions",
+    "pointer_of",
+    "read_action",
+    "read_thoughts",
+    "shown_action",
+    "stored_action",
+    "text_fault",
+    "thoughts_schema",
+]
+
+MAX_TEXT: Final = 4_000
+"""Characters of an utterance, and of any other text a seat sends."""
+
+MAX_THOUGHTS: Final = 20
+"""Thoughts that may come with one action."""
+
+MAX_LEGAL: Final = 256
+"""Legal actions that are listed with a request; where there are more, none are."""
+
+_NO_TEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+"""What no text holds: control characters other than tab and newline, and halves of a surrogate pair."""
+
+# The same for the readers of our schemas, where CRLF still stands.
+TEXT_PATTERN: Final = r"^(?:[^\u0000-\u0008\u000B-\u001F\u007F]|\r\n)*$"
+KEY_PATTERN: Final = r"^[^\u0000-\u0008\u000B-\u001F\u007F]*$"
+
+
+def text_fault(text: str) -> str | None:
+    """Why this is no text to us; None where it is."""
+    found = _NO_TEXT.search(text)
+    if found is None:
+        return None
+    kind = "lone surrogate" if found[0] >= "\ud800" else "control character"
+    return f"text takes no {kind}, got U+{ord(found[0]):04X}"
+
+
+def _clean(value: object) -> object:
+    """Lines end with LF, whatever they came with: the same words are the same action."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r\n", "\n")
+    if fault := text_fault(text):
+        raise PydanticCustomError("text", "{fault}", {"fault": fault})
+    return text
+
+
+_PATTERN: Final[Any] = Field(json_schema_extra={"pattern": TEXT_PATTERN})
+
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT), BeforeValidator(_clean), _PATTERN]
+ShortText = Annotated[str, StringConstraints(max_length=64), BeforeValidator(_clean), _PATTERN]
+Question = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=64),
+    BeforeValidator(_clean),
+    Field(json_schema_extra={"pattern": KEY_PATTERN}),
+]
+Team = Annotated[list[SeatNumber], Field(min_length=1, max_length=10)]
+
+
+# --- actions --------------------------------------------------------------------------------------
+
+
+class ProposeTeamAction(Strict):
+    """Answers `propose_team`: the team, and what is said to it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"team": [1, 3], "text": "Seat 3 and I."}]})
+
+    team: Team = Field(description="`team_size` different seats, in any order.")
+    text: Text = Field("", description="Said to everybody; may stay empty.")
+
+
+class SpeakAction(Strict):
+    """Answers `speak`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "I would rather see seat 4 go."}]})
+
+    text: Text = Field(description="Said to everybody; may be empty.")
+
+
+class ReconsiderAction(Strict):
+    """Answers `reconsider`: the team that is voted on, kept or changed, and why."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"team": [1, 4], "text": "You are right."}]})
+
+    team: Team = Field(description="`team_size` different seats, in any order.")
+    text: Text = Field("", description="Said to everybody; may stay empty.")
+
+
+class VoteAction(Strict):
+    """Answers `vote`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"approve": True}]})
+
+    approve: bool
+
+
+class CardAction(Strict):
+    """Answers `card`. Only evil seats may play a fail."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"success": True}]})
+
+    success: bool
+
+
+class SummariseAction(Strict):
+    """Answers `summarise`: private notes of the round, one text a question, under names of your own."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"answers": {"leader": "seat 2", "suspected_evil": "4 and 5"}}]}
+    )
+
+    answers: Annotated[dict[Question, Text], Field(max_length=20)]
+
+    @field_validator("answers", mode="wrap")
+    @classmethod
+    def _each_once(cls, value: object, read: ValidatorFunctionWrapHandler) -> dict[str, str]:
+        answers: dict[str, str] = read(value)
+        if isinstance(value, dict) and len(answers) != len(value):
+            raise ValueError("an object names each key once, with LF as with CRLF")
+        return answers
+
+
+class AssassinateAction(Strict):
+    """Answers `assassinate`: whom you take for Merlin."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"target": 3}]})
+
+    target: SeatNumber | None = Field(
+        description="Another seat. Null holds fire, where the rules offer the shot after any quest."
+    )
+
+
+Action = (
+    ProposeTeamAction
+    | SpeakAction
+    | ReconsiderAction
+    | VoteAction
+    | CardAction
+    | SummariseAction
+    | AssassinateAction
+)
+
+ACTION_MODELS: Final[Mapping[Kind, type[Action]]] = {
+    Kind.PROPOSE_TEAM: ProposeTeamAction,
+    Kind.SPEAK: SpeakAction,
+    Kind.RECONSIDER: ReconsiderAction,
+    Kind.VOTE: VoteAction,
+    Kind.CARD: CardAction,
+    Kind.SUMMARISE: SummariseAction,
+    Kind.ASSASSINATE: AssassinateAction,
+}
+"""The model that answers each kind of request."""
+
+
+# --- thoughts -------------------------------------------------------------------------------------
+
+
+class _OwnThought(Strict):
+    seat: SeatNumber | None = Field(None, description="Your own; left out, it is.")
+
+
+class BeliefModel(Strict):
+    """What the seat makes of one other seat."""
+
+    about: SeatNumber
+    role: Annotated[Role, Field(strict=False)] | None = Field(None, description="The likeliest role.")
+    intentions: Annotated[list[ShortText], Field(max_length=10)] = Field(
+        default_factory=list, description="Ids of the catalogue, likeliest first."
+    )
+    confidence: Annotated[int, Field(ge=0, le=5), AS_WHOLE] = Field(0, description="0: a guess, 5: certain.")
+    snippets: Annotated[list[Text], Field(max_length=20)] = Field(
+        default_factory=list, description="The pieces of speech it rests on."
+    )
+    reasoning: Text = ""
+
+
+class BeliefsThought(_OwnThought):
+    """First-order: what the seat believes of others."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"type": "beliefs_formed", "beliefs": [{"about": 3, "role": "percival"}]}]
+        }
+    )
+
+    type: Literal["beliefs_formed"]
+    beliefs: Annotated[list[BeliefModel], Field(max_length=10)]
+
+
+class ChoiceModel(Strict):
+    """One intention and why."""
+
+    id: ShortText = Field(description="Of the request's `menu`.")
+    reason: Text = ""
+
+
+class IntentionsThought(_OwnThought):
+    """The intentions behind the coming speech. Only where the request has a `menu`, and only from it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "intentions_selected",
+                    "stage": "final",
+                    "intentions": [{"id": "support_proposal", "reason": "The team is clean."}],
+                }
+            ]
+        }
+    )
+
+    type: Literal["intentions_selected"]
+    stage: Literal["first", "final"] = Field(
+        description="`first` before the speech was drafted, `final` what it was made with."
+    )
+    intentions: Annotated[list[ChoiceModel], Field(max_length=20)]
+    changed: bool = Field(False, description="In the final stage: whether it differs from the first.")
+    reason: Text = Field(
+        "", description="Of the selection as a whole; in the final stage: what was kept or changed, and why."
+    )
+
+
+class SpeechThought(_OwnThought):
+    """A draft of the speech: private goals, and the words."""
+
+    type: Literal["speech_drafted"]
+    stage: Literal["formulation", "refinement"]
+    think: Text
+    speak: Text
+
+
+class ReadingModel(Strict):
+    """How one other seat or role would take the speech."""
+
+    by: ShortText = Field(description="`seat 3`, or a role's name.")
+    text: Text
+
+
+class ReadingsThought(_OwnThought):
+    """Second-order: how others would take the speech."""
+
+    type: Literal["readings_imagined"]
+    readings: Annotated[list[ReadingModel], Field(max_length=20)]
+    reveals_role: bool = Field(description="Whether the speech gives the role away.")
+
+
+class ExplanationThought(_OwnThought):
+    """Why the seat chooses as it does."""
+
+    type: Literal["choice_explained"]
+    about: Annotated[Kind, Field(strict=False)] | None = Field(
+        None, description="The kind of request; left out, the one that is answered."
+    )
+    text: Text
+
+
+ThoughtModel = Annotated[
+    BeliefsThought | IntentionsThought | SpeechThought | ReadingsThought | ExplanationThought,
+    Field(discriminator="type"),
+]
+
+THOUGHT_MODELS: Final = (
+    BeliefsThought,
+    IntentionsThought,
+    SpeechThought,
+    ReadingsThought,
+    ExplanationThought,
+)
+
+
+_READERS: Final = {kind: TypeAdapter[Action](model) for kind, model in ACTION_MODELS.items()}
+_THOUGHT: Final = TypeAdapter[Any](ThoughtModel)
+
+
+def read_action(kind: Kind, action: JsonValue) -> Action:
+    """The answer to a request of this kind, lines ending with LF.
+
+    Raises InvalidAction with a JSON pointer into the action, such as ``/team/0``. The value that could
+    not be read is not repeated.
+    """
+    try:
+        return _READERS[kind].validate_python(action)
+    except ValidationError as fault:
+        raise InvalidAction(*_first(fault)) from None
+
+
+class RefusedThought(Shown):
+    """A thought that was not kept, and why. The action beside it counts."""
+
+    pointer: str = Field(description="JSON pointer (RFC 6901) into what was sent, `/thoughts` and on.")
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtsRead:
+    """What became of the thoughts beside an action."""
+
+    kept: tuple[Thought, ...]
+    sent: tuple[JsonValue, ...]
+    """Those that are kept, as they are stored."""
+    refused: tuple[RefusedThought, ...]
+
+
+def read_thoughts(request: Request, thoughts: object, check: Callable[[Thought, str], None]) -> ThoughtsRead:
+    """Each thought by itself: what is wrong with one refuses that one only.
+
+    ``check`` raises IllegalAction for a thought that this seat may not record now; it is given the
+    thought's pointer.
+    """
+    if not isinstance(thoughts, list):
+        return ThoughtsRead((), (), (RefusedThought(pointer="/thoughts", message="thoughts are a list"),))
+    kept: list[Thought] = []
+    sent: list[JsonValue] = []
+    refused: list[RefusedThought] = []
+    seen: set[tuple[str, str]] = set()
+    for index, value in enumerate(thoughts[:MAX_THOUGHTS]):
+        where = f"/thoughts/{index}"
+        try:
+            read = _THOUGHT.validate_python(value)
+            thought = _thought(request, read)
+            check(thought, where)
+        except ValidationError as fault:
+            message, pointer = _first(fault, of_thought=True)
+            refused.append(RefusedThought(pointer=f"{where}{pointer}", message=message))
+            continue
+        except IllegalAction as fault:
+            refused.append(RefusedThought(pointer=fault.pointer, message=str(fault)))
+            continue
+        key = (read.type, getattr(read, "stage", ""))
+        if key in seen and read.type != "choice_explained":
+            refused.append(RefusedThought(pointer=where, message=f"{read.type} of one stage is sent once"))
+            continue
+        seen.add(key)
+        kept.append(thought)
+        sent.append(read.model_dump(mode="json", exclude_unset=True))
+    if len(thoughts) > MAX_THOUGHTS:
+        message = f"at most {MAX_THOUGHTS} thoughts come with an action, got {len(thoughts)}"
+        refused.append(RefusedThought(pointer=f"/thoughts/{MAX_THOUGHTS}", message=message))
+    return ThoughtsRead(tuple(kept), tuple(sent), tuple(refused))
+
+
+def stored_action(request: Request, action: JsonValue, thoughts: Sequence[JsonValue]) -> SeatAction:
+    """The engine's own of an accepted answer, which was read before. Raises InvalidAction for one that
+    cannot be.
+    """
+    try:
+        read = [_THOUGHT.validate_python(thought) for thought in thoughts]
+    except ValidationError as fault:
+        raise InvalidAction(*_first(fault, of_thought=True)) from None
+    return engine_action(read_action(request.kind, action), tuple(_thought(request, one) for one in read))
+
+
+_TAGS: Final = tuple(get_args(model.model_fields["type"].annotation)[0] for model in THOUGHT_MODELS)
+
+
+def _first(fault: ValidationError, *, of_thought: bool = False) -> tuple[str, str]:
+    """The first thing that is wrong, and where."""
+    first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
+    parts = list(first["loc"])
+    message = str(first["msg"])
+    if of_thought and parts:
+        # Its own type stands first in pydantic's path, but not in what was sent.
+        del parts[0]
+    if first["type"].startswith("union_tag"):
+        # Pydantic's own message repeats what was sent.
+        parts.append("type")
+        message = f"type is one of {', '.join(_TAGS)}"
+    return message, pointer_of(parts)
+
+
+def pointer_of(parts: Sequence[str | int]) -> str:
+    """The JSON pointer (RFC 6901) of pydantic's path, as far as what stands in it is text."""
+    if len(parts) > 2 and parts[-1] == "[key]":
+        parts = parts[:-1]
+    pointer = ""
+    for part in map(str, parts):
+        if text_fault(part):
+            break
+        pointer += "/" + part.replace("~", "~0").replace("/", "~1")
+    return pointer
+
+
+def engine_action(read: Action, thoughts: tuple[Thought, ...] = ()) -> SeatAction:
+    """The engine's own of it."""
+    match read:
+        case ProposeTeamAction():
+            return ProposeTeam(tuple(read.team), read.text, thoughts)
+        case SpeakAction():
+            return Speak(read.text, thoughts)
+        case ReconsiderAction():
+            return Reconsider(tuple(read.team), read.text, thoughts)
+        case VoteAction():
+            return CastVote(read.approve, thoughts)
+        case CardAction():
+            return PlayCard(read.success, thoughts)
+        case SummariseAction():
+            return Summarise(tuple(read.answers.items()), thoughts)
+        case AssassinateAction():
+            return Assassinate(read.target, thoughts)
+
+
+def _thought(request: Request, one: Any) -> Thought:
+    seat: Seat = request.seat if one.seat is None else one.seat
+    match one:
+        case BeliefsThought():
+            return BeliefsFormed(seat, tuple(map(_belief, one.beliefs)))
+        case IntentionsThought():
+            chosen = tuple(Choice(choice.id, choice.reason) for choice in one.intentions)
+            return IntentionsSelected(seat, one.stage, chosen, one.changed, one.reason)
+        case SpeechThought():
+            return SpeechDrafted(seat, one.stage, one.think, one.speak)
+        case ReadingsThought():
+            readings = tuple(Reading(reading.by, reading.text) for reading in one.readings)
+            return ReadingsImagined(seat, readings, one.reveals_role)
+        case ExplanationThought():
+            return ChoiceExplained(seat, one.about or request.kind, one.text)
+    raise AssertionError(f"no thought is made from {type(one).__name__}")
+
+
+def _belief(one: BeliefModel) -> Belief:
+    return Belief(
+        one.about, one.role, tuple(one.intentions), one.confidence, tuple(one.snippets), one.reasoning
+    )
+
+
+# --- what is asked, as it is shown ----------------------------------------------------------------
+
+
+def shown_action(action: SeatAction) -> dict[str, JsonValue]:
+    """The action as a seat would send it, without thoughts and without empty words beside a team."""
+    match action:
+        case ProposeTeam() | Reconsider():
+            return {"team": list(action.team), **({"text": action.text} if action.text else {})}
+        case Speak():
+            return {"text": action.text}
+        case CastVote():
+            return {"approve": action.approve}
+        case PlayCard():
+            return {"success": action.success}
+        case Summarise():
+            return {"answers": dict(action.answers)}
+        case Assassinate():
+            return {"target": action.target}
+
+
+def legal_actions(table: Table, hand: Hand) -> list[dict[str, JsonValue]] | None:
+    """Every legal action of an asked seat as it would send it; None where text is the action, or where
+    there are more than 256.
+    """
+    found = legal(table, hand)
+    if found is None or len(found) > MAX_LEGAL:
+        return None
+    return [shown_action(action) for action in found]
+
+
+def action_schema(table: Table, hand: Hand, request: Request) -> dict[str, JsonValue]:
+    """JSON Schema 2020-12 of this very request: what fits it, the rules allow."""
+    properties: dict[str, JsonValue]
+    required: list[JsonValue]
+    text: dict[str, JsonValue] = {"type": "string", "maxLength": MAX_TEXT, "pattern": TEXT_PATTERN}
+    match request.kind:
+        case Kind.PROPOSE_TEAM | Kind.RECONSIDER:
+            team: dict[str, JsonValue] = {
+                "type": "array",
+                "items": {"type": "integer", "minimum": 1, "maximum": table.players},
+                "minItems": request.team_size,
+                "maxItems": request.team_size,
+                "uniqueItems": True,
+            }
+            properties, required = {"team": team, "text": text}, ["team"]
+        case Kind.SPEAK:
+            properties, required = {"text": text}, ["text"]
+        case Kind.SUMMARISE:
+            answers: dict[str, JsonValue] = {
+                "type": "object",
+                "propertyNames": {"minLength": 1, "maxLength": 64, "pattern": KEY_PATTERN},
+                "additionalProperties": text,
+                "maxProperties": 20,
+            }
+            properties, required = {"answers": answers}, ["answers"]
+        case Kind.VOTE | Kind.CARD | Kind.ASSASSINATE:
+            found = legal_actions(table, hand) or []
+            (name,) = found[0]
+            properties = {name: {"enum": [action[name] for action in found]}}
+            required = [name]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def thoughts_schema(table: Table, hand: Hand, request: Request) -> dict[str, Any]:
+    """JSON Schema 2020-12 of the thoughts that may come with the answer: what fits it is kept."""
+    own = hand.role
+    roles = tuple(role for role in Role if table.profile.roles.count(role) > (role == own))
+    return _thoughts_schema(table.players, hand.seat, roles, offered(table, hand, request.kind))
+
+
+@lru_cache(1024)
+def _thoughts_schema(
+    players: int, seat: Seat, roles: tuple[Role, ...], menu: tuple[str, ...] | None
+) -> dict[str, Any]:
+    schema = _plain(TypeAdapter(list[ThoughtModel]).json_schema())
+    parts = schema["$defs"]
+    parts["Role"]["enum"] = list(roles)
+    belief = parts["BeliefModel"]["properties"]
+    belief["about"] = {"enum": [other for other in range(1, players + 1) if other != seat]}
+    belief["intentions"]["items"] = {"enum": list(BY_ID)}
+    for model in THOUGHT_MODELS:
+        parts[model.__name__]["properties"]["seat"] = {"enum": [seat, None]}
+    once = [_at_most_once(type="beliefs_formed"), _at_most_once(type="readings_imagined")]
+    once += [_at_most_once(type="speech_drafted", stage=stage) for stage in ("formulation", "refinement")]
+    left_out = {"IntentionsThought", "ChoiceModel"} if menu is None else set()
+    if menu is not None:
+        once += [_at_most_once(type="intentions_selected", stage=stage) for stage in ("first", "final")]
+        parts["ChoiceModel"]["properties"]["id"] = {"enum": list(menu)}
+        chosen = parts["IntentionsThought"]["properties"]["intentions"]
+        chosen["allOf"] = [_at_most_once(id=intention) for intention in menu]
+    models = [model.__name__ for model in THOUGHT_MODELS if model.__name__ not in left_out]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "array",
+        "maxItems": MAX_THOUGHTS,
+        "items": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in models]},
+        "allOf": once,
+        "$defs": {name: part for name, part in parts.items() if name not in left_out},
+    }
+
+
+def _at_most_once(**fields: str) -> dict[str, Any]:
+    # That the fields are there is the items' word.
+    same = {name: {"const": value} for name, value in fields.items()}
+    return {"contains": {"properties": same}, "minContains": 0, "maxContains": 1}
+
+
+_WORDS: Final = frozenset({"title", "description", "examples", "default", "discriminator"})
+
+
+def _plain(schema: dict[str, Any]) -> Any:
+    """The schema without words for people, which every request would carry again."""
+    # No field of a thought has one of these names.
+    return json.loads(
+        json.dumps(schema),
+        object_hook=lambda value: {name: one for name, one in value.items() if name not in _WORDS},
+    )

@@ -1,0 +1,278 @@
+"""What passes over the socket as one AsyncAPI 3.0 document, made from the message models.
+
+``python -m app.protocol.asyncapi openapi/asyncapi.json`` writes it. Schemas stay within what AsyncAPI's own
+dialect (a superset of JSON Schema draft 7) and 2020-12 have in common.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from app.protocol.actions import ACTION_MODELS, THOUGHT_MODELS
+from app.protocol.close_codes import CLOSES
+from app.protocol.event_schemas import WORDS, event_schemas
+from app.protocol.messages import CLIENT_FRAMES, SERVER_FRAMES, SUBPROTOCOL
+
+__all__ = ["document", "schemas", "standalone"]
+
+Schema = dict[str, Any]
+
+PREFIX: Final = "#/components/schemas/"
+
+DESCRIPTION: Final = """\
+One connection, one viewer, one game. The server says `hello`; the client `identify`s within
+`identify_within_ms`; the server says `welcome` and sends the viewer's events from `after` + 1 on, first
+those of the past, then those to come. A viewer that is a seat is sent a `request` whenever it is asked
+something, answers with `act`, and is told `ack` when the answer is committed, or `error`.
+
+Text frames, one JSON object each. Ignore fields and types that you do not know; the server refuses those
+it does not know. Send an `act` again, over any connection, until it is acknowledged: it counts once.
+After a close that says so come back with `after` = the last `seq` you have processed, after
+`random(0, min(30 s, 0.5 s * 2^n))`. `/docs/bots.md` of the service is the guide.
+"""
+
+_WORDS: Final = {"Asked": "request", "Refusal": "error", "ActAck": "act_ack"}
+"""Names of messages where they differ from their model's."""
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def _message_name(model: type[BaseModel]) -> str:
+    return _WORDS.get(model.__name__) or _snake(model.__name__)
+
+
+def _tidy(value: Any) -> Any:
+    """The same without what pydantic adds for itself: titles of fields, discriminators, JsonValue."""
+    if isinstance(value, list):
+        return [_tidy(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("$ref") == f"{PREFIX}JsonValue":
+        return {name: one for name, one in value.items() if name != "$ref"}
+    found = {}
+    for name, one in value.items():
+        if name == "discriminator" or (name == "title" and isinstance(one, str)):
+            continue
+        # What stands below `properties` are names, and below examples values.
+        if name == "properties":
+            found[name] = {field: _tidy(schema) for field, schema in one.items()}
+        elif name in ("examples", "default", "enum", "const"):
+            found[name] = one
+        else:
+            found[name] = _tidy(one)
+    return found
+
+
+def _references(names: Any) -> list[Schema]:
+    return [{"$ref": f"{PREFIX}{name}"} for name in names]
+
+
+@cache
+def schemas() -> Mapping[str, Schema]:
+    """Every schema of the socket by name: frames, actions, thoughts, events."""
+    read: list[type[BaseModel]] = [*CLIENT_FRAMES, *ACTION_MODELS.values(), *THOUGHT_MODELS]
+    wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in read]
+    wanted += [(model, "serialization") for model in SERVER_FRAMES]
+    _, made = models_json_schema(wanted, by_alias=True, ref_template=f"{PREFIX}{{model}}")
+    found: dict[str, Schema] = {}
+    for name, schema in made["$defs"].items():
+        if name == "JsonValue":
+            continue
+        tidied = _tidy(schema)
+        # A frame always tells what it is, although the model fills it in.
+        if "const" in tidied.get("properties", {}).get("t", {}):
+            tidied["properties"]["t"].pop("default", None)
+            tidied["required"] = ["t", *(one for one in tidied.get("required", ()) if one != "t")]
+        found[name] = {"title": name, **tidied}
+    events = event_schemas()
+    found |= events
+    actions = {"anyOf": _references(model.__name__ for model in ACTION_MODELS.values())}
+    act, asked = found["Act"]["properties"], found["Asked"]["properties"]
+    act["action"] = {"description": act["action"]["description"], **actions}
+    asked["default"] = {"description": asked["default"]["description"], **actions}
+    asked["legal"] = {
+        "description": asked["legal"]["description"],
+        "anyOf": [{"type": "array", "items": actions}, {"type": "null"}],
+    }
+    act["thoughts"]["items"] = {"oneOf": _references(model.__name__ for model in THOUGHT_MODELS)}
+    # Item is not among them: with it `type` would tell a reader nothing.
+    found["Events"]["properties"]["items"] |= {
+        "minItems": 1,
+        "maxItems": 100,
+        "items": {"oneOf": _references(events)},
+    }
+    moved: dict[str, Schema] = {}
+    for name, schema in found.items():
+        found[name] = {part: _by_name(value, moved) for part, value in schema.items()}
+    return dict(sorted((found | moved).items()))
+
+
+def _by_name(value: Any, moved: dict[str, Schema]) -> Any:
+    """The same with each set of words, and each schema with a title, referred to by its name: generators
+    make up names for what stands inside others.
+    """
+    if isinstance(value, list):
+        return [_by_name(one, moved) for one in value]
+    if not isinstance(value, dict):
+        return value
+    words = next((name for name, schema in WORDS.items() if value.get("enum") == schema["enum"]), None)
+    name = words or (value.get("title") if "properties" in value else None)
+    inner = {part: _by_name(one, moved) for part, one in value.items()}
+    if not isinstance(name, str):
+        return inner
+    # What a field says of it goes along: beside a reference it would not be read.
+    moved[name] = {**moved.get(name, {}), "title": name, **inner}
+    return {"$ref": f"{PREFIX}{name}"}
+
+
+def standalone(name: str) -> Schema | None:
+    """One schema with all that it refers to, as JSON Schema 2020-12; None where there is none."""
+    known = schemas()
+    if name not in known:
+        return None
+    needed: list[str] = []
+    waiting = [name]
+    while waiting:
+        for target in _targets(known[waiting.pop()]):
+            if target not in needed and target != name:
+                needed.append(target)
+                waiting.append(target)
+    moved = json.loads(
+        json.dumps(
+            {**known[name], **({"$defs": {one: known[one] for one in sorted(needed)}} if needed else {})}
+        ).replace(PREFIX, "#/$defs/")
+    )
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **moved}
+
+
+def _targets(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [target for one in value for target in _targets(one)]
+    if not isinstance(value, dict):
+        return []
+    own = [value["$ref"].removeprefix(PREFIX)] if isinstance(value.get("$ref"), str) else []
+    return own + [target for one in value.values() for target in _targets(one)]
+
+
+def _message(model: type[BaseModel]) -> Schema:
+    name = _message_name(model)
+    schema = schemas()[model.__name__]
+    examples = schema.get("examples", [])
+    return {
+        "name": name,
+        "title": name,
+        "summary": schema.get("description", "").split("\n\n")[0],
+        "payload": {"$ref": f"{PREFIX}{model.__name__}"},
+        **({"examples": [{"name": name, "payload": one} for one in examples]} if examples else {}),
+    }
+
+
+def _operation(action: str, summary: str, *messages: str, reply: tuple[str, ...] = ()) -> Schema:
+    channel = {"$ref": "#/channels/game"}
+
+    def listed(names: tuple[str, ...]) -> list[Schema]:
+        return [{"$ref": f"#/channels/game/messages/{name}"} for name in names]
+
+    return {
+        "action": action,
+        "channel": channel,
+        "summary": summary,
+        "messages": listed(messages),
+        **({"reply": {"channel": channel, "messages": listed(reply)}} if reply else {}),
+    }
+
+
+def asyncapi() -> dict[str, Any]:
+    """The document. Actions are the server's: it receives what clients send."""
+    models = (*CLIENT_FRAMES, *SERVER_FRAMES)
+    names = [_message_name(model) for model in models]
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "InterIntent Server: the socket",
+            "version": version("interintent-server"),
+            "description": DESCRIPTION,
+            "license": {"name": "MIT"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {
+            "local": {
+                "host": "localhost:8000",
+                "protocol": "ws",
+                "description": "`make run`; elsewhere `wss` behind a proxy.",
+                "security": [{"$ref": "#/components/securitySchemes/token"}],
+            }
+        },
+        "channels": {
+            "game": {
+                "address": "/ws",
+                "title": "One viewer's connection to one game",
+                "servers": [{"$ref": "#/servers/local"}],
+                "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in names},
+                "bindings": {
+                    "ws": {
+                        "method": "GET",
+                        "headers": {
+                            "type": "object",
+                            "properties": {
+                                "Sec-WebSocket-Protocol": {"type": "string", "const": SUBPROTOCOL},
+                                "Origin": {
+                                    "type": "string",
+                                    "description": "Of browsers; checked against the origins allowed.",
+                                },
+                            },
+                        },
+                        "bindingVersion": "0.1.0",
+                    }
+                },
+                "x-subprotocol": SUBPROTOCOL,
+                "x-close-codes": [one._asdict() for one in CLOSES],
+            }
+        },
+        "operations": {
+            "greet": _operation("send", "The first frame.", "hello"),
+            "identify": _operation(
+                "receive",
+                "The client's first message; an error is followed by a close.",
+                "identify",
+                reply=("welcome", "error"),
+            ),
+            "show": _operation("send", "What the viewer may see, in order.", "events"),
+            "ask": _operation("send", "The seat is asked for a decision.", "request"),
+            "act": _operation("receive", "The seat answers.", "act", reply=("act_ack", "error")),
+            "ping": _operation("receive", "Is somebody there?", "ping", reply=("ack",)),
+            "beat": _operation("send", "Nothing has happened for `idle_ms`.", "beat"),
+        },
+        "components": {
+            "messages": {_message_name(model): _message(model) for model in models},
+            "schemas": {name: dict(schema) for name, schema in schemas().items()},
+            "securitySchemes": {
+                "token": {
+                    "type": "apiKey",
+                    "in": "password",
+                    "description": "A seat token, a watch token or an API key, sent as `token` of "
+                    "`identify`, never in the address. Left out where no key is configured.",
+                }
+            },
+        },
+        "x-actions": {kind.value: f"{PREFIX}{model.__name__}" for kind, model in ACTION_MODELS.items()},
+    }
+
+
+@cache
+def document() -> str:
+    """The document as it is committed: two spaces, one line at the end."""
+    return json.dumps(asyncapi(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(document(), "utf-8")

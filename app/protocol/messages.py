@@ -1,0 +1,482 @@
+"""What passes over the socket: the client's messages, read strictly, and ours.
+
+Every frame is a model here; ``CLIENT_FRAMES`` and ``SERVER_FRAMES`` list them. Actions and thoughts,
+which HTTP takes as well, are in ``actions``.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+from app.base.errors import InvalidRequest, RateLimited
+from app.base.faults import beginning, first_faults
+from app.base.json_reader import MAX_ANSWER, MAX_ANSWER_DEPTH, read_json
+from app.base.problems import problem_of
+from app.base.schemas import AS_WHOLE, GameStatus, Shown, Strict
+from app.protocol.actions import MAX_THOUGHTS, RefusedThought, pointer_of, text_fault
+from engine.errors import AvalonError, InvalidAction
+from engine.terms import Kind
+
+__all__ = [
+    "CLIENT_FRAMES",
+    "MAX_DEPTH",
+    "MAX_IDENTIFY",
+    "MAX_MESSAGE",
+    "SERVER_FRAMES",
+    "SUBPROTOCOL",
+    "VERSION",
+    "Ack",
+    "Act",
+    "ActAck",
+    "Answer",
+    "Asked",
+    "Beat",
+    "ClientMessage",
+    "EventItem",
+    "Events",
+    "Hello",
+    "Identify",
+    "OpenRequests",
+    "Ping",
+    "Refusal",
+    "SentAnswer",
+    "Welcome",
+    "events_frame",
+    "message_id",
+    "read_answer",
+    "read_message",
+    "read_text",
+    "refusal",
+    "refusal_text",
+]
+
+SUBPROTOCOL: Final = "avalon.v1"
+VERSION: Final = 1
+
+MAX_MESSAGE: Final = MAX_ANSWER
+"""Bytes of one message from a client."""
+
+MAX_IDENTIFY: Final = 4_096
+"""Bytes of a client's first message."""
+
+MAX_DEPTH: Final = MAX_ANSWER_DEPTH
+"""Arrays and objects inside each other in a message from a client."""
+
+MessageId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+RequestId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+def _as_sent(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """Leaves it to be read later."""
+    return value
+
+
+def _object_as_sent(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    return value if isinstance(value, dict) else read(value)
+
+
+def _examples(*values: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": list(values)})
+
+
+# --- from the client ------------------------------------------------------------------------------
+
+
+class Identify(Strict):
+    """The first message: which game, through whose eyes, from where on."""
+
+    model_config = _examples(
+        {"t": "identify", "v": 1, "token": "eyJ…", "game": "g_k3", "after": 0, "client": "mybot/1.2"}
+    )
+
+    t: Literal["identify"]
+    v: Annotated[int, Field(ge=1, le=1, description="The version of this protocol."), AS_WHOLE]
+    token: Annotated[str, StringConstraints(max_length=2048)] | None = Field(
+        None, repr=False, description="A seat's or watcher's token, or an API key."
+    )
+    game: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    after: Annotated[int, Field(ge=0), AS_WHOLE] = Field(
+        0, description="The last `seq` you have processed: the stream goes on behind it."
+    )
+    viewer: Annotated[str, StringConstraints(max_length=16)] | None = Field(
+        None, description="Lower eyes than the credential's own: `public` or `seat:2`."
+    )
+    sit: bool | None = Field(
+        None,
+        description="Whether this connection holds the seat and answers for it, or only looks on. "
+        "Left out: it holds the seat when it came with the seat's own token.",
+    )
+    client: Annotated[str, StringConstraints(max_length=128)] | None = Field(
+        None, description="Your program and its version."
+    )
+    id: MessageId | None = Field(None, description="Echoed as `re` in an error.")
+
+
+class Ping(Strict):
+    """Asks for an `ack`."""
+
+    model_config = _examples({"t": "ping", "id": "p1"})
+
+    t: Literal["ping"]
+    id: MessageId
+
+
+class Answer(Strict):
+    """A seat's answer to its open request, as HTTP takes it."""
+
+    model_config = _examples({"action": {"approve": True}})
+
+    action: Annotated[dict[str, JsonValue], WrapValidator(_object_as_sent)] = Field(
+        description="As the request's `schema` says."
+    )
+    # Whatever is wrong with them does not cost the action.
+    thoughts: Annotated[
+        list[dict[str, JsonValue]], Field(max_length=MAX_THOUGHTS), WrapValidator(_as_sent)
+    ] = Field(
+        default_factory=list,
+        description="What led to it, as the request's `thoughts_schema` says: stored as ground truth, "
+        "seen by this seat and the researcher only. One that is wrong is left out, and `ack` says so.",
+    )
+
+
+SentAnswer = Annotated[Answer, WrapValidator(_as_sent)]
+"""The body of a call, any JSON value: ``read_answer`` reads it where the open request is at hand."""
+
+
+class Act(Answer):
+    """A seat's answer to its open request. Send it again until it is acknowledged: it counts once."""
+
+    model_config = _examples(
+        {
+            "t": "act",
+            "id": "a1",
+            "request_id": "2.1.vote.3",
+            "action": {"approve": True},
+            "thoughts": [{"type": "choice_explained", "text": "The team is clean."}],
+        }
+    )
+
+    t: Literal["act"]
+    id: MessageId = Field(description="Echoed as `re`. The same message, sent again, keeps its id.")
+    request_id: RequestId
+
+
+ClientMessage = Identify | Ping | Act
+
+_READER: Final = TypeAdapter[ClientMessage](
+    Annotated[ClientMessage, Field(discriminator="t")], config=ConfigDict(hide_input_in_errors=True)
+)
+_ANSWER: Final = TypeAdapter(Answer)
+_TAGS: Final = ("identify", "ping", "act")
+
+
+def read_text(text: str) -> Any:
+    """The JSON value of a message, whatever its texts hold. Raises Unparsable."""
+    return read_json(text.encode(), max_depth=MAX_DEPTH, check_text=False)
+
+
+def message_id(value: Any) -> str | None:
+    """What an answer to this value names as ``re``: its id, where it has a usable one."""
+    name = value.get("id") if isinstance(value, dict) else None
+    return name if isinstance(name, str) and 1 <= len(name) <= 64 and text_fault(name) is None else None
+
+
+def read_message(value: Any) -> ClientMessage:
+    """The message of a JSON value.
+
+    Raises InvalidRequest, which never names what was sent, and InvalidAction for what is no text in an
+    ``act``. What its action and its thoughts hold is not looked at yet.
+    """
+    if not isinstance(value, dict):
+        raise InvalidRequest("a message is a JSON object")
+    if value.get("t") not in _TAGS:
+        raise InvalidRequest(f"t is one of {', '.join(_TAGS)}", "/t")
+    if (place := _text_fault(_read_now(value))) is not None:
+        raise InvalidAction(*place) if value["t"] == "act" else InvalidRequest(*place, "text")
+    try:
+        return _READER.validate_python(value)
+    except ValidationError as fault:
+        # The first part of the place is the message's own tag.
+        raise _invalid(fault, value, _READER, 1) from None
+
+
+def read_answer(value: Any) -> Answer:
+    """The same for the body of an answer over HTTP."""
+    if not isinstance(value, dict):
+        raise InvalidRequest("an answer is a JSON object")
+    if (place := _text_fault(_read_now(value))) is not None:
+        raise InvalidAction(*place)
+    try:
+        return _ANSWER.validate_python(value)
+    except ValidationError as fault:
+        raise _invalid(fault, value, _ANSWER, 0) from None
+
+
+def _read_now(value: dict[str, Any]) -> dict[str, Any]:
+    """The message without what is read by what its seat is asked, and without what only one that is refused
+    anyway could hold.
+    """
+    now: dict[str, Any] = beginning(
+        {name: one for name, one in value.items() if name not in ("action", "thoughts")}
+    )
+    return now
+
+
+def _invalid(fault: ValidationError, value: Any, model: TypeAdapter[Any], skipped: int) -> InvalidRequest:
+    first = first_faults(fault, value, model)[0]
+    return InvalidRequest(str(first["msg"]), pointer_of(first["loc"][skipped:]), str(first["type"]))
+
+
+def _text_fault(value: Any) -> tuple[str, str] | None:
+    """The first text in it that is none to us: why, and where; a key is where its object is."""
+    if isinstance(value, str):
+        fault = text_fault(value)
+        return None if fault is None else (fault, "")
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        if isinstance(key, str) and (fault := text_fault(key)):
+            return f"a key: {fault}", ""
+        if (found := _text_fault(one)) is not None:
+            return found[0], f"{pointer_of([key])}{found[1]}"
+    return None
+
+
+# --- from the server ------------------------------------------------------------------------------
+
+
+class Hello(Shown):
+    """The first frame: what this server expects."""
+
+    model_config = _examples(
+        {
+            "t": "hello",
+            "v": 1,
+            "conn": "c_5f",
+            "identify_within_ms": 5000,
+            "max_message": 32768,
+            "idle_ms": 25000,
+        }
+    )
+
+    t: Literal["hello"] = "hello"
+    v: int = VERSION
+    conn: str = Field(description="This connection, for logs.")
+    identify_within_ms: int
+    max_message: int = Field(MAX_MESSAGE, description="Bytes of one message of yours.")
+    idle_ms: int = Field(description="A `beat` comes after so long without another frame.")
+
+
+class Welcome(Shown):
+    """You are who you said, and see what follows."""
+
+    model_config = _examples({"t": "welcome", "game": "g_k3", "viewer": "seat:2", "head": 41, "after": 0})
+
+    t: Literal["welcome"] = "welcome"
+    game: str
+    viewer: str = Field(description="Whose eyes: `public`, `seat:2`, `full`.")
+    head: int = Field(description="Events this viewer has been shown so far; they come at once.")
+    after: int
+
+
+class EventItem(Shown):
+    """One event as a viewer gets it; its own fields follow those here."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "seq": 7,
+                    "at": "2026-03-01T12:00:00.000Z",
+                    "type": "proposal_opened",
+                    "game": "g_k3",
+                    "round": 1,
+                    "attempt": 1,
+                    "leader": 1,
+                }
+            ]
+        },
+    )
+
+    seq: int = Field(description="Position in this viewer's own stream: from 1, without holes.")
+    at: str = Field(description="When it was committed: UTC, milliseconds.")
+    type: str
+    game: str
+
+
+class Events(Shown):
+    """What happened: 1 to 100 events. Pass over those of a `type` that you do not know."""
+
+    t: Literal["events"] = "events"
+    items: list[EventItem]
+
+
+class Asked(Shown):
+    """What a seat is asked for. Over HTTP in a list; over the socket a frame of its own, after welcome
+    and whenever the seat is asked something new, and inside errors.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        serialize_by_alias=True,
+        populate_by_name=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "t": "request",
+                    "request_id": "1.1.propose_team.1",
+                    "kind": "propose_team",
+                    "team_size": 2,
+                    "menu": ["convince_leader", "reveal_servant"],
+                    "deadline": "2026-03-01T12:02:00.000Z",
+                    "ttl_ms": 120000,
+                    "schema": {"type": "object", "properties": {"team": {"type": "array"}}},
+                    "thoughts_schema": {"type": "array", "maxItems": 20},
+                    "legal": [{"team": [1, 2]}, {"team": [1, 3]}, {"team": [2, 3]}],
+                    "default": {"team": [1, 2]},
+                    "attempts_left": 3,
+                }
+            ]
+        },
+    )
+
+    t: Literal["request"] = "request"
+    request_id: str = Field(description="Round, attempt, kind, seat. The same after a reconnect.")
+    kind: Kind
+    team_size: int | None = Field(description="Seats to name, where the decision is a team.")
+    menu: list[str] | None = Field(
+        description="The ids of the intentions on offer, when the request is a speech of the mechanism."
+    )
+    deadline: str | None = Field(
+        description="When the default is played. Null: never, the game is stepped by hand."
+    )
+    ttl_ms: int | None = Field(description="How long that is from now; 0 at least.")
+    schema_: dict[str, JsonValue] = Field(alias="schema", description="JSON Schema 2020-12 of the action.")
+    thoughts_schema: dict[str, JsonValue] = Field(
+        description="JSON Schema 2020-12 of `thoughts` beside the action: what fits it is kept."
+    )
+    legal: list[dict[str, JsonValue]] | None = Field(
+        description="Every legal action, where there are at most 256; null where text is the action."
+    )
+    default: dict[str, JsonValue] = Field(description="What is played when no answer comes.")
+    attempts_left: int = Field(description="Answers that may still be given to it.")
+
+
+class OpenRequests(Shown):
+    """What a seat is asked for now: nothing, or one thing."""
+
+    status: GameStatus = Field(description="Of the game: `created` and `running` are not over yet.")
+    requests: list[Asked]
+
+
+class Beat(Shown):
+    """Nothing has happened for a while."""
+
+    model_config = _examples({"t": "beat", "head": 41})
+
+    t: Literal["beat"] = "beat"
+    head: int
+
+
+class Ack(Shown):
+    """A `ping` was heard."""
+
+    model_config = _examples({"t": "ack", "re": "p1"})
+
+    t: Literal["ack"] = "ack"
+    re: str
+
+
+class ActAck(Shown):
+    """The answer is committed. It stands, whatever happens to the connection or the server."""
+
+    model_config = _examples(
+        {"t": "ack", "re": "a1", "request_id": "2.1.vote.3", "status": "accepted", "duplicate": False}
+    )
+
+    t: Literal["ack"] = "ack"
+    re: str | None = Field(description="The `id` of the `act`; null over HTTP.")
+    request_id: str
+    status: Literal["accepted"] = "accepted"
+    duplicate: bool = Field(description="The same action was accepted before; its thoughts are kept.")
+    thoughts_refused: list[RefusedThought] = Field(
+        default_factory=list,
+        exclude_if=lambda refused: not refused,
+        description="Thoughts of the accepted answer that were left out; the others are kept. Absent: none. "
+        "A duplicate repeats those of the answer that was accepted.",
+    )
+
+
+class Refusal(Shown):
+    """Why a client's message was not taken. To an `act` it names the request that is still open."""
+
+    model_config = _examples(
+        {
+            "t": "error",
+            "re": "a1",
+            "code": "illegal-action",
+            "detail": "round 2 takes 3 seats, got [1, 4]",
+            "pointer": "/team",
+            "attempts_left": 2,
+        }
+    )
+
+    t: Literal["error"] = "error"
+    re: str | None = Field(description="The `id` of the message; null where it had none that is one.")
+    code: str = Field(description="The same codes as over HTTP; `GET /problems/{code}` explains each.")
+    detail: str
+    pointer: str | None = Field(None, description="JSON pointer (RFC 6901) into what was sent.")
+    retry_after_ms: int | None = None
+    attempts_left: int | None = Field(None, description="Answers that may still be given to the request.")
+    request: Asked | None = Field(None, description="What this seat is still asked for.")
+
+
+CLIENT_FRAMES: Final[tuple[type[BaseModel], ...]] = (Identify, Ping, Act)
+SERVER_FRAMES: Final[tuple[type[BaseModel], ...]] = (
+    Hello,
+    Welcome,
+    Events,
+    Asked,
+    Ack,
+    ActAck,
+    Beat,
+    Refusal,
+)
+
+
+def refusal(re: str | None, error: AvalonError) -> Refusal:
+    """The answer to a message that raised this: the same code as over HTTP."""
+    return Refusal(
+        re=re,
+        code=problem_of(error).code,
+        detail=str(error),
+        # An action that is wrong as a whole has the empty pointer.
+        pointer=error.pointer
+        if isinstance(error, InvalidAction)
+        else getattr(error, "pointer", None) or None,
+        retry_after_ms=math.ceil(error.retry_after_s * 1000) if isinstance(error, RateLimited) else None,
+    )
+
+
+def refusal_text(frame: Refusal) -> str:
+    """The frame without what does not apply; the request in it whole, nulls too, as it is sent alone."""
+    left_out = {name for name, value in frame if value is None and name != "re"}
+    text = frame.model_dump_json(exclude={"request", *left_out})
+    return text if frame.request is None else f'{text[:-1]},"request":{frame.request.model_dump_json()}}}'
+
+
+def events_frame(items: Sequence[str]) -> str:
+    """A page of events; each item is JSON text already."""
+    return f'{{"t":"events","items":[{",".join(items)}]}}'

@@ -1,0 +1,104 @@
+"""Games in process, without a server: the same games that the service would play."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+from agents.table import MemoryJournal, play
+from app.seats.seating import seat_agents
+from engine.events import payload, type_name
+from engine.profile import Profile, profile_from_settings
+from engine.rules import create
+from engine.state import State
+from evaluators.measures.play import PlayMetrics
+
+__all__ = ["Plan", "Result", "game_id", "lines_of", "run"]
+
+CHUNK: Final = 50
+"""Games that one process plays before it reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to play: game k is dealt by seed ``seed`` + k, as ``POST /games`` deals it."""
+
+    profile: Mapping[str, Any]
+    """``Profile.settings()``: plain, since it crosses to other processes."""
+    seats: Sequence[Mapping[str, Any]]
+    seed: int
+    rotate: bool = False
+
+    def seats_of(self, index: int) -> list[Mapping[str, Any]]:
+        """The specs of game ``index``, seat 1 first."""
+        turn = index % len(self.seats) if self.rotate else 0
+        return [*self.seats[len(self.seats) - turn :], *self.seats[: len(self.seats) - turn]]
+
+
+@dataclass(slots=True)
+class Result:
+    """What a chunk of games came to."""
+
+    games: int = 0
+    events: int = 0
+    metrics: PlayMetrics = field(default_factory=PlayMetrics)
+    lines: bytes = b""
+
+
+def game_id(seed: int) -> str:
+    """The id of a simulated game in its export."""
+    return f"g_sim{seed}"
+
+
+def lines_of(state: State, game: str) -> bytes:
+    """A game's whole log as the export's lines; without commit times, since there was no commit."""
+    return b"".join(
+        orjson.dumps({"seq": seq, "type": type_name(event), "game": game, **payload(event)}) + b"\n"
+        for seq, event in enumerate(state.log, 1)
+    )
+
+
+async def _play(plan: Plan, profile: Profile, indices: range, *, keep: bool) -> Result:
+    result = Result()
+    journal = MemoryJournal()
+    lines = []
+    for index in indices:
+        seed = plan.seed + index
+        state = await play(create(profile, seed), seat_agents(plan.seats_of(index), str(seed)), journal)
+        result.games += 1
+        result.events += len(state.log)
+        result.metrics.add(state)
+        if keep:
+            lines.append(lines_of(state, game_id(seed)))
+    result.lines = b"".join(lines)
+    return result
+
+
+def _chunk(plan: Plan, indices: range, keep: bool) -> Result:
+    return asyncio.run(_play(plan, profile_from_settings(plan.profile), indices, keep=keep))
+
+
+def run(plan: Plan, games: int, *, first: int = 0, jobs: int = 1, keep: bool = False) -> Iterator[Result]:
+    """Plays games ``first`` to ``games`` - 1, chunk by chunk, always in order. ``keep``: with their logs.
+
+    ``jobs`` processes; 0 takes one for each core. The results do not depend on it.
+    """
+    chunks = [range(start, min(start + CHUNK, games)) for start in range(first, games, CHUNK)]
+    jobs = min(jobs or os.cpu_count() or 1, len(chunks))
+    if jobs <= 1:
+        for indices in chunks:
+            yield _chunk(plan, indices, keep)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        # A few chunks ahead, not all: a long run must not wait in memory for its writer.
+        waiting = iter(chunks)
+        ahead = [pool.submit(_chunk, plan, indices, keep) for indices in islice(waiting, jobs * 4)]
+        while ahead:
+            result = ahead.pop(0).result()
+            ahead += [pool.submit(_chunk, plan, indices, keep) for indices in islice(waiting, 1)]
+            yield result

@@ -1,0 +1,145 @@
+"""Simulated games with models at the table: in one process, many at the same time."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping
+
+from agents.llm.session import ModelSession
+from agents.table import MemoryJournal, play
+from app.base.errors import BudgetSpent
+from app.models.account import Account, Budget
+from app.models.endpoints import Endpoints
+from app.models.recording import AnswersFile, RecordedSession, Recording
+from app.models.sessions import Answers, Flights, GameSessions
+from app.runner.simulate import Plan, Result, game_id, lines_of
+from app.seats.seating import ModelSeats, seat_agents
+from app.settings import EndpointSettings
+from app.store.usage import Use, UseKey, use_of
+from engine.profile import profile_from_settings
+from engine.rules import create
+
+__all__ = ["ModelRun"]
+
+AHEAD = 4
+"""Games begun before the first unfinished one is done, as a multiple of those played at once: results
+come in order, and one slow game must not hold up the others."""
+
+LAND_S = 10.0
+"""How long calls in flight may take when a run stops early: they are paid for."""
+
+
+class ModelRun:
+    """One run of ``interintent simulate`` with ``llm`` seats."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        endpoint: tuple[str, EndpointSettings] | None,
+        answers: AnswersFile | Recording,
+        budget: Budget,
+        parallel: int,
+    ) -> None:
+        """``endpoint``: its name and settings. None: every answer is there already, or the run stops."""
+        self._plan = plan
+        self._profile = profile_from_settings(plan.profile)
+        self._endpoints = Endpoints({} if endpoint is None else {endpoint[0]: endpoint[1]})
+        self._name = None if endpoint is None else endpoint[0]
+        self._answers: Answers = answers
+        self._recording = answers.recording if isinstance(answers, AnswersFile) else answers
+        self._parallel = parallel
+        self._flights = Flights()
+        self._budget = budget
+        self._account: Account | None = None
+        self.stopped = False
+        """The budget was spent before the games were."""
+
+    @property
+    def uses(self) -> Mapping[UseKey, Use]:
+        """What the games took, earlier runs with the same answers included."""
+        return {} if self._account is None else self._account.uses
+
+    def run(self, games: int, *, first: int = 0, keep: bool = False) -> Iterator[Result]:
+        """Plays games ``first`` to ``games`` - 1, always in order. ``keep``: with their logs.
+
+        Ends early when the budget is spent. Raises MissingAnswer where a recording lacks one.
+        """
+        self._account = Account(self._budget, self._uses(first, games))
+        with asyncio.Runner() as runner:
+            results = self._results(self._account, first, games, keep)
+
+            async def following() -> Result | None:
+                return await anext(results, None)
+
+            try:
+                while (result := runner.run(following())) is not None:
+                    yield result
+            finally:
+                runner.run(self._close(results))
+
+    async def _close(self, results: AsyncIterator[Result]) -> None:
+        await results.aclose()  # type: ignore[attr-defined]
+        await self._flights.land(LAND_S)
+        await self._endpoints.aclose()
+        if isinstance(self._answers, AnswersFile):
+            self._answers.close()
+
+    def _uses(self, first: int, games: int) -> dict[UseKey, Use]:
+        uses: dict[UseKey, Use] = {}
+        for index in range(first, games):
+            for call in self._recording.calls(str(self._plan.seed + index)).values():
+                key = UseKey(call.endpoint, call.model, call.key.step)
+                uses.setdefault(key, Use()).add(use_of(call))
+        return uses
+
+    async def _results(self, account: Account, first: int, games: int, keep: bool) -> AsyncIterator[Result]:
+        slots = asyncio.Semaphore(self._parallel)
+        begun: deque[asyncio.Task[Result]] = deque()
+        indices = iter(range(first, games))
+        try:
+            while True:
+                while len(begun) < self._parallel * AHEAD and (index := next(indices, None)) is not None:
+                    begun.append(asyncio.create_task(self._game(account, slots, index, keep)))
+                if not begun:
+                    return
+                try:
+                    result = await begun[0]
+                except BudgetSpent:
+                    self.stopped = True
+                    return
+                begun.popleft()
+                yield result
+        finally:
+            for task in begun:
+                task.cancel()
+            if begun:
+                await asyncio.wait(begun)
+                for task in begun:
+                    if not task.cancelled():
+                        task.exception()  # the first one is the run's; the others' are alike
+
+    async def _game(self, account: Account, slots: asyncio.Semaphore, index: int, keep: bool) -> Result:
+        seed = self._plan.seed + index
+        async with slots:
+            sessions = GameSessions(
+                str(seed),
+                str(seed),
+                await self._answers.of_game(str(seed)),
+                self._answers,
+                account,
+                self._flights,
+                keep_messages=False,
+                strict=True,
+            )
+            models = ModelSeats(lambda name: self._session(sessions, str(seed)))
+            agents = seat_agents(self._plan.seats_of(index), str(seed), models)
+            state = await play(create(self._profile, seed), agents, MemoryJournal())
+        result = Result(games=1, events=len(state.log))
+        result.metrics.add(state)
+        if keep:
+            result.lines = lines_of(state, game_id(seed))
+        return result
+
+    def _session(self, sessions: GameSessions, seed: str) -> ModelSession:
+        if self._name is None:
+            return RecordedSession(self._recording, seed)
+        return sessions.session(self._endpoints.source(self._name))

@@ -1,0 +1,128 @@
+"""What remote agents wait on: the outcome of a request, or its deadline, whichever is first."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import orjson
+
+from agents.agent import RemoteOutcome
+from app.base.clock import now_ms
+from app.base.errors import NotAnswered
+from app.protocol.actions import stored_action
+from app.seats.deadlines import allowances, deadline_ms
+from app.store.db import Conflict
+from app.store.games import OPEN, GameStore
+from app.store.inbox import InboxStore, RequestOutcome, StoredRefusal, no_answer
+from app.store.log import LogReader
+from app.store.rows import BatchRow, GameRow
+from app.stream.feed import Feed, request_name
+from app.stream.metrics import deadlines_missed, requests_open
+from engine.actions import SeatAction
+from engine.rules import Request
+from engine.terms import Kind
+
+__all__ = ["GameInbox", "Inboxes", "NoInbox"]
+
+SILENCE_S: Final = 60.0
+"""A waiter looks again after so long without any hint: hints are not promised."""
+
+
+Told = tuple[RequestOutcome, list[StoredRefusal]]
+
+
+class Inboxes:
+    """Gives each driven game its inbox."""
+
+    def __init__(self, store: InboxStore, games: GameStore, reader: LogReader, feed: Feed) -> None:
+        self.store = store
+        self.games = games
+        self.reader = reader
+        self.feed = feed
+
+    def of(self, row: GameRow, batch: BatchRow, on_wait: Callable[[], None] = lambda: None) -> "GameInbox":
+        """The inbox of one game. ``on_wait`` is told when a request has to be waited for."""
+        return GameInbox(self, row.game_id, allowances(row, batch), on_wait)
+
+
+class GameInbox:
+    """One game's answers from outside.
+
+    Deadlines count from the commit of the event that opened the request, so a restart changes none.
+    """
+
+    def __init__(
+        self,
+        inboxes: Inboxes,
+        game_id: str,
+        allowed: Mapping[Kind, float] | None,
+        on_wait: Callable[[], None],
+    ) -> None:
+        self._store = inboxes.store
+        self._games = inboxes.games
+        self._reader = inboxes.reader
+        self._feed = inboxes.feed
+        self._game_id = game_id
+        self._allowed = allowed
+        self._on_wait = on_wait
+
+    async def take(self, request: Request) -> RemoteOutcome:
+        """The outcome, when there is one. In a game that is stepped by hand nothing is waited for.
+
+        Raises NotAnswered there, and Conflict when the game was ended by somebody else meanwhile.
+        """
+        told = await self._store.told(self._game_id, request.id)
+        if told is None:
+            opened_at = await self._reader.opened_at(self._game_id)
+            deadline = deadline_ms(self._allowed, request.kind, opened_at)
+            if deadline is None:
+                raise NotAnswered(f"{request.id} waits for its seat's answer")
+            self._on_wait()
+            with requests_open.track_inprogress():
+                told = await self._waited(request, deadline)
+        outcome, refusals = told
+        return RemoteOutcome(
+            None if outcome.action is None else _action(request, outcome),
+            outcome.cause,
+            tuple(refusal.detail for refusal in refusals),
+        )
+
+    async def _waited(self, request: Request, deadline: int) -> Told:
+        with self._feed.watch(request_name(self._game_id, request.id), self._game_id) as watch:
+            # Once more, now that a hint would be heard.
+            told = await self._store.told(self._game_id, request.id)
+            while told is None:
+                left_s = (deadline - now_ms()) / 1000
+                if left_s <= 0:
+                    # At once: an answer that came first is found by the same step.
+                    return await self._missed(request)
+                if await watch.wait(min(left_s, SILENCE_S)) or left_s > SILENCE_S:
+                    told = await self._store.told(self._game_id, request.id)
+                    if told is None:
+                        await self._check_open()
+        return told
+
+    async def _check_open(self) -> None:
+        """Raises Conflict when the game is over."""
+        row = await self._games.game(self._game_id)
+        if row is None or row.status not in OPEN:
+            raise Conflict("the game was ended while a seat was waited for")
+
+    async def _missed(self, request: Request) -> Told:
+        late = no_answer(request.seat, "deadline")
+        told = await self._store.settle_and_tell(self._game_id, request.id, late)
+        if told[0].receipt == late.receipt:
+            deadlines_missed.inc()
+        return told
+
+
+def _action(request: Request, outcome: RequestOutcome) -> SeatAction:
+    return stored_action(
+        request, orjson.loads(outcome.action or "null"), orjson.loads(outcome.thoughts or "[]")
+    )
+
+
+class NoInbox:
+    """Stands in where seats are only checked: nobody is ever asked."""
+
+    async def take(self, request: Request) -> RemoteOutcome:
+        raise AssertionError(f"nobody plays, so nobody is asked for {request.id}")

@@ -1,0 +1,109 @@
+"""A seat's spec → an agent."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.agent import Agent, Inbox, Setup
+from agents.errors import InvalidAgent
+from agents.kinds import LLM, REMOTE, make_agent
+from agents.llm.session import ModelSession
+from agents.remote import RemoteAgent
+from engine.chance import secret
+from engine.terms import Seat
+
+__all__ = ["LLM", "REMOTE", "ModelSeats", "has_models", "has_remote", "remote_seats", "seat_agents"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSeats:
+    """What seats played by language models need beside their spec."""
+
+    session: Callable[[str], ModelSession]
+    """An endpoint's name → where this game asks it. Raises InvalidAgent, with a pointer into the seat's
+    spec, for one that is not there."""
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The models of the batch, by the names that seats call them: endpoint's name, temperature, …"""
+
+
+def has_models(seats: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a language model plays any of these seats."""
+    return any(spec.get("agent") == LLM for spec in seats)
+
+
+def remote_seats(seats: Iterable[Mapping[str, Any]]) -> tuple[Seat, ...]:
+    """The seats that are played from outside."""
+    return tuple(seat for seat, spec in enumerate(seats, 1) if spec.get("agent") == REMOTE)
+
+
+def has_remote(seats: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether any of these seats is played from outside."""
+    return any(spec.get("agent") == REMOTE for spec in seats)
+
+
+def seat_agents(
+    seats: Iterable[Mapping[str, Any]],
+    seed: str,
+    models: ModelSeats | None = None,
+    inbox: Inbox | None = None,
+) -> dict[Seat, Agent]:
+    """One agent a seat; ``seats`` holds the spec of seat 1 first.
+
+    Raises InvalidAgent with a pointer into the request that lists the specs.
+    """
+    agents: dict[Seat, Agent] = {}
+    for seat, spec in enumerate(seats, 1):
+        own = secret(seed, "agent", seat)
+        try:
+            if spec["agent"] == LLM:
+                agents[seat] = _llm_agent(seat, own, spec, models)
+            elif spec["agent"] == REMOTE:
+                agents[seat] = _remote_agent(spec, inbox)
+            else:
+                agents[seat] = _agent(seat, own, spec)
+        except InvalidAgent as fault:
+            raise InvalidAgent(str(fault), f"/seats/{seat - 1}{fault.pointer}") from None
+    return agents
+
+
+def _remote_agent(spec: Mapping[str, Any], inbox: Inbox | None) -> Agent:
+    if inbox is None:
+        raise InvalidAgent("seats are played from outside in a service only", "/agent")
+    _no_model(spec)
+    if spec.get("options"):
+        raise InvalidAgent(f"{REMOTE} takes no options, got {', '.join(sorted(spec['options']))}", "/options")
+    return RemoteAgent(inbox)
+
+
+def _no_model(spec: Mapping[str, Any]) -> None:
+    for name in ("model", "mechanism"):
+        if spec.get(name) is not None:
+            raise InvalidAgent(f"only {LLM} seats have a {name}", f"/{name}")
+
+
+def _agent(seat: Seat, seed: str, spec: Mapping[str, Any]) -> Agent:
+    _no_model(spec)
+    return make_agent(spec["agent"], Setup(seat, seed, spec.get("options") or {}))
+
+
+def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeats | None) -> Agent:
+    if models is None:
+        raise InvalidAgent("language models do not play here", "/agent")
+    # None and "" are no endpoint's name: the refusal says which there are.
+    name = spec.get("model") or ""
+    chosen = models.models.get(name, {"name": name})
+    session = models.session(chosen["name"])
+    given = {
+        "temperature": chosen.get("temperature"),
+        "max_output_tokens": chosen.get("max_output_tokens"),
+        "mechanism": spec.get("mechanism"),
+    }
+    given = {option: value for option, value in given.items() if value is not None}
+    own = spec.get("options") or {}
+    if "mechanism" in own and "mechanism" in given:
+        raise InvalidAgent("mechanism is said twice: once will do", "/options/mechanism")
+    # Templates and schemas: only those pay for the import who play with models.
+    from agents.llm.agent import LlmAgent
+
+    # What the seat says for itself wins over what its model says for all who use it.
+    return LlmAgent(Setup(seat, seed, {**given, **own}), session)

@@ -1,0 +1,391 @@
+"""Playing a remote seat: what it is asked, and what becomes of its answers. Sockets and HTTP both call
+here, so a seat may change between them in the middle of a request.
+"""
+
+import asyncio
+import itertools
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from agents.table import ATTEMPTS
+from app.base.clock import now_ms, random_name
+from app.base.errors import AlreadyAnswered, Forbidden, NotFound, RateLimited, TooLate, UnknownRequest
+from app.base.problems import problem_of
+from app.base.schemas import GameStatus
+from app.edge.auth import Caller
+from app.protocol.actions import (
+    Action,
+    RefusedThought,
+    ThoughtsRead,
+    action_schema,
+    engine_action,
+    legal_actions,
+    read_action,
+    read_thoughts,
+    shown_action,
+    thoughts_schema,
+)
+from app.protocol.messages import Answer, Asked
+from app.seats.deadlines import allowances, deadline_ms
+from app.seats.limits import BURST, RATE, Allowance
+from app.seats.seating import REMOTE
+from app.store.games import OPEN, GameStore
+from app.store.inbox import (
+    InboxStore,
+    RequestOutcome,
+    RequestState,
+    StoredRefusal,
+    answer_outcome,
+    canonical,
+    no_answer,
+)
+from app.store.log import LogReader, timestamp
+from app.store.rows import GameRow
+from app.stream import metrics
+from app.stream.feed import Feed, held_name, request_name
+from engine.errors import UNREADABLE, AvalonError, CorruptLog, IllegalAction, InvalidAction, InvalidInput
+from engine.events import Thought, read_event
+from engine.rules import Request, asked, check, check_note, default, offered
+from engine.state import State, apply
+from engine.terms import PUBLIC, Kind, Seat, Viewer
+
+__all__ = ["Accepted", "Refused", "RemoteSeat", "Seats", "check_answers_for"]
+
+_PAGE: Final = 500
+"""Events read from the database at a time."""
+
+_WHY: Final[Mapping[str, str]] = {
+    "deadline": "its deadline has passed and the default was played",
+    "attempts": "its attempts are used up and the default was played",
+    "cancelled": "the game was cancelled",
+}
+
+_REQUEST_ID: Final = re.compile(rf"[1-9]\d{{0,2}}\.[1-9]\d{{0,2}}\.({'|'.join(Kind)})\.([1-9]\d?)", re.ASCII)
+
+
+def check_answers_for(caller: Caller, viewer: Viewer) -> None:
+    """Raises Forbidden for who may not answer for this seat.
+
+    The seat's own token may, and so may whoever could mint that token; looking through a seat's eyes
+    is not enough.
+    """
+    if caller.seat != viewer and not caller.mints:
+        raise Forbidden("answering for a seat needs its token, or the scope tokens:mint")
+
+
+class RemoteSeat:
+    """One remote seat as it sees its game: the fold of its own stream, read on when it is looked at."""
+
+    def __init__(self, reader: LogReader, game_id: str, seat: Seat, allowed: Mapping[Kind, float] | None):
+        self.game_id = game_id
+        self.seat = seat
+        self._reader = reader
+        self._allowed = allowed
+        self._state = State()
+        self._place = 0
+        self._opened_at = 0
+        self._reading = asyncio.Lock()
+
+    async def advance(self) -> None:
+        """Reads on to the end of the seat's stream."""
+        async with self._reading:
+            while lines := await self._reader.lines(self.game_id, self.seat, self._place, _PAGE):
+                try:
+                    apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
+                except UNREADABLE as fault:
+                    cause = type(fault).__name__
+                    raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
+                # What opens a request is public: a seat's own events only ever close one.
+                self._opened_at = next(
+                    (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
+                )
+                self._place = lines[-1].seq
+
+    @property
+    def place(self) -> int:
+        """Where the last event that it has read stands in the full log."""
+        return self._place
+
+    @property
+    def request(self) -> Request | None:
+        """What the log says the seat is asked for; whether it has answered is the inbox's word."""
+        return asked(self._state.table, self._state.hand(self.seat))
+
+    @property
+    def opened_at(self) -> int:
+        """Commit time of what opened the present request, ms."""
+        return self._opened_at
+
+    def deadline(self, request: Request) -> int | None:
+        """When the default is played for it, ms; None: never by itself."""
+        return deadline_ms(self._allowed, request.kind, self._opened_at)
+
+    def check(self, action: Action) -> None:
+        """Raises IllegalAction for what the rules refuse, by what the seat itself sees."""
+        check(self._state.table, self._state.hand(self.seat), engine_action(action))
+
+    def read_thoughts(self, request: Request, thoughts: object) -> ThoughtsRead:
+        """The thoughts beside a legal answer: which are kept, and what is wrong with the others."""
+        table, hand = self._state.table, self._state.hand(self.seat)
+
+        def check_one(thought: Thought, pointer: str) -> None:
+            check_note(table, hand, thought, pointer)
+
+        return read_thoughts(request, thoughts, check_one)
+
+    def shown(self, request: Request, refused: int) -> Asked:
+        """The request as its seat gets it, with so many attempts used up."""
+        table, hand = self._state.table, self._state.hand(self.seat)
+        menu = offered(table, hand, request.kind)
+        deadline = self.deadline(request)
+        return Asked(
+            request_id=request.id,
+            kind=request.kind,
+            team_size=request.team_size,
+            menu=None if menu is None else list(menu),
+            deadline=None if deadline is None else timestamp(deadline),
+            ttl_ms=None if deadline is None else max(deadline - now_ms(), 0),
+            schema_=action_schema(table, hand, request),
+            thoughts_schema=thoughts_schema(table, hand, request),
+            legal=legal_actions(table, hand),
+            default=shown_action(default(table, request)),
+            attempts_left=ATTEMPTS - refused,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The answer is committed."""
+
+    request_id: str
+    duplicate: bool
+    thoughts_refused: tuple[RefusedThought, ...]
+    """Of the answer that stands, whatever came with its repetition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The answer was not taken."""
+
+    error: AvalonError
+    attempts_left: int | None
+    """Of the request that was named, or of the open one where none could be read; else None."""
+    request: Asked | None
+    """What the seat is still asked for."""
+
+
+class Seats:
+    """The remote seats of all games."""
+
+    def __init__(self, games: GameStore, reader: LogReader, inbox: InboxStore, feed: Feed) -> None:
+        self._games = games
+        self._reader = reader
+        self._inbox = inbox
+        self._feed = feed
+        self._allowances: dict[tuple[str, Seat], Allowance] = {}
+        self._process = random_name()
+        self._came = itertools.count(1)
+
+    async def view(self, row: GameRow, viewer: Viewer) -> RemoteSeat | None:
+        """The seat of this game; None where it is not one that is played from outside."""
+        seats = row.seats
+        if not 1 <= viewer <= len(seats) or seats[viewer - 1].get("agent") != REMOTE:
+            return None
+        batch = await self._games.batch(row.batch_id)
+        assert batch is not None
+        return RemoteSeat(self._reader, row.game_id, viewer, allowances(row, batch))
+
+    async def status(self, game_id: str) -> GameStatus:
+        """The game's, as things are now. Raises NotFound."""
+        row = await self._games.game(game_id)
+        if row is None:
+            raise NotFound("no such game for this caller")
+        return row.status
+
+    async def open(self, view: RemoteSeat) -> Asked | None:
+        """What the seat is asked for now; None where it is not asked, or has answered, or is too late."""
+        await view.advance()
+        request = view.request
+        if request is None:
+            return None
+        standing = await self._inbox.standing(view.game_id, request.id)
+        return self._still(view, request, standing)
+
+    def _still(self, view: RemoteSeat, request: Request, standing: RequestState) -> Asked | None:
+        deadline = view.deadline(request)
+        if standing.outcome is not None or (deadline is not None and now_ms() >= deadline):
+            return None
+        return view.shown(request, standing.refused)
+
+    def spend(self, game_id: str, seat: Seat) -> None:
+        """Counts one answer over HTTP. Raises RateLimited when they come too fast."""
+        now = time.monotonic()
+        if len(self._allowances) > 10_000:
+            self._allowances = {key: one for key, one in self._allowances.items() if not one.is_full(now)}
+        one = self._allowances.setdefault((game_id, seat), Allowance(RATE, BURST, now))
+        if not one.spend(now):
+            raise RateLimited(f"at most {RATE:g} answers a second", one.refill_s)
+
+    # --- answers ----------------------------------------------------------------------------
+
+    async def act(
+        self,
+        view: RemoteSeat,
+        request_id: str,
+        answer: Answer | InvalidAction,
+        *,
+        via: str,
+        message: str | None = None,
+    ) -> Accepted | Refused:
+        """Takes a seat's answer, or says why not.
+
+        ``answer``: or why it cannot be read. ``via``: the connection, or ``http``. ``message``: the
+        client's id, by which a refused message that is sent again is known.
+        """
+        try:
+            done = await self._act(view, request_id, answer, via, message)
+        except (UnknownRequest, AlreadyAnswered, TooLate) as error:
+            return await self.refuse(view, error)
+        if isinstance(done, Accepted):
+            metrics.answers.labels("duplicate" if done.duplicate else "accepted").inc()
+        else:
+            metrics.answers.labels(problem_of(done.error).code).inc()
+        return done
+
+    async def refuse(self, view: RemoteSeat, error: AvalonError) -> Refused:
+        """Says what is open to a seat whose answer names no open request, or is not looked at; no attempt
+        is used up.
+        """
+        metrics.answers.labels(problem_of(error).code).inc()
+        request = await self.open(view)
+        left = request.attempts_left if request is not None and isinstance(error, InvalidInput) else None
+        return Refused(error, left, request)
+
+    async def _act(
+        self, view: RemoteSeat, request_id: str, answer: Answer | InvalidAction, via: str, message: str | None
+    ) -> Accepted | Refused:
+        kind = _kind_of(request_id, view.seat)
+        read = _read(kind, answer)
+        # What cannot be read is no answer that was accepted.
+        said = "" if isinstance(read, InvalidAction) else canonical(read.model_dump(exclude_unset=True))
+        stored = await self._inbox.outcome(view.game_id, request_id)
+        if stored is not None:
+            return _again(request_id, stored, said)
+        await view.advance()
+        request = view.request
+        if request is None or request.id != request_id:
+            # Between the two looks its outcome may have reached the log.
+            stored = await self._inbox.outcome(view.game_id, request_id)
+            if stored is None:
+                raise _unknown(view.seat)
+            return _again(request_id, stored, said)
+        deadline = view.deadline(request)
+        if deadline is not None and now_ms() >= deadline:
+            stored = await self._inbox.settle(view.game_id, request_id, no_answer(view.seat, "deadline"))
+            self._feed.hint(request_name(view.game_id, request_id))
+            return _again(request_id, stored, said)
+        await self._check_running(view.game_id)
+        try:
+            if isinstance(read, InvalidAction):
+                raise read
+            view.check(read)
+        except (InvalidAction, IllegalAction) as refusal:
+            return await self._refuse(view, request, refusal, answer, message)
+        assert isinstance(answer, Answer)
+        thoughts = view.read_thoughts(request, answer.thoughts)
+        refused = [one.model_dump() for one in thoughts.refused]
+        return await self._accept(
+            view, request, answer_outcome(view.seat, said, thoughts.sent, refused, via), thoughts.refused
+        )
+
+    async def _check_running(self, game_id: str) -> None:
+        row = await self._games.game(game_id)
+        if row is None or row.status not in OPEN:
+            raise TooLate("the game is over")
+
+    async def _accept(
+        self, view: RemoteSeat, request: Request, answer: RequestOutcome, refused: tuple[RefusedThought, ...]
+    ) -> Accepted:
+        stored = await self._inbox.settle(view.game_id, request.id, answer)
+        if stored.receipt != answer.receipt:
+            return _again(request.id, stored, answer.action or "")
+        self._feed.hint(request_name(view.game_id, request.id))
+        metrics.answer_seconds.observe(max(stored.at - view.opened_at, 0) / 1000)
+        return Accepted(request.id, duplicate=False, thoughts_refused=refused)
+
+    async def _refuse(
+        self,
+        view: RemoteSeat,
+        request: Request,
+        error: InvalidAction | IllegalAction,
+        answer: Answer | InvalidAction,
+        message: str | None,
+    ) -> Refused:
+        refusal = StoredRefusal(problem_of(error).code, str(error), error.pointer)
+        said: Any = str(answer) if isinstance(answer, InvalidAction) else [answer.action, answer.thoughts]
+        standing = await self._inbox.refuse(
+            view.game_id,
+            request.id,
+            view.seat,
+            refusal,
+            answer=said,
+            message=message,
+            attempts=ATTEMPTS,
+        )
+        if standing.outcome is not None:
+            self._feed.hint(request_name(view.game_id, request.id))
+        return Refused(error, max(ATTEMPTS - standing.refused, 0), self._still(view, request, standing))
+
+    # --- who holds a seat -------------------------------------------------------------------
+
+    def arrive(self) -> str:
+        """A connection's name as a holder, in the order of coming. Not for others' eyes: it counts."""
+        return f"{self._process}.{next(self._came):012d}"
+
+    async def hold(self, game_id: str, seat: Seat, conn: str) -> None:
+        """Gives the seat to this connection, unless a newer one has it; whoever held it before is told,
+        wherever it is.
+        """
+        await self._inbox.hold(game_id, seat, conn)
+        self._feed.hint(held_name(game_id, seat))
+
+    async def holds(self, game_id: str, seat: Seat, conn: str) -> bool:
+        """Whether the seat is still this connection's."""
+        found = await self._inbox.holders([(game_id, seat)])
+        return found.get((game_id, seat)) == conn
+
+
+def _kind_of(request_id: str, seat: Seat) -> Kind:
+    """What the seat is asked for in it. Raises UnknownRequest for what is no request of this seat."""
+    named = _REQUEST_ID.fullmatch(request_id)
+    if named is None or named[2] != str(seat):
+        raise _unknown(seat)
+    return Kind(named[1])
+
+
+def _read(kind: Kind, answer: Answer | InvalidAction) -> Action | InvalidAction:
+    try:
+        return answer if isinstance(answer, InvalidAction) else read_action(kind, answer.action)
+    except InvalidAction as fault:
+        return fault
+
+
+def _unknown(seat: Seat) -> UnknownRequest:
+    return UnknownRequest(f"no such request is open for seat {seat}")
+
+
+def _again(request_id: str, stored: RequestOutcome, said: str) -> Accepted:
+    """What an answer gets to a request that has its outcome."""
+    if stored.cause is not None:
+        raise TooLate(f"{request_id} is closed: {_WHY.get(stored.cause, 'the default was played')}")
+    if stored.action != said:
+        raise AlreadyAnswered(f"another answer to {request_id} was accepted before; that one stands")
+    refused = orjson.loads(stored.thoughts_refused or "[]")
+    return Accepted(
+        request_id, duplicate=True, thoughts_refused=tuple(RefusedThought(**one) for one in refused)
+    )

@@ -1,0 +1,125 @@
+"""Limits of HTTP connections that uvicorn has no settings for: how long a head may take, how much of an
+unwanted body is read, how many chunks a body may have.
+
+This depends on uvicorn's private ``H11Protocol``: only the protocol sees the bytes before there is a request
+(ADR 0023).
+"""
+
+import asyncio
+from typing import Any, Final
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from app.edge.headers import HEADERS
+
+__all__ = ["MAX_CHUNKS", "UNREAD_BODY", "HttpProtocol"]
+
+HEAD_S: Final = 60.0
+"""The head of a request has to be whole after so long."""
+
+UNREAD_BODY: Final = 16 << 20
+UNREAD_BODY_S: Final = 5.0
+"""What is passed over of a body that was answered before it had come, and for how long: who is refused can
+read why before the connection is closed."""
+
+MAX_CHUNKS: Final = 8_192
+"""Chunks of a body: each costs as much to read as a kilobyte."""
+
+
+class Parser(h11.Connection):
+    """h11's parser, which refuses bodies of two lengths, and bodies in crumbs: each chunk costs as much as a
+    kilobyte in one piece.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER)
+        self._chunks = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = 0
+            names = {name for name, _ in event.headers}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                # A proxy before us may have gone by the other.
+                raise h11.RemoteProtocolError("a body has one length")
+        elif isinstance(event, h11.Data) and event.chunk_end:
+            self._chunks += 1
+            if self._chunks > MAX_CHUNKS:
+                raise h11.RemoteProtocolError(f"a body comes in at most {MAX_CHUNKS} chunks")
+        return event
+
+
+class HttpProtocol(H11Protocol):
+    """uvicorn's HTTP, which waits a while only for the head of a request, and for the rest of a body that was
+    answered without it.
+
+    uvicorn alone reads on for as long as somebody sends, and waits for ever for somebody who does not. It is
+    h11's, also where httptools is installed: that one passes over the host of ``GET http://host/path``.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.conn = Parser()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread: RequestResponseCycle | None = None
+        """Whose answer is out, while the body still comes."""
+        self._passed_over = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._close_in(HEAD_S)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._go_on()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._unread is not None:
+            self._passed_over += len(data)
+            if self._passed_over > UNREAD_BODY:
+                self.transport.close()
+                return
+        super().data_received(data)
+        state = self.conn.their_state
+        if self._unread is not None and (self._unread is not self.cycle or state is not h11.SEND_BODY):
+            self._unread = None
+            self._go_on()
+        if state is h11.IDLE:
+            if self._deadline is None:
+                self._close_in(HEAD_S)
+        elif self._unread is None:
+            self._go_on()
+
+    def _should_upgrade(self) -> bool:
+        # A request that is no handshake is answered like any other; the socket's protocol would say nothing.
+        brings = any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers)
+        return self.scope["method"] == "GET" and not brings and super()._should_upgrade()
+
+    def on_response_complete(self) -> None:
+        if self.conn.their_state is h11.SEND_BODY:
+            self._unread = self.cycle
+            self._passed_over = 0
+            self._go_on()
+            self._close_in(UNREAD_BODY_S)
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            headers = {"Content-Type": "text/plain; charset=utf-8", "Connection": "close", **HEADERS}
+            start = h11.Response(status_code=400, headers=list(headers.items()), reason=b"Bad Request")
+            for event in (start, h11.Data(data=msg.encode()), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+            self.transport.close()
+        else:
+            # What is no HTTP came after the answer.
+            self.transport.close()
+
+    def _close_in(self, seconds: float) -> None:
+        self._deadline = self.loop.call_later(seconds, self.transport.close)
+
+    def _go_on(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

@@ -1,0 +1,57 @@
+"""What sockets and remote seats tell Prometheus; the HTTP metrics do not see sockets."""
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from app.base.metrics import REGISTRY
+
+__all__ = [
+    "answer_seconds",
+    "answers",
+    "close_label",
+    "deadlines_missed",
+    "requests_open",
+    "socket_closes",
+    "socket_events",
+    "socket_frames",
+    "sockets_open",
+]
+
+sockets_open = Gauge("interintent_sockets_open", "Sockets open now", registry=REGISTRY)
+socket_frames = Counter(
+    "interintent_socket_frames_total", "Messages over sockets", ["direction"], registry=REGISTRY
+)
+socket_events = Counter("interintent_socket_events_total", "Events sent over sockets", registry=REGISTRY)
+socket_closes = Counter(
+    "interintent_socket_closes_total", "Sockets that ended, by close code", ["code"], registry=REGISTRY
+)
+
+requests_open = Gauge(
+    "interintent_remote_requests_open", "Requests that wait for a remote seat here", registry=REGISTRY
+)
+answers = Counter(
+    "interintent_remote_answers_total",
+    "Answers of remote seats: accepted, duplicate, or the code of their refusal",
+    ["outcome"],
+    registry=REGISTRY,
+)
+deadlines_missed = Counter(
+    "interintent_remote_deadlines_missed_total",
+    "Requests to remote seats that were closed at their deadline",
+    registry=REGISTRY,
+)
+answer_seconds = Histogram(
+    "interintent_remote_answer_seconds",
+    "Seconds from the opening of a request to the acceptance of its answer",
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600),
+    registry=REGISTRY,
+)
+
+# What the server underneath closes with by itself; it reports them as if the peer had sent them.
+_OF_THE_SERVER: Final = frozenset({1002, 1007, 1009, 1011, 1012})
+
+
+def close_label(code: int) -> str:
+    """The label of a close that reached us. A peer may send any of 4,000 codes; those share one label."""
+    return str(code) if code in _OF_THE_SERVER else "peer"

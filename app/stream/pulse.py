@@ -1,0 +1,197 @@
+"""What other processes wrote: looked for ten times a second in a few queries, whoever waits, and at once
+when PostgreSQL passes on their hints.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+import structlog
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from app.store.games import GameStore
+from app.store.inbox import InboxStore
+from app.stream.feed import Feed
+
+__all__ = ["Bell", "Pulse"]
+
+log = structlog.get_logger()
+
+POLL_S: Final = 0.1
+"""How often is looked, whether or not a hint came."""
+
+GATHER_S: Final = 0.01
+"""Hints to other processes are gathered for so long and sent together."""
+
+CHANNEL: Final = "interintent_hints"
+
+_MAX_PAYLOAD: Final = 7_900
+"""Bytes of one notification; PostgreSQL takes fewer than 8,000."""
+
+_AGAIN_S: Final = 2.0
+"""A lost connection is made anew after so long; until then the poll does its work."""
+
+
+class Pulse:
+    """Wakes waiters for what is new in the database. Runs only while somebody waits.
+
+    ``everything``: other processes write games and hold seats. Outcomes of requests are always looked
+    for: a second process that only serves may share even an SQLite file.
+    """
+
+    def __init__(self, feed: Feed, games: GameStore, inbox: InboxStore, *, everything: bool) -> None:
+        self._feed = feed
+        self._games = games
+        self._inbox = inbox
+        self._everything = everything
+        self._heads: dict[str, tuple[int, str, str]] = {}
+        self._holders: dict[tuple[str, int], str] = {}
+        self._awake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        feed.on_watch = self._awake.set
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="pulse")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            await self._awake.wait()
+            await asyncio.sleep(POLL_S)
+            names = self._feed.names
+            if not names:
+                self._awake.clear()
+                self._heads.clear()
+                self._holders.clear()
+                continue
+            try:
+                await self._look(names)
+            except Exception as fault:
+                # The database is away; whoever waits reads again when it is back.
+                log.warning("cannot look for what others wrote", cause=type(fault).__name__)
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _look(self, names: Iterable[str]) -> None:
+        games, requests, seats = [], [], []
+        for name in names:
+            game, parted, rest = name.partition("/")
+            if not parted:
+                games.append(name)
+            elif rest.startswith("seat:"):
+                seats.append((game, int(rest[5:])))
+            else:
+                requests.append((game, rest))
+        if requests:
+            for game, request in await self._inbox.settled(requests):
+                self._feed.ring(f"{game}/{request}")
+        if self._everything:
+            await self._look_at_games(games)
+            await self._look_at_seats(seats)
+
+    async def _look_at_games(self, names: list[str]) -> None:
+        for name in names:
+            if name.startswith("b_"):
+                self._feed.ring(name)  # a batch's progress is counted, not stored
+        found = await self._games.heads([name for name in names if not name.startswith("b_")])
+        for name, head in found.items():
+            # Also at the first look: it may have moved between the watcher's reading and now.
+            if self._heads.get(name) != head:
+                self._feed.ring(name)
+        self._heads = found
+
+    async def _look_at_seats(self, seats: list[tuple[str, int]]) -> None:
+        found = dict(await self._inbox.holders(seats)) if seats else {}
+        for (game, seat), conn in found.items():
+            if self._holders.get((game, seat)) != conn:
+                self._feed.ring(f"{game}/seat:{seat}")
+        self._holders = found
+
+
+class Bell:
+    """Passes hints between processes over PostgreSQL's notifications, on a connection of its own and
+    never inside an append's transaction: it would make every commit wait in line.
+    """
+
+    def __init__(self, url: str, feed: Feed) -> None:
+        self._url = url
+        self._feed = feed
+        self._own = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._names: set[str] = set()
+        self._more = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._feed.on_hint = self._tell
+        self._task = asyncio.create_task(self._run(), name="bell")
+
+    async def stop(self) -> None:
+        self._feed.on_hint = lambda name: None
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def _tell(self, name: str) -> None:
+        self._names.add(name)
+        self._more.set()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._listen()
+            except Exception as fault:
+                log.warning("hints to other processes wait", cause=type(fault).__name__)
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _listen(self) -> None:
+        """Passes hints on, both ways, until the connection breaks."""
+        engine = create_async_engine(
+            self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True
+        )
+        try:
+            async with engine.connect() as connection:
+                raw: Any = (await connection.get_raw_connection()).driver_connection
+                await raw.add_listener(CHANNEL, self._on_notification)
+                try:
+                    while True:
+                        await self._more.wait()
+                        await asyncio.sleep(GATHER_S)
+                        for payload in self._payloads():
+                            await connection.execute(
+                                text("SELECT pg_notify(:channel, :payload)"),
+                                {"channel": CHANNEL, "payload": payload},
+                            )
+                finally:
+                    if not raw.is_closed():
+                        await raw.remove_listener(CHANNEL, self._on_notification)
+        finally:
+            await engine.dispose()
+
+    def _payloads(self) -> list[str]:
+        """What is to be told, emptied."""
+        names, self._names = self._names, set()
+        self._more.clear()
+        payloads = [self._own]
+        for name in names:
+            if len(payloads[-1]) + 1 + len(name) > _MAX_PAYLOAD:
+                payloads.append(self._own)
+            payloads[-1] += f" {name}"
+        return payloads
+
+    def _on_notification(self, connection: Any, pid: int, channel: str, payload: str) -> None:
+        sender, *names = payload.split(" ")
+        if sender != self._own:
+            for name in names:
+                self._feed.ring(name)

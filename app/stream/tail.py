@@ -1,0 +1,54 @@
+"""The last events of games that are watched here, as this process committed them: so live spectators cost
+the database nothing.
+
+The log stays the truth: only what is committed comes in, and who finds nothing here reads there. What another
+process wrote is a gap, and gaps are never bridged.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from app.store.log import LogLine
+
+__all__ = ["MAX_LINES", "Tails"]
+
+MAX_LINES: Final = 512
+"""Events kept of one game, hidden ones among them."""
+
+
+class Tails:
+    """By game, the end of its log, without holes."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[LogLine]] = {}
+        self._keepers: dict[str, int] = {}
+
+    @contextmanager
+    def keep(self, game_id: str) -> Iterator[None]:
+        """Keeps the game's tail from its next append on, while the block lasts."""
+        self._keepers[game_id] = self._keepers.get(game_id, 0) + 1
+        self._kept.setdefault(game_id, [])
+        try:
+            yield
+        finally:
+            self._keepers[game_id] -= 1
+            if not self._keepers[game_id]:
+                del self._keepers[game_id], self._kept[game_id]
+
+    def add(self, game_id: str, lines: Sequence[LogLine]) -> None:
+        """Takes what has just been committed."""
+        kept = self._kept.get(game_id)
+        if kept is None or (kept and lines[0].seq <= kept[-1].seq):
+            return
+        if kept and lines[0].seq != kept[-1].seq + 1:
+            kept.clear()
+        kept += lines
+        del kept[:-MAX_LINES]
+
+    def after(self, game_id: str, place: int) -> Sequence[LogLine]:
+        """All events after a place in the full log, as far as they are kept; none where the next is not."""
+        kept = self._kept.get(game_id)
+        if not kept or not kept[0].seq <= place + 1 <= kept[-1].seq:
+            return ()
+        return kept[place + 1 - kept[0].seq :]

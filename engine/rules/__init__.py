@@ -1,0 +1,34 @@
+"""What may be asked, what is allowed, and what follows: the whole game, pure.
+
+    log = create(profile, seed)
+    state = fold(log)
+    while requests := pending(state):
+        answers = [(request.seat, choose(observe(state, request))) for request in requests]
+        apply(state, decide(state, answers))
+
+``decide`` changes nothing and ``apply`` refuses nothing. Legality depends only on what the asked
+seat sees, so a refusal tells it nothing new.
+"""
+
+from engine.rules.asking import Answers, Request, asked, offered, pending
+from engine.rules.checking import check, check_note, default, legal
+from engine.rules.creating import create, usual_names
+from engine.rules.deciding import cancel, decide
+from engine.rules.effects import opens_next
+
+__all__ = [
+    "Answers",
+    "Request",
+    "asked",
+    "cancel",
+    "check",
+    "check_note",
+    "create",
+    "decide",
+    "default",
+    "legal",
+    "offered",
+    "opens_next",
+    "pending",
+    "usual_names",
+]

@@ -1,0 +1,105 @@
+"""The first events of a game: the deal, and what each seat learns from it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, lru_cache
+from math import factorial
+
+from engine.chance import draw, ordered, pick
+from engine.errors import InvalidProfile
+from engine.events import Event, GameCreated, RoleLearned, RolesDealt
+from engine.knowledge import sees
+from engine.profile import Profile
+from engine.rules.interned import proposal_opened
+from engine.terms import EVIL_ROLES, Role, Seat
+
+__all__ = ["create", "usual_names"]
+
+
+def create(
+    profile: Profile,
+    seed: int | None,
+    *,
+    names: Sequence[str] | None = None,
+    deal: Sequence[Role] | None = None,
+    shooter: Seat | None = None,
+) -> tuple[Event, ...]:
+    """The first events of a game, up to the opening of its first proposal.
+
+    ``deal`` fixes who holds which role (seat 1 first) and must be the profile's deck in some order;
+    else the seed deals. ``shooter`` names who holds the assassination where that is not the
+    Assassin; a shooter is evil. A game without Merlin, or with nobody to shoot, has no assassination.
+    ``seed`` may be None only where nothing is drawn. Raises InvalidProfile.
+    """
+    if names is not None and len(names) != profile.players:
+        raise InvalidProfile(
+            f"{profile.players} players take {profile.players} names, got {len(names)}", "/names"
+        )
+    if deal is None:
+        if seed is None:
+            raise InvalidProfile("a game without a seed needs a deal", "/deal")
+        # As ``shuffled`` would: five seats have few deals, which come again and again.
+        roles = _dealt(profile.roles, draw(seed, "deal") % factorial(profile.players))
+    else:
+        if Counter(deal) != Counter(profile.roles):
+            raise InvalidProfile(
+                f"the deal must hold {', '.join(profile.roles)}, got {', '.join(map(str, deal))}", "/deal"
+            )
+        roles = tuple(map(Role, deal))
+    if shooter is not None and not (type(shooter) is int and 1 <= shooter <= profile.players):
+        raise InvalidProfile(
+            f"the shooter must be a seat 1 to {profile.players}, got {shooter!r}", "/shooter"
+        )
+    if shooter is not None and roles[shooter - 1] not in EVIL_ROLES:
+        raise InvalidProfile(
+            f"the shooter must be evil, got seat {shooter}, which is {roles[shooter - 1]}", "/shooter"
+        )
+    profile, shooter, learned = _seated(profile, roles, shooter)
+    leader = profile.first_leader
+    if leader is None:
+        if seed is None:
+            raise InvalidProfile("a game without a seed needs a first leader", "/rules/first_leader")
+        leader = pick(profile.seats, seed, "first_leader")
+    return (
+        _game_created(profile, tuple(names) if names is not None else usual_names(profile.players)),
+        RolesDealt(roles, seed, shooter),
+        *learned,
+        proposal_opened(1, 1, leader),
+    )
+
+
+_game_created = lru_cache(256)(GameCreated)
+
+
+_role_learned = lru_cache(4096)(RoleLearned)
+
+
+@lru_cache(1024)
+def _dealt(deck: tuple[Role, ...], number: int) -> tuple[Role, ...]:
+    return tuple(ordered(deck, number))
+
+
+@lru_cache(1024)
+def _seated(
+    profile: Profile, roles: tuple[Role, ...], shooter: Seat | None
+) -> tuple[Profile, Seat | None, tuple[RoleLearned, ...]]:
+    """The profile as these roles can play it, who shoots, and what each seat learns."""
+    if shooter is None and Role.ASSASSIN in roles:
+        shooter = roles.index(Role.ASSASSIN) + 1
+    if shooter is None or Role.MERLIN not in roles:
+        shooter = None
+        if profile.assassination != "none":
+            profile = replace(profile, assassination="none")
+    elif profile.assassination == "none":
+        shooter = None
+    learned = tuple(
+        _role_learned(seat, role, sees(roles, seat), seat == shooter) for seat, role in enumerate(roles, 1)
+    )
+    return profile, shooter, learned
+
+
+@cache
+def usual_names(players: int) -> tuple[str, ...]:
+    """The names of seats that were given none. Nothing of a seat's spec: a name must not tell who plays."""
+    return tuple(f"Player {seat}" for seat in range(1, players + 1))

@@ -1,0 +1,73 @@
+"""From answers to events: checked, then carried out."""
+
+from itertools import pairwise
+from operator import ge
+
+from engine.actions import Action
+from engine.errors import IllegalAction
+from engine.events import Event, GameCancelled
+from engine.rules.asking import Answers
+from engine.rules.checking import check
+from engine.rules.effects import ALONE, play_all, summarise_all, vote_all
+from engine.rules.foreign import FOREIGN
+from engine.rules.members import QUEST, SUMMARY, VOTE
+from engine.rules.short import take_short_way
+from engine.state import State
+from engine.terms import Seat
+
+__all__ = ["cancel", "decide"]
+
+
+def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Event, ...]:
+    """What happens if these seats answer so: every seat's thoughts, effects and the consequences.
+
+    Any non-empty part of what is open; stepwise in seat order and whole give the same events.
+    Changes nothing. ``foreign`` admits the import-only actions of a record. Raises IllegalAction,
+    naming the first seat in order that may not.
+    """
+    if events := take_short_way(state, answers):
+        return events
+    table = state.table
+    phase = table.phase
+    if len(answers) > 1:
+        seats = [seat for seat, _ in answers]
+        if any(map(ge, seats, seats[1:])):
+            answers = sorted(answers, key=_seat_of)
+            _refuse_doubles(answers)
+    elif not answers:
+        raise ValueError("decide takes at least one answer")
+    hands = state.hands
+    for seat, action in answers:
+        if type(seat) is not int or not 1 <= seat <= table.players:
+            raise IllegalAction(seat, f"seats are 1 to {table.players}, got {seat!r}")
+        if foreign and type(action) in FOREIGN:
+            if len(answers) > 1:
+                raise ValueError(
+                    f"a record's {type(action).__name__} is decided alone, got {len(answers)} answers"
+                )
+            return (*action.thoughts, *FOREIGN[type(action)](state, seat, action))
+        check(table, hands[seat - 1], action, foreign=foreign)
+    if phase is VOTE:
+        return vote_all(state, answers)
+    if phase is QUEST:
+        return play_all(state, answers)
+    if phase is SUMMARY:
+        return summarise_all(state, answers)
+    ((seat, action),) = answers
+    events = ALONE[phase](state, seat, action)
+    return (*action.thoughts, *events) if action.thoughts else events
+
+
+def _seat_of(answer: tuple[Seat, Action]) -> Seat:
+    return answer[0]
+
+
+def _refuse_doubles(answers: Answers) -> None:
+    for earlier, later in pairwise(answers):
+        if earlier[0] == later[0]:
+            raise IllegalAction(later[0], f"seat {later[0]} answers once")
+
+
+def cancel(reason: str) -> tuple[Event, ...]:
+    """The end of a game that is broken off."""
+    return (GameCancelled(reason),)

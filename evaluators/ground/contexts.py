@@ -1,0 +1,465 @@
+"""What a seat saw up to a point of a finished game, as data and as text.
+
+A context is cut from the seat's own stream, so it cannot hold events that ``visible`` withholds from the
+seat, nor later events. The seat's own thoughts are left out; it never saw those of others. Earlier rounds
+keep the public record, the seat's own cards and its own summaries; their speeches are kept only for attempts
+without a summary by the seat. Everything is built on demand.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from engine.events import (
+    AssassinationDeclined,
+    AssassinationMade,
+    CardPlayed,
+    Event,
+    ProposalOpened,
+    QuestResolved,
+    RoundSummarised,
+    TeamConfirmed,
+    TeamProposed,
+    UtteranceMade,
+    VotesRevealed,
+    visible,
+)
+from engine.knowledge import sees
+from engine.profile import Profile
+from engine.terms import EVIL_ROLES, Role, Seat, Side, side_of
+from engine.thoughts import Unheard
+from evaluators.ground.quoting import listed, quoted
+from evaluators.ground.turns import Game
+
+__all__ = [
+    "Context",
+    "Entry",
+    "EntryKind",
+    "History",
+    "View",
+    "entries_of",
+    "line_of",
+    "possible_roles",
+    "the_game",
+]
+
+History = Literal["all", "round"]
+"""Whether a context holds all earlier rounds or the present one alone."""
+
+View = Literal["seat", "release"]
+"""``seat``: as the seat saw it, nothing later. ``release``: with what the authors' scripts add."""
+
+EntryKind = Literal[
+    "leads",
+    "proposes",
+    "says",
+    "answers",
+    "keeps",
+    "changes",
+    "votes",
+    "goes",
+    "quest",
+    "card",
+    "summary",
+    "shot",
+    "holds_fire",
+]
+
+
+class Entry(NamedTuple):
+    """One line of a record. All kinds have the same fields, so that a table of them has one type."""
+
+    round: int
+    attempt: int
+    event: EntryKind
+    seat: Seat
+    """Who did it; 0: nobody in particular."""
+    seats: tuple[Seat, ...] = ()
+    """The team; of ``votes`` those for it; of ``shot`` the target, where it is known."""
+    against: tuple[Seat, ...] = ()
+    """Of ``votes``: those against it. Ballots that are not recorded are in neither."""
+    number: int = 0
+    """Of ``quest``: fail cards; -1: not recorded."""
+    about: str = ""
+    """Of ``summary``: the question. Of ``votes``, ``quest``, ``card`` and ``shot``: how it came out."""
+    text: str = ""
+    """What was said or written, as it was."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self._asdict(), "seats": list(self.seats), "against": list(self.against)}
+
+
+class Context:
+    """What one seat of a finished game knew at one point.
+
+    It shares the game's log. Two contexts are equal if they show the same.
+    """
+
+    __slots__ = (
+        "_end",
+        "_game",
+        "_unheard",
+        "attempt",
+        "history",
+        "knows",
+        "round",
+        "seat",
+        "view",
+        "without",
+    )
+
+    seat: Seat
+    """The seat that looks."""
+    round: int
+    attempt: int
+    history: History
+    view: View
+    knows: bool
+    """Whether the context names the seats it was shown at the start; the authors' guessing scripts name only
+    its role."""
+    without: Unheard | None
+    """What the seat had not heard yet, though it was there (the timing ``eager`` of language models)."""
+
+    def __init__(
+        self,
+        game: Game,
+        seat: Seat,
+        end: int,
+        *,
+        round_: int,
+        attempt: int,
+        history: History = "all",
+        view: View = "seat",
+        knows: bool = True,
+        without: Unheard | None = None,
+        unheard: range = range(0),
+    ) -> None:
+        """``end`` is the place in the log of the first event that is no longer part of it, ``unheard`` the
+        places before it of events that are no part of it either.
+        """
+        self._game = game
+        self._end = end
+        self._unheard = unheard
+        self.seat = seat
+        self.round = round_
+        self.attempt = attempt
+        self.history = history
+        self.view = view
+        self.knows = knows
+        self.without = without
+
+    @property
+    def profile(self) -> Profile:
+        return self._game.profile
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._game.names
+
+    @property
+    def role(self) -> Role:
+        """The role of the seat that looks."""
+        return self._game.roles[self.seat - 1]
+
+    @property
+    def side(self) -> Side:
+        return side_of(self.role)
+
+    @property
+    def sees(self) -> tuple[Seat, ...]:
+        """The seats it was shown at the start; empty where ``knows`` is false."""
+        return self._game.learned[self.seat - 1].sees if self.knows else ()
+
+    @property
+    def shoots(self) -> bool:
+        """Whether it holds the assassination."""
+        return self._game.learned[self.seat - 1].shoots
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The record up to the point, oldest first."""
+        record = _record(self._game, self.seat)
+        known = record.entries[: bisect_left(record.places, self._end)]
+        if self._unheard:
+            places = record.places[: len(known)]
+            known = [entry for place, entry in zip(places, known, strict=True) if place not in self._unheard]
+        summed = {(e.round, e.attempt) for e in known if e.event == "summary"}
+        if self.without == "summary":
+            # Before it is opened an attempt is no new round: nothing of the one that ends is shortened yet.
+            summed = {(round_, attempt) for round_, attempt in summed if round_ < known[-2].round}
+        return tuple(
+            entry
+            for entry in known
+            if entry.round == self.round
+            or (
+                self.history == "all"
+                and (entry.event not in _SPOKEN or (entry.round, entry.attempt) not in summed)
+            )
+        )
+
+    @property
+    def later(self) -> tuple[Entry, ...]:
+        """What the ``release`` view adds from the rest of the round: its votes, the team that went
+        (not to its leader), the seat's own summaries. Empty in the ``seat`` view.
+        """
+        if self.view != "release":
+            return ()
+        record = _record(self._game, self.seat)
+        rest = record.entries[bisect_left(record.places, self._end) :]
+        return tuple(self._later(entry for entry in rest if entry.round == self.round))
+
+    def _later(self, rest: Iterator[Entry]) -> Iterator[Entry]:
+        record = _record(self._game, self.seat)
+        leaders = {(e.round, e.attempt): e.seat for e in record.entries if e.event == "leads"}
+        for entry in rest:
+            if entry.event in ("votes", "summary"):
+                yield entry
+            elif entry.event == "quest" and entry.attempt == self.attempt and entry.seats:
+                led = leaders[entry.round, entry.attempt] == self.seat
+                if not led:
+                    yield Entry(entry.round, entry.attempt, "goes", 0, entry.seats)
+
+    def as_json(self) -> dict[str, Any]:
+        """The context as plain values, with the same keys and types in every game.
+
+        ``seats`` has one entry a seat, so that no list of it is ever empty.
+        """
+        return {
+            "seat": self.seat,
+            "role": self.role.value,
+            "side": self.side.value,
+            "shoots": self.shoots,
+            "round": self.round,
+            "attempt": self.attempt,
+            "history": self.history,
+            "view": self.view,
+            "without": self.without or "",
+            "roles": [role.value for role in self.profile.roles],
+            "seats": [
+                {"seat": seat, "name": name, "shown": seat in self.sees}
+                for seat, name in enumerate(self.names, 1)
+            ],
+            "record": [
+                *({**entry.as_json(), "later": False} for entry in self.entries),
+                *({**entry.as_json(), "later": True} for entry in self.later),
+            ],
+        }
+
+    @property
+    def text(self) -> str:
+        """The context in words: the game, the seat, the record. What seats wrote is quoted."""
+        return "\n".join((*the_game(self.profile, self.names), *_the_seat(self), *_the_record(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Context) and self.as_json() == other.as_json()
+
+    __hash__ = None  # type: ignore[assignment]  # too expensive for a key; items have ids
+
+    def __repr__(self) -> str:
+        where = f"{self._game.id} {self.round}.{self.attempt}"
+        return f"<Context of seat {self.seat} in {where}, history {self.history}, view {self.view}>"
+
+
+def possible_roles(game: Game, reader: Seat, other: Seat) -> tuple[Role, ...]:
+    """The roles that ``other`` may hold as far as ``reader`` was shown at the start, in the deck's order.
+
+    Only from the deal: conclusions from quests and votes are left to the reader.
+    """
+    deck = game.profile.roles
+    mine = game.roles[reader - 1]
+    shown = other in game.learned[reader - 1].sees
+    return tuple(
+        role
+        for role in dict.fromkeys(deck)
+        if deck.count(role) > (role is mine) and _shown(mine, role) is shown
+    )
+
+
+def _shown(mine: Role, other: Role) -> bool:
+    return bool(sees((mine, other), 1))
+
+
+# --- the record of one seat, made once a game ---------------------------------------------------------
+
+_SPOKEN: Final = frozenset({"says", "answers"})
+
+
+class _Record(NamedTuple):
+    places: list[int]
+    """Place in the log of each entry's event, ascending."""
+    entries: list[Entry]
+
+
+def _record(game: Game, seat: Seat) -> _Record:
+    made: _Record | None = game._records.get(seat)
+    if made is None:
+        made = game._records[seat] = _read(game.log, seat)
+    return made
+
+
+def _read(log: Sequence[Event], seat: Seat) -> _Record:
+    record = _Record([], [])
+    round_ = attempt = 0
+    for place, event in enumerate(log):
+        if not visible(event, seat):
+            continue
+        if type(event) is ProposalOpened:
+            round_, attempt = event.round, event.attempt
+        for entry in entries_of(event, round_, attempt):
+            record.places.append(place)
+            record.entries.append(entry)
+    return record
+
+
+def entries_of(event: Event, round_: int, attempt: int) -> Iterator[Entry]:
+    """The lines of a record that one event of this attempt gives; most give none."""
+    match event:
+        case ProposalOpened(leader=leader):
+            yield Entry(round_, attempt, "leads", leader)
+        case TeamProposed(leader=leader, team=team):
+            yield Entry(round_, attempt, "proposes", leader, team)
+        case UtteranceMade(seat=seat, phase=phase, text=text):
+            yield Entry(round_, attempt, "says" if phase == "discuss" else "answers", seat, text=text)
+        case TeamConfirmed(leader=leader, team=team, changed=changed):
+            yield Entry(round_, attempt, "changes" if changed else "keeps", leader, team)
+        case VotesRevealed(votes=votes, approved=approved, forced=forced):
+            came = "approved" if approved else "rejected, goes all the same" if forced else "rejected"
+            for_ = tuple(seat for seat, vote in enumerate(votes, 1) if vote)
+            against = tuple(seat for seat, vote in enumerate(votes, 1) if vote is False)
+            yield Entry(round_, attempt, "votes", 0, for_, against, about=came)
+        case QuestResolved(team=team, fails=fails, succeeded=succeeded):
+            number = -1 if fails is None else fails
+            came = "succeeded" if succeeded else "failed"
+            yield Entry(round_, attempt, "quest", 0, team, number=number, about=came)
+        case CardPlayed(seat=seat, success=success):
+            yield Entry(round_, attempt, "card", seat, about="success" if success else "failure")
+        case RoundSummarised(seat=seat, answers=answers):
+            for question, answer in answers:
+                yield Entry(round_, attempt, "summary", seat, about=question, text=answer)
+        case AssassinationMade(assassin=seat, target=target, hit=hit):
+            at = () if target is None else (target,)
+            yield Entry(round_, attempt, "shot", seat, at, about="merlin" if hit else "not merlin")
+        case AssassinationDeclined():
+            yield Entry(round_, attempt, "holds_fire", 0)
+
+
+# --- in words ------------------------------------------------------------------------------------------
+
+
+def the_game(profile: Profile, names: Sequence[str]) -> Iterator[str]:
+    """The rules that were played by and what seats are called, in words; nothing of the deal."""
+    evil = [role.value for role in profile.roles if role in EVIL_ROLES]
+    loyal = [role.value for role in profile.roles if role not in EVIL_ROLES]
+    yield "=== THE GAME ==="
+    yield (
+        f"Avalon at a table of {profile.players} seats, each with a hidden role. "
+        f"Loyal roles in this deal: {', '.join(loyal)}. Evil roles: {', '.join(evil)}."
+    )
+    yield (
+        f"Each round sends a team on one quest; the teams of quests 1 to 5 have "
+        f"{', '.join(map(str, profile.team_sizes))} seats. The leader proposes a team, the seats talk and "
+        f"vote, and an approved team plays its cards face down. Loyal seats play success, evil ones "
+        f"success or failure; {', '.join(map(str, profile.fails_needed))} failure cards fail quests 1 to 5."
+    )
+    last = {
+        "evil_wins": "after the last rejection evil wins",
+        "forced_team": "the last team goes without a vote",
+        "last_team_goes": "the last team goes whatever the vote says",
+        "quest_fails": "after the last rejection the quest fails",
+    }[profile.on_max_rejections]
+    yield f"A round has at most {profile.max_rejections} proposals; {last}."
+    shot = "" if profile.assassination == "none" else " Evil also wins by shooting merlin."
+    yield f"Three failed quests win for evil, three successful ones for loyal.{shot}"
+    if Role.MERLIN in profile.roles:
+        but = ", save mordred" if Role.MORDRED in profile.roles else ""
+        yield f"merlin was shown the evil seats{but}, without their roles."
+    if Role.PERCIVAL in profile.roles:
+        yield "percival was shown merlin and morgana, without telling which is which."
+    oberon = "; oberon sees none of them and is seen by none" if Role.OBERON in profile.roles else ""
+    yield f"The evil seats were shown each other{oberon}."
+    for seat, name in enumerate(names, 1):
+        if name != f"Player {seat}":
+            yield f"Seat {seat} is called {quoted(name)}."
+
+
+def _the_seat(context: Context) -> Iterator[str]:
+    yield ""
+    yield "=== YOUR SEAT ==="
+    role, side = context.role.value, context.side.value
+    yield f"You are seat {context.seat}. Your role is {role}, your side is {side}."
+    if context.knows:
+        yield _knowledge(context.role, context.sees, context.profile.roles)
+    if context.shoots:
+        yield "You hold the assassination."
+
+
+def _knowledge(role: Role, shown: tuple[Seat, ...], deck: tuple[Role, ...]) -> str:
+    if not shown:
+        return "You were shown no other seat."
+    seats = f"You were shown: {listed(shown)}."
+    if role is Role.MERLIN:
+        return f"{seats} They are evil; you do not know which role each holds."
+    if role is Role.PERCIVAL:
+        if Role.MERLIN in deck and Role.MORGANA in deck:
+            return f"{seats} One is merlin, the other morgana; you do not know which."
+        return f"{seats} It is {'merlin' if Role.MERLIN in deck else 'morgana'}."
+    return f"{seats} They are evil like you; you do not know which role each holds."
+
+
+def _the_record(context: Context) -> Iterator[str]:
+    yield ""
+    yield "=== RECORD ==="
+    if context.history == "round" and context.round > 1:
+        yield f"(Rounds 1 to {context.round - 1} are not shown.)"
+    for entry in context.entries:
+        yield line_of(entry)
+    if context.without is not None:
+        yield _UNHEARD[context.without]
+    if context.later:
+        yield "Known besides, from later in this round:"
+        for entry in context.later:
+            yield line_of(entry)
+    yield "=== END OF RECORD ==="
+
+
+_UNHEARD: Final[Mapping[Unheard, str]] = {
+    "speech": "(The next speech was heard only after this.)",
+    "summary": "(The seat summed this attempt up only after this.)",
+}
+
+
+def line_of(entry: Entry) -> str:
+    """An entry in words. What seats wrote is quoted."""
+    who = f"Seat {entry.seat}"
+    team = listed(entry.seats)
+    match entry.event:
+        case "leads":
+            return f"Round {entry.round}, attempt {entry.attempt}: seat {entry.seat} leads."
+        case "proposes":
+            return f"{who} proposes the team {team}."
+        case "says":
+            return f"{who} says {quoted(entry.text)}" if entry.text else f"{who} says nothing."
+        case "answers":
+            return f"{who} says about the final team {quoted(entry.text)}"
+        case "keeps":
+            return f"{who} keeps the team {team}."
+        case "changes":
+            return f"{who} changes the team to {team}."
+        case "votes":
+            return f"Votes: for {team}; against {listed(entry.against)}. The team is {entry.about}."
+        case "goes":
+            return f"The team that went in the end: {team}."
+        case "quest":
+            if not entry.seats:
+                return f"Quest {entry.round} {entry.about}: nobody went."
+            cards = "not recorded" if entry.number < 0 else entry.number
+            return f"Quest {entry.round} with the team {team} {entry.about}; failure cards: {cards}."
+        case "card":
+            return f"You played {entry.about}."
+        case "summary":
+            where = f"round {entry.round}, attempt {entry.attempt}"
+            return f"You summed up {where}, {quoted(entry.about)}: {quoted(entry.text)}"
+        case "shot":
+            return f"{who} shot {f'seat {team}' if entry.seats else 'a seat not recorded'}: {entry.about}."
+        case "holds_fire":
+            return "The shooter held fire."

@@ -1,0 +1,41 @@
+"""What is wrong with a text that is no JSON, in words that a reader of messages understands."""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["json_fault"]
+
+_WORDS: Final[Mapping[str, str]] = {
+    "Expecting value": "something that is no value",
+    "Expecting property name enclosed in double quotes": "a key without double quotes",
+    "Expecting ':' delimiter": "a key without a colon behind it",
+    "Expecting ',' delimiter": "two values without a comma between them",
+    "Illegal trailing comma before end of object": "a comma behind the last value",
+    "Illegal trailing comma before end of array": "a comma behind the last value",
+    "Extra data": "more behind the value",
+    "Unterminated string starting at": "a text without its closing quote",
+    "Invalid control character at": "a control character in a text",
+    "Invalid \\escape": "a backslash that escapes nothing",
+    "Invalid \\uXXXX escape": "a \\u without four hexadecimal digits behind it",
+    "Unexpected UTF-8 BOM (decode using utf-8-sig)": "a byte order mark",
+}
+"""By the words of the standard library's reader."""
+
+
+def json_fault(fault: Exception) -> str:
+    """What was found instead of JSON. It quotes nothing of the text."""
+    if isinstance(fault, json.JSONDecodeError):
+        if not fault.doc.strip():
+            return "nothing"
+        what = _WORDS.get(fault.msg.rstrip(": "), "something that is no JSON")
+        if fault.pos >= len(fault.doc):
+            what = "an end before the value was complete"
+        return f"{what} at line {fault.lineno}, column {fault.colno}"
+    if isinstance(fault, RecursionError):
+        return "values nested too deep"
+    if isinstance(fault, UnicodeDecodeError):
+        return f"no UTF-8 at byte {fault.start}"
+    if isinstance(fault, UnicodeEncodeError):
+        return "half of a surrogate pair"
+    return "a number of too many digits"

@@ -1,0 +1,82 @@
+"""What an evaluator needs from a language model: messages in, text out. ``app`` supplies the client."""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypeVar
+
+__all__ = ["ATTEMPTS", "Ask", "JudgeMessage", "JudgeReply", "entries_in", "shown", "until_usable"]
+
+ATTEMPTS: Final = 3
+"""At most so many answers are asked for, including the first."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeMessage:
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+Ask = Callable[[Sequence[JudgeMessage]], Awaitable[str]]
+"""Returns one answer to a conversation. Its errors (no model, no budget) go through to the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReply(Generic[T]):
+    """The result of one question."""
+
+    value: T | None
+    """None: no answer was usable."""
+    answers: tuple[str, ...]
+    """All answers as they came, the last one usable or not."""
+    faults: tuple[str, ...]
+    """What is wrong with the last answer; empty: it was used."""
+
+
+async def until_usable(
+    question: Sequence[JudgeMessage], ask: Ask, read: Callable[[str], tuple[T, list[str]]], attempts: int
+) -> JudgeReply[T]:
+    """Asks until ``read`` finds no fault, at most ``attempts`` times; the model is shown each fault.
+
+    Raises ValueError for fewer than one attempt; what ``ask`` raises goes through.
+    """
+    if attempts < 1:
+        raise ValueError(f"a judge is asked once at least, got {attempts} attempts")
+    conversation = list(question)
+    answers: list[str] = []
+    faults: list[str] = []
+    for _ in range(attempts):
+        answer = await ask(tuple(conversation))
+        answers.append(answer)
+        value, faults = read(answer)
+        if not faults:
+            return JudgeReply(value, tuple(answers), ())
+        again = "This answer cannot be used:\n" + "\n".join(f"- {fault}" for fault in faults)
+        conversation += [
+            JudgeMessage("assistant", answer),
+            JudgeMessage("user", f"{again}\nAnswer again, whole, in the form asked for."),
+        ]
+    return JudgeReply(None, tuple(answers), tuple(faults))
+
+
+def entries_in(answer: str, name: str) -> list[dict[str, Any]] | None:
+    """The objects of the list ``name`` in an answer; None where there is no such list of objects."""
+    # Models put fences and words round their JSON; what is between the outer braces counts.
+    start, end = answer.find("{"), answer.rfind("}")
+    try:
+        value = json.loads(answer[start : end + 1])
+    except (ValueError, RecursionError):
+        return None
+    entries = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return None
+    return entries
+
+
+def shown(value: Any) -> str:
+    """A value of an answer, shortened for the text of a fault."""
+    return json.dumps(value, ensure_ascii=False)[:80]

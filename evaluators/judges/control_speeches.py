@@ -1,0 +1,75 @@
+"""Control speeches: statements of known truth, put to a judge as if a seat had said them.
+
+Seats that play well rarely contradict the record in words that the rules can read, so the rules cannot
+measure whether a judge would notice. Control speeches are made from the record itself: half of their
+statements are true, half are false, and the rules read every one as intended. They measure the judge and
+count in no rate.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from engine.chance import draw
+from engine.events import Event
+from engine.state import State, Table, apply
+from evaluators.measures.speeches import Speech, speeches
+from evaluators.measures.statements import read_statements, sentences
+
+__all__ = ["STATEMENTS", "control_speeches"]
+
+STATEMENTS: Final = 6
+"""At most so many statements in one control speech, half of them true."""
+
+
+def control_speeches(game_id: str, log: Sequence[Event], number: int) -> Iterator[Speech]:
+    """``number`` control speeches for a game, or fewer if it has fewer speeches after its first quest.
+
+    Their ``turn`` is negative. Every draw is fixed by the game's id.
+    """
+    if number < 1:
+        return
+    after = (one for one in speeches(game_id, log) if any(line.startswith("Quest ") for line in one.record))
+    drawn = sorted(after, key=lambda one: draw(game_id, "planted", *one.key))[:number]
+    spoken = {one.place: (turn, one) for turn, one in enumerate(drawn, 1)}
+    by_turn: dict[int, Speech] = {}
+    state = State()
+    for place, event in enumerate(log):
+        if place in spoken:
+            turn, one = spoken[place]
+            if text := _text(game_id, one, state.table):
+                by_turn[turn] = replace(
+                    one,
+                    key=one.key._replace(turn=-turn),
+                    text=text,
+                    findings=read_statements(text, one.seat, state.table),
+                    sentences=sentences(text, state.table.names),
+                )
+        apply(state, (event,))
+    yield from (by_turn[turn] for turn in sorted(by_turn))
+
+
+def _text(game_id: str, speech: Speech, table: Table) -> str:
+    """As many true statements as false ones, in a drawn order; empty if one kind is missing."""
+    by_verdict: dict[str, list[str]] = {"supported": [], "refuted": []}
+    key = (game_id, *speech.key)
+    for sentence in sorted(set(_claims(table)), key=lambda one: draw(0, "claim", *key, one)):
+        verdicts = {one.verdict for one in read_statements(sentence, speech.seat, table)}
+        if len(verdicts) == 1 and (verdict := verdicts.pop()) in by_verdict:
+            by_verdict[verdict].append(sentence)
+    half = min(STATEMENTS // 2, *map(len, by_verdict.values()))
+    chosen = [*by_verdict["supported"][:half], *by_verdict["refuted"][:half]]
+    return " ".join(sorted(chosen, key=lambda one: draw(1, "order", *key, one)))
+
+
+def _claims(table: Table) -> Iterator[str]:
+    """True and false claims about the quests so far; the rules decide which is which."""
+    for quest in table.quests:
+        number = quest.round
+        for way in ("failed", "succeeded"):
+            yield f"Quest {number} {way}."
+        for name in table.names:
+            yield f"{name} was on quest {number}."
+            yield f"{name} led the team for quest {number}."
+            for way in ("for", "against"):
+                yield f"{name} voted {way} the team on quest {number}."

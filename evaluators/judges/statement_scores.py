@@ -1,0 +1,263 @@
+"""Hallucination read by rules and by a judge: each by itself, both together, and the judge against the rules.
+
+All of it is over the speeches that the judge read. What the rules decide is theirs; a judge's statement
+counts where it touches nothing that they decided. Where it touches something, the two are compared, span by
+span: so a judge is measured for nothing wherever the rules can read.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, Final, Literal
+
+from engine.terms import Role, Side, side_of
+from evaluators.ground.turns import Game
+from evaluators.judges.statements import Statement
+from evaluators.measures.speeches import Speech, SpeechKey, speeches
+from evaluators.statistics.agreement import BAR, fleiss_kappa
+from evaluators.statistics.rates import Rate
+
+__all__ = [
+    "READERS",
+    "Against",
+    "Reader",
+    "RulesAgreement",
+    "SpeechJudgement",
+    "StatementScores",
+    "against_rules",
+    "rules_and_judge",
+]
+
+Reader = Literal["rules", "judge", "together"]
+READERS: Final[tuple[Reader, ...]] = ("rules", "judge", "together")
+
+Against = tuple[str, str]
+"""What the rules say of a span, and what the judge says: ``supported``, ``refuted``, or ``silent`` where it
+passed over it or could not check it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechJudgement:
+    """One rater's judgement of the statements of one speech."""
+
+    key: SpeechKey
+    statements: tuple[Statement, ...]
+    """Empty: it states nothing about the record."""
+    rater: str
+    control: Mapping[Against, int] | None = None
+    """Of a control speech: what the rules and the rater say about its statements. It counts in no rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesAgreement:
+    """How a judge agrees with the rules on what both decided."""
+
+    compared: int
+    """Spans that both decided."""
+    control: int
+    """Of these, in control speeches."""
+    silent: int
+    """Spans that the rules decided and the judge did not."""
+    precision: Rate
+    """Of what the judge refutes, the share that the rules refute."""
+    recall: Rate
+    """Of what the rules refute, the share that the judge refutes; silence costs recall."""
+    kappa: float
+    """nan where nothing was compared, or both always say the same one thing."""
+    lacking: tuple[str, ...]
+    """Why its figures may not stand beside those of the rules; empty: they may."""
+
+    @property
+    def shown(self) -> bool:
+        return not self.lacking
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "items": self.compared,
+            "planted": self.control,
+            "silent": self.silent,
+            "precision": self.precision.as_json(),
+            "recall": self.recall.as_json(),
+            "kappa": None if isnan(self.kappa) else self.kappa,
+            "lacking": list(self.lacking),
+        }
+
+
+def against_rules(
+    spoken: Mapping[Against, int], control: Mapping[Against, int] | None = None
+) -> RulesAgreement:
+    """A judge against the rules, by the same bar as judges against people: 50 spans, kappa 0.4."""
+    spans = Counter(spoken) + Counter(control or {})
+    both = spans.get(("refuted", "refuted"), 0)
+    missed = spans.get(("refuted", "supported"), 0)
+    alarm = spans.get(("supported", "refuted"), 0)
+    neither = spans.get(("supported", "supported"), 0)
+    passed = spans.get(("refuted", "silent"), 0)
+    compared = both + missed + alarm + neither
+    counts = [[2, 0]] * both + [[1, 1]] * (missed + alarm) + [[0, 2]] * neither
+    kappa = fleiss_kappa(counts) if counts else float("nan")
+    return RulesAgreement(
+        compared,
+        sum(n for (_, judged), n in (control or {}).items() if judged != "silent"),
+        passed + spans.get(("supported", "silent"), 0),
+        Rate(both, both + alarm),
+        Rate(both, both + missed + passed),
+        kappa,
+        tuple(_lacking(compared, kappa)),
+    )
+
+
+def _lacking(compared: int, kappa: float) -> Iterable[str]:
+    if compared < BAR.items:
+        yield f"{compared} statements decided by the judge and by the rules, {BAR.items} are needed"
+    if isnan(kappa):
+        yield "the judge's kappa with the rules is undefined: both said one thing only"
+    elif kappa < BAR.kappa:
+        yield f"kappa with the rules {kappa:.3f}, {BAR.kappa} is needed"
+
+
+class _ReadingCount:
+    __slots__ = ("by_judge", "by_rules", "refuted", "refuting", "sentences", "speeches", "undecided")
+
+    def __init__(self) -> None:
+        self.speeches = self.sentences = self.by_rules = self.by_judge = self.undecided = 0
+        self.refuted: Counter[Reader] = Counter()
+        self.refuting: Counter[Reader] = Counter()
+
+
+class StatementScores:
+    """What rules and one judge read in the same speeches, over finished games, by role."""
+
+    def __init__(self) -> None:
+        self._by_role: dict[Role, _ReadingCount] = {}
+        self.spans: Counter[Against] = Counter()
+        """What the rules decided in speeches, by what they and the judge say."""
+        self.control: Counter[Against] = Counter()
+        """The same in control speeches."""
+        self.by_game: dict[str, dict[Reader, Rate]] = {}
+        """Refuted statements, of so many speeches."""
+
+    def add(self, game: Game, judgements: Iterable[SpeechJudgement]) -> None:
+        """Counts one game by one judge's judgements; speeches that it did not read are left out."""
+        ours = [one for one in judgements if one.key.game_id == game.id]
+        by_speech = {one.key: one for one in ours if one.control is None}
+        for one in ours:
+            self.control.update(one.control or {})
+        refuted: Counter[Reader] = Counter()
+        read = 0
+        for speech in speeches(game.id, game.log) if by_speech else ():
+            if (judgement := by_speech.get(speech.key)) is None:
+                continue
+            read += 1
+            count = self._by_role.setdefault(game.role(speech.seat), _ReadingCount())
+            refuted += self._speech(count, speech, judgement.statements)
+        if read:
+            self.by_game[game.id] = {reader: Rate(refuted[reader], read) for reader in READERS}
+
+    def _speech(
+        self, count: _ReadingCount, speech: Speech, statements: tuple[Statement, ...]
+    ) -> Counter[Reader]:
+        spans, added = rules_and_judge(speech, statements)
+        self.spans.update(spans)
+        rules = sum(one.verdict == "refuted" for one in speech.findings)
+        judge = sum(one.verdict == "refuted" for one in added)
+        refuted = Counter[Reader]({"rules": rules, "judge": judge, "together": rules + judge})
+        count.speeches += 1
+        count.refuted.update(refuted)
+        count.refuting.update({reader: int(refuted[reader] > 0) for reader in READERS})
+        for start, end in speech.sentences:
+            count.sentences += 1
+            if any(one.verdict != "unparsed" and _touch(one, start, end) for one in speech.findings):
+                count.by_rules += 1
+            elif any(one.verdict != "uncheckable" and _touch(one, start, end) for one in added):
+                count.by_judge += 1
+            elif any(_touch(one, start, end) for one in (*speech.findings, *added)):
+                count.undecided += 1
+        return refuted
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The roles whose speeches were read."""
+        return tuple(role for role in Role if role in self._by_role)
+
+    def _of(self, whose: Role | Side | None) -> list[_ReadingCount]:
+        return [
+            count
+            for role, count in self._by_role.items()
+            if whose is None or whose is role or whose is side_of(role)
+        ]
+
+    def speeches(self, reader: Reader, whose: Role | Side | None = None) -> Rate:
+        """Speeches with at least one refuted statement, of all that were read."""
+        tallies = self._of(whose)
+        return Rate(sum(one.refuting[reader] for one in tallies), sum(one.speeches for one in tallies))
+
+    def refuted(self, reader: Reader, whose: Role | Side | None = None) -> int:
+        """Refuted statements."""
+        return sum(one.refuted[reader] for one in self._of(whose))
+
+    def sentences(self, whose: Role | Side | None = None) -> dict[str, int]:
+        """How many sentences there are, and how they were read; ``neither``: by nobody, since they state
+        nothing about the record or, ``undecided``, since nobody could decide it.
+        """
+        tallies = self._of(whose)
+        total, by_rules, by_judge, undecided = (
+            sum(getattr(one, name) for one in tallies)
+            for name in ("sentences", "by_rules", "by_judge", "undecided")
+        )
+        return {
+            "all": total,
+            "by_rules": by_rules,
+            "by_judge": by_judge,
+            "neither": total - by_rules - by_judge,
+            "undecided": undecided,
+        }
+
+    def as_json(self, whose: Role | Side | None = None) -> dict[str, Any]:
+        """All counts of a role, a side, or everybody."""
+        by_reader: dict[str, Any] = {}
+        for reader in READERS:
+            rate = self.speeches(reader, whose)
+            refuted = self.refuted(reader, whose)
+            by_reader[reader] = {
+                "refuted": refuted,
+                "speeches": rate.as_json(),
+                "refuted_per_speech": refuted / rate.den if rate.den else None,
+            }
+        return {**by_reader, "sentences": self.sentences(whose)}
+
+
+def rules_and_judge(
+    speech: Speech, statements: Iterable[Statement]
+) -> tuple[Counter[Against], tuple[Statement, ...]]:
+    """What the rules decided in a speech beside what the judge says to it, and what the judge adds.
+
+    Where a judge's statement holds several of theirs, and is refuted, it is taken for those that the rules
+    refute, if any: one wrong part makes the whole wrong.
+    """
+    decided: dict[tuple[int, int], str] = {}
+    for finding in speech.findings:
+        if finding.verdict != "unparsed" and decided.get((finding.start, finding.end)) != "refuted":
+            decided[finding.start, finding.end] = finding.verdict
+    verdicts: dict[tuple[int, int], set[str]] = {span: set() for span in decided}
+    added = []
+    for one in statements:
+        touched = [span for span in decided if _touch(one, *span)]
+        if not touched:
+            added.append(one)
+        if one.verdict == "uncheckable":
+            continue
+        if one.verdict == "refuted" and any(decided[span] == "refuted" for span in touched):
+            touched = [span for span in touched if decided[span] == "refuted"]
+        for span in touched:
+            verdicts[span].add(one.verdict)
+    spans: Counter[Against] = Counter()
+    for span, verdict in decided.items():
+        by_judge = verdicts[span]
+        spans[verdict, "refuted" if "refuted" in by_judge else "supported" if by_judge else "silent"] += 1
+    return spans, tuple(added)
+
+
+def _touch(one: Any, start: int, end: int) -> bool:
+    return bool(one.start < end and start < one.end)

@@ -1,0 +1,141 @@
+"""The model judge of statements: what a speech claims about the record, and whether the record agrees.
+
+It is asked once a speech and sees what the table saw: the public record before the speech, and the speech.
+It judges every statement that it finds, those that rules read too, and is not told what the rules say:
+where both read the same, the rules measure the judge (``statement_scores``). Both what it quotes from the
+speech and what it rests on must stand there; else the answer is unusable, as with the other judges.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+from evaluators.ground.quoting import places_of, quoted, words_of
+from evaluators.judges.asking import ATTEMPTS, Ask, JudgeMessage, entries_in, shown, until_usable
+from evaluators.judges.rubric import statements_text
+from evaluators.measures.speeches import Speech, SpeechKey
+
+__all__ = ["MOST", "Statement", "StatementVerdict", "Statements", "judge_speech", "speech_messages"]
+
+MOST: Final = 40
+"""At most so many statements in one speech; a judge that finds more splits it into single words."""
+
+_QUOTED: Final = 2
+"""Words of a speech that may be a statement: "I led"."""
+
+_RECORDED: Final = 3
+"""Words of the record that prove something, unless the line has no more."""
+
+StatementVerdict = Literal["supported", "refuted", "uncheckable"]
+"""``uncheckable``: a statement about the public record that the record cannot decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a speech, as a judge reads it."""
+
+    start: int
+    end: int
+    """It is ``text[start:end]`` of the speech."""
+    verdict: StatementVerdict
+    record: str
+    """The line of the record that decides it; empty where none does."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """The result of asking about one speech."""
+
+    key: SpeechKey
+    statements: tuple[Statement, ...] | None
+    """In the order of the speech; empty: it states nothing about the record. None: no usable answer."""
+    answers: tuple[str, ...]
+    faults: tuple[str, ...]
+    """What is wrong with the last answer; empty: it was used."""
+
+
+def speech_messages(speech: Speech) -> list[JudgeMessage]:
+    """The question about one speech. The record comes first, so all of a game share a prefix."""
+    shape = json.dumps(
+        {"statements": [{"quote": "…", "verdict": "…", "record": "…", "reason": "…"}]}, ensure_ascii=False
+    )
+    question = [
+        *speech.game,
+        "",
+        "=== RECORD ===",
+        *speech.record,
+        "=== END OF RECORD ===",
+        "",
+        f"Now seat {speech.seat} says: {quoted(speech.text)}",
+        "",
+        "Answer with JSON alone, one entry for each statement about the record, none where there is none:",
+        shape,
+    ]
+    return [JudgeMessage("system", statements_text()), JudgeMessage("user", "\n".join(question))]
+
+
+async def judge_speech(speech: Speech, ask: Ask, *, attempts: int = ATTEMPTS) -> Statements:
+    """Asks about one speech until an answer can be used, at most ``attempts`` times.
+
+    Raises ValueError for fewer than one attempt; what ``ask`` raises goes through.
+    """
+    reply = await until_usable(speech_messages(speech), ask, lambda answer: _read(answer, speech), attempts)
+    return Statements(speech.key, reply.value, reply.answers, reply.faults)
+
+
+def _read(answer: str, speech: Speech) -> tuple[tuple[Statement, ...], list[str]]:
+    entries = entries_in(answer, "statements")
+    if entries is None:
+        return (), ['the answer is no JSON object with a list "statements"']
+    if len(entries) > MOST:
+        return (), [f"{len(entries)} statements, {MOST} are the most that a speech can make"]
+    faults: list[str] = []
+    statements: list[Statement] = []
+    taken: set[tuple[int, int]] = set()
+    for entry in entries:
+        place, fault = _place(entry.get("quote"), speech.text, taken)
+        line, wrong = _evidence(entry, speech)
+        faults += filter(None, (fault, *wrong))
+        if place is not None and not wrong:
+            taken.add(place)
+            statements.append(Statement(*place, entry["verdict"], line, entry["reason"]))
+    return tuple(sorted(statements, key=lambda one: (one.start, one.end))), faults
+
+
+def _place(quote: Any, text: str, taken: set[tuple[int, int]]) -> tuple[tuple[int, int] | None, str]:
+    if not isinstance(quote, str):
+        return None, f"the quote is a text, got {shown(quote)}"
+    places = list(places_of(quote, text))
+    if not places:
+        return None, f"the quote {shown(quote)} does not stand in the speech"
+    words = words_of(quote)
+    if words.count(" ") + 1 < _QUOTED and words != words_of(text):
+        return None, f"the quote {shown(quote)} is shorter than {_QUOTED} words"
+    # Words that stand there twice may be two statements.
+    left = [place for place in places if place not in taken]
+    return (left[0], "") if left else (None, f"{shown(quote)} is judged twice")
+
+
+def _evidence(entry: dict[str, Any], speech: Speech) -> tuple[str, list[str]]:
+    """The line of the record that an entry rests on, and what is wrong with its verdict and evidence."""
+    quote, verdict = shown(entry.get("quote")), entry.get("verdict")
+    faults = []
+    if verdict not in get_args(StatementVerdict):
+        faults.append(f"{quote}: the verdict is supported, refuted or uncheckable, got {shown(verdict)}")
+    if not isinstance(entry.get("reason"), str):
+        faults.append(f"{quote}: the reason is a text, got {shown(entry.get('reason'))}")
+    record = entry.get("record")
+    if verdict == "uncheckable":
+        return "", faults
+    if not isinstance(record, str) or not words_of(record):
+        return "", [*faults, f"{quote}: the record is words of one of its lines, got {shown(record)}"]
+    words = words_of(record)
+    for line in (*speech.record, *speech.game):
+        held = words_of(line)
+        if f" {words} " in f" {held} " and (words.count(" ") + 1 >= _RECORDED or words == held):
+            return line, faults
+    return "", [
+        *faults,
+        f"{quote}: {shown(record)} are not {_RECORDED} words or more that stand in one line of the record",
+    ]

@@ -1,0 +1,246 @@
+"""Compares raters pair by pair, on what both of them answered or judged.
+
+    pairing = Pairing("guessing")
+    for game in games:
+        mine, yours = (answer_counts(game, "guessing", one, variant) for one in guesses)
+        pairing.add(game.id, mine, yours)
+    pairing.compared(MEASURES["guessing"][0]).difference
+
+A unit is what a rater says one thing about: an item of guessing or summarisation, or one selected
+intention of a stage. Units of only one of the two raters are left out of the comparison and counted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from typing import Any, Final, Literal, NamedTuple
+
+from evaluators.ground.answers import Guess, Unmapped
+from evaluators.ground.items import Dimension, Variant, items
+from evaluators.ground.judgements import Judgement, good
+from evaluators.ground.turns import Game
+from evaluators.measures.scoring import estimate_as_json, pooled_f1, pooled_recall
+from evaluators.measures.selection import judged_turns
+from evaluators.statistics.resampling import (
+    RESAMPLES,
+    Comparison,
+    Counts,
+    Estimate,
+    Statistic,
+    bootstrap,
+    compared,
+    ratio,
+)
+
+__all__ = [
+    "MEASURES",
+    "PARTS_OF",
+    "TEST",
+    "Measure",
+    "Pairing",
+    "Part",
+    "Units",
+    "answer_counts",
+    "each",
+    "holm",
+    "item_of",
+    "joined",
+    "judged_counts",
+]
+
+Part = Literal["guessing", "summarisation", "reasonable", "think", "speak"]
+"""What is compared: answers by their F1, judgements by what they say."""
+
+PARTS_OF: Final[Mapping[Dimension, tuple[Part, ...]]] = {
+    "guessing": ("guessing",),
+    "summarisation": ("summarisation",),
+    "selection": ("reasonable",),
+    "following": ("think", "speak"),
+}
+
+Units = Mapping[str, Counts]
+"""One rater's counts by unit; a unit's name is that of its item, with ``/intention`` where it is judged."""
+
+TEST: Final = "permutation: the raters' names exchanged within whole games"
+"""How the p values are made; ``Comparison.exact`` says whether every exchange was tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure that two raters are compared by."""
+
+    name: str
+    unit: Literal["share", "number"]
+    statistic: Statistic
+
+
+def _mean(sums: Sequence[float]) -> float:
+    return sums[2] / sums[1] if sums[1] else nan
+
+
+_ANSWERED: Final = (
+    Measure("f1", "share", pooled_f1),
+    Measure("precision", "share", ratio),
+    Measure("recall", "share", pooled_recall),
+)
+_FOLLOWED: Final = (Measure("good", "share", ratio), Measure("mean", "number", _mean))
+
+MEASURES: Final[Mapping[Part, tuple[Measure, ...]]] = {
+    "guessing": _ANSWERED,
+    "summarisation": _ANSWERED,
+    "reasonable": (Measure("accuracy", "share", ratio),),
+    "think": _FOLLOWED,
+    "speak": _FOLLOWED,
+}
+"""The measures of each part, the main one first. Answers are counted as (matched, predicted, gold),
+judgements as (reasonable, 1), following scores as (good, 1, score)."""
+
+
+def answer_counts(
+    game: Game,
+    dimension: Dimension,
+    guesses: Mapping[str, Guess],
+    variant: Variant,
+    unmapped: Unmapped = "count",
+) -> dict[str, Counts]:
+    """A rater's answers about one game, where the item counts; other items are left out."""
+    by_item: dict[str, Counts] = {}
+    for item in items(game, dimension, variant, with_gold=True):
+        guess = guesses.get(item.id)
+        if guess is not None:
+            assert item.gold is not None
+            named = guess.named(unmapped)
+            by_item[item.id] = (len(item.gold & named), len(named), len(item.gold))
+    return by_item
+
+
+def judged_counts(game: Game, judgements: Iterable[Judgement], part: Part) -> dict[str, dict[str, Counts]]:
+    """By rater, what was said of one game in one part, counted as the scores of the part count it."""
+    by_rater: dict[str, dict[str, Counts]] = {}
+    for one, turn, stage in judged_turns(game, judgements, Counter()):
+        if part == "reasonable":
+            # A final selection that modification left as it was is counted once, as the first.
+            if one.reasonable is None or (stage.name == "final" and turn.first and not turn.changed):
+                continue
+            counts: Counts = (int(one.reasonable), 1)
+        else:
+            score: int | None = getattr(one, part)
+            if score is None:
+                continue
+            counts = (int(good(score)), 1, score)
+        unit = f"{game.id}/{one.request_id}/{one.stage}/{one.intention}"
+        by_rater.setdefault(one.rater, {})[unit] = counts
+    return by_rater
+
+
+class Joined(NamedTuple):
+    """Two raters' counts in one game, on the units that both have."""
+
+    counts: tuple[float, ...]
+    """The first's and then the second's, summed."""
+    units: int
+
+
+def joined(first: Units, second: Units) -> Joined | None:
+    """None where they have no unit in common."""
+    common = first.keys() & second.keys()
+    if not common:
+        return None
+    columns = zip(*((*first[unit], *second[unit]) for unit in sorted(common)), strict=True)
+    return Joined(tuple(map(sum, columns)), len(common))
+
+
+def item_of(unit: str, part: Part) -> str:
+    """The item that a unit belongs to: its own name where it is answered, else without the intention."""
+    return unit if part in ("guessing", "summarisation") else unit.rsplit("/", 1)[0]
+
+
+class Pairing:
+    """Two raters' counts by game, for one part. Its size grows with the games by some numbers each."""
+
+    def __init__(self, part: Part) -> None:
+        self.part: Part = part
+        self.games: dict[str, tuple[float, ...]] = {}
+        self.units = 0
+        """What both have."""
+        self.items = 0
+        """Items that these units belong to."""
+        self.first_only = 0
+        """Units that the first alone has."""
+        self.second_only = 0
+
+    def add(self, game_id: str, first: Units, second: Units) -> None:
+        """Counts one game; a game is added once."""
+        pair = joined(first, second)
+        common = first.keys() & second.keys()
+        self.first_only += len(first) - len(common)
+        self.second_only += len(second) - len(common)
+        if pair is not None:
+            self.games[game_id] = pair.counts
+            self.units += pair.units
+            self.items += len({item_of(unit, self.part) for unit in common})
+
+    def compared(self, measure: Measure, *, seed: int | str = 0, resamples: int = RESAMPLES) -> Comparison:
+        """The two by one measure. nan where nothing is in common."""
+        return compared(
+            self.games,
+            measure.statistic,
+            items=self.units,
+            left_out=self.first_only + self.second_only,
+            seed=seed,
+            resamples=resamples,
+        )
+
+    def as_json(self, *, seed: int | str = 0) -> dict[str, Any]:
+        """Every measure of the part: both raters with their intervals, their difference, its p value."""
+        return {
+            "items": self.items,
+            "units": self.units,
+            "games": len(self.games),
+            "measures": {one.name: self._measured(one, seed) for one in MEASURES[self.part]},
+        }
+
+    def _measured(self, measure: Measure, seed: int | str) -> dict[str, Any]:
+        comparison = self.compared(measure, seed=seed)
+        sides = each(self.games, measure.statistic, seed=seed)
+        return {
+            "first": estimate_as_json(sides[0]),
+            "second": estimate_as_json(sides[1]),
+            "difference": estimate_as_json(comparison.difference),
+            "p_value": None if isnan(comparison.p_value) else comparison.p_value,
+            "exact": comparison.exact,
+        }
+
+
+def each(
+    games: Mapping[str, Counts],
+    statistic: Statistic,
+    *,
+    seed: int | str = 0,
+    resamples: int = RESAMPLES,
+) -> tuple[Estimate, Estimate]:
+    """The first's figure and the second's, with their own intervals, on the games that both are in."""
+    width = len(next(iter(games.values()), ())) // 2
+    cuts = (slice(None, width), slice(width, 2 * width))
+
+    def of(cut: slice) -> Callable[[Sequence[float]], float]:
+        return lambda sums: statistic(sums[cut])
+
+    first, second = (bootstrap(games, of(cut), seed=seed, resamples=resamples) for cut in cuts)
+    return first, second
+
+
+def holm(p_values: Collection[float]) -> list[float]:
+    """Holm's adjusted p values in the order given: the chance of any false difference among them all.
+
+    nan stays nan and counts for no comparison. Source: Holm, Scandinavian Journal of Statistics 6 (1979).
+    """
+    values = list(p_values)
+    ranked = sorted((p, place) for place, p in enumerate(values) if not isnan(p))
+    adjusted = [nan] * len(values)
+    highest = 0.0
+    for rank, (p, place) in enumerate(ranked):
+        highest = max(highest, min(1.0, (len(ranked) - rank) * p))
+        adjusted[place] = highest
+    return adjusted

@@ -1,0 +1,317 @@
+"""How intentions relate to winning: which are impactful, and whether the side that understands more wins.
+
+An intention is impactful if a side that selected it won strikingly many, or few, of its rounds. The link
+says whether the side whose intentions were more often reasonable, or better followed, wins. Definitions:
+InterIntent (EMNLP 2024), section 3 and appendix; where the authors' released scripts differ, their way is an
+option (``RELEASED``, ``per="intentions"``).
+
+Only counts are kept, so memory does not grow with the number of games.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from engine.events import QuestResolved
+from engine.intentions import CATALOGUE, IntentionId
+from engine.terms import Side
+from engine.thoughts import SelectionStage
+from evaluators.ground.judgements import Judgement, StageKey, follow_scores, sufficient
+from evaluators.ground.turns import Game, Turn
+from evaluators.measures.selection import judged_turns
+from evaluators.statistics.rates import Rate
+
+__all__ = [
+    "PAPER",
+    "RELEASED",
+    "Impact",
+    "ImpactCounts",
+    "ImpactRule",
+    "Link",
+    "LinkRule",
+    "Relation",
+    "Unit",
+    "link_rules",
+]
+
+_STAGES: Final[tuple[SelectionStage, ...]] = ("first", "final")
+
+
+def _results(game: Game) -> dict[int, Side]:
+    """The side that won each quest, by round; a quest that failed by rejections is evil's. Rounds without
+    a quest are missing.
+    """
+    return {
+        event.round: Side.LOYAL if event.succeeded else Side.EVIL
+        for event in game.log
+        if type(event) is QuestResolved
+    }
+
+
+# --- impactful intentions ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ImpactRule:
+    """When an intention counts as selected by a side."""
+
+    stages: tuple[SelectionStage, ...] = _STAGES
+    """The selections that count. A final selection equal to the first one is not counted again."""
+    followed: int | None = None
+    """The least following score, in thinking and in speaking; None: followed or not. Intentions without
+    both scores do not count then."""
+    per: Literal["round", "selection"] = "round"
+    """Whether a round in which a side selected an intention counts once, or each selection does."""
+    above: float = 0.7
+    below: float = 0.3
+    """Impactful is a share of rounds won above the one or below the other."""
+    at_least: int = 2
+    """The side must have selected it at least so often."""
+
+
+PAPER: Final = ImpactRule()
+"""The share of rounds won given that a player of the side selected the intention."""
+
+RELEASED: Final = ImpactRule(stages=("final",), followed=3, per="selection")
+"""The rule of the released script: only final selections, and only those that were followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """One intention of one side."""
+
+    side: Side
+    intention: IntentionId
+    won: Rate
+    """Rounds (or selections) in rounds that went to the side, of all in which it was selected."""
+    impactful: bool
+
+
+class ImpactCounts:
+    """For each intention, how the rounds went in which it was selected, over finished games."""
+
+    __slots__ = ("_won", "rule")
+
+    rule: ImpactRule
+
+    def __init__(self, rule: ImpactRule = PAPER) -> None:
+        self.rule = rule
+        self._won: dict[tuple[Side, IntentionId], list[int]] = {}
+
+    def add(self, game: Game, judgements: Iterable[Judgement] = ()) -> None:
+        """Counts one game. ``judgements`` are needed where the rule asks for following; those of several
+        raters are averaged. Turns for which a default was played do not count.
+        """
+        results = _results(game)
+        scores = follow_scores(judgements) if self.rule.followed is not None else {}
+        selected: Counter[tuple[Side, IntentionId, int]] = Counter()
+        for turn in _spoken(game):
+            if turn.round not in results:
+                continue
+            for stage in self._stages(turn):
+                held = turn.stage(stage)
+                key = StageKey(game.id, turn.request_id, stage)
+                for intention in held.intentions if held is not None else ():
+                    if self._followed(scores.get(key, {}).get(intention)):
+                        selected[game.side(turn.seat), intention, turn.round] += 1
+        for (side, intention, round_), times in selected.items():
+            weight = times if self.rule.per == "selection" else 1
+            counts = self._won.setdefault((side, intention), [0, 0])
+            counts[0] += weight * (results[round_] is side)
+            counts[1] += weight
+
+    def merge(self, other: "ImpactCounts") -> None:
+        """Adds the counts of ``other``, of other games by the same rule, to these."""
+        for key, (won, selected) in other._won.items():
+            counts = self._won.setdefault(key, [0, 0])
+            counts[0] += won
+            counts[1] += selected
+
+    def _stages(self, turn: Turn) -> tuple[SelectionStage, ...]:
+        if self.rule.stages == _STAGES and turn.first is not None and not turn.changed:
+            return ("first",)
+        return self.rule.stages
+
+    def _followed(self, score: tuple[float | None, float | None] | None) -> bool:
+        least = self.rule.followed
+        if least is None:
+            return True
+        return score is not None and all(part is not None and sufficient(part, least) for part in score)
+
+    def table(self) -> tuple[Impact, ...]:
+        """Every intention that a side selected, loyal first, in catalogue order."""
+        return tuple(
+            Impact(side, one.id, rate, self._impactful(rate))
+            for side in (Side.LOYAL, Side.EVIL)
+            for one in CATALOGUE
+            if (rate := Rate(*self._won.get((side, one.id), (0, 0)))).den
+        )
+
+    def _impactful(self, rate: Rate) -> bool:
+        # As whole numbers: 7 of 10 is not above 0.7, whatever a double makes of it.
+        above, below = (round(limit * 10**6) * rate.den for limit in (self.rule.above, self.rule.below))
+        won = rate.num * 10**6
+        return rate.den >= self.rule.at_least and (won > above or won < below)
+
+    def impactful(self) -> frozenset[IntentionId]:
+        """The intentions that are impactful for either side."""
+        return frozenset(one.intention for one in self.table() if one.impactful)
+
+
+def _spoken(game: Game) -> Iterable[Turn]:
+    return (turn for turn in game.turns if turn.defaulted is None)
+
+
+# --- understanding and winning -------------------------------------------------------------------
+
+Relation = Literal["above", "below", "equal"]
+"""How evil's r compares with loyal's."""
+
+Unit = Literal["quest", "game"]
+
+_RELATIONS: Final[tuple[Relation, ...]] = ("above", "below", "equal")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRule:
+    """How a side's r is computed: the sum of binary scores divided by the number of its seats."""
+
+    measure: Literal["selection", "following"]
+    """``selection``: 1 for a reasonable intention, among those followed above 2. ``following``: 1 for a
+    following score of ``threshold`` or more, among reasonable intentions."""
+    threshold: int = 3
+    """3, 4 or 5; for ``following`` only."""
+    parts: tuple[Literal["think", "speak"], ...] = ("speak",)
+    """The following scores that are looked at. For ``selection`` each must be above 2; for ``following``
+    each is a score of its own."""
+    stages: tuple[SelectionStage, ...] = ("final",)
+    per: Literal["teammates", "intentions"] = "teammates"
+    """What the sum is divided by. The released code divides by the number of scores summed, which tells
+    nothing of how much a side did."""
+
+    def __post_init__(self) -> None:
+        if self.threshold not in (3, 4, 5):
+            raise ValueError(f"following is binarised at 3, 4 or 5, got {self.threshold}")
+        if not self.parts or not self.stages:
+            raise ValueError("a link looks at one part and one stage at least")
+
+
+def link_rules(per: Literal["teammates", "intentions"] = "teammates") -> tuple[LinkRule, ...]:
+    """The four that the paper reports: selection, and following binarised at 3, 4 and 5."""
+    return (
+        LinkRule("selection", per=per),
+        *(LinkRule("following", threshold, per=per) for threshold in (3, 4, 5)),
+    )
+
+
+@dataclass(slots=True)
+class _Sum:
+    """The scores of one side in one quest or game."""
+
+    judged: bool = False
+    scores: int = 0
+    ones: int = 0
+
+
+class Link:
+    """In how many quests and games evil's r is above, below or equal to loyal's, by who won them."""
+
+    __slots__ = ("_counts", "_left_out", "rule")
+
+    rule: LinkRule
+
+    def __init__(self, rule: LinkRule) -> None:
+        self.rule = rule
+        self._counts: Counter[tuple[Unit, Side, Relation]] = Counter()
+        self._left_out: Counter[Unit] = Counter()
+
+    def add(self, game: Game, judgements: Iterable[Judgement]) -> None:
+        """Counts one game. Of several raters' judgements of one intention the reasonable ones must be more
+        than half, and scores are averaged. A final selection that modification left unchanged carries the
+        verdicts on the first one: nobody is asked about it again.
+
+        A quest or game in which a side has no intention judged (both ways) is left out and counted so; and,
+        divided by intentions, one in which a side has none that counts.
+        """
+        results = _results(game)
+        whole = {Side.LOYAL: _Sum(), Side.EVIL: _Sum()}
+        rounds = {round_: {Side.LOYAL: _Sum(), Side.EVIL: _Sum()} for round_ in results}
+        for turn, stage, verdict in _verdicts(game, judgements):
+            if stage in self.rule.stages:
+                side = game.side(turn.seat)
+                self._score(whole[side], verdict)
+                if turn.round in rounds:
+                    self._score(rounds[turn.round][side], verdict)
+        seats = Counter(map(game.side, range(1, len(game.roles) + 1)))
+        for round_, sums in rounds.items():
+            self._compare("quest", results[round_], sums, seats)
+        self._compare("game", game.winner, whole, seats)
+
+    def _score(self, sums: _Sum, verdict: "_Verdict") -> None:
+        scores = [verdict.think if part == "think" else verdict.speak for part in self.rule.parts]
+        if verdict.reasonable is None or None in scores:
+            return
+        scored = [score for score in scores if score is not None]
+        sums.judged = True
+        if self.rule.measure == "selection":
+            if all(score > 2 for score in scored):
+                sums.scores += 1
+                sums.ones += verdict.reasonable
+        elif verdict.reasonable:
+            sums.scores += len(scored)
+            sums.ones += sum(score >= self.rule.threshold for score in scored)
+
+    def _compare(
+        self, unit: Unit, winner: Side, sums: Mapping[Side, _Sum], seats: Mapping[Side, int]
+    ) -> None:
+        loyal, evil = sums[Side.LOYAL], sums[Side.EVIL]
+        if self.rule.per == "teammates":
+            by = seats[Side.LOYAL], seats[Side.EVIL]
+        else:
+            by = loyal.scores, evil.scores
+        if not loyal.judged or not evil.judged or not all(by):
+            self._left_out[unit] += 1
+            return
+        # Compared across, so that equal fractions are equal.
+        ours, theirs = loyal.ones * by[1], evil.ones * by[0]
+        relation: Relation = "above" if theirs > ours else "below" if theirs < ours else "equal"
+        self._counts[unit, winner, relation] += 1
+
+    def shares(self, unit: Unit, winner: Side) -> dict[Relation, Rate]:
+        """Of the quests or games that went to ``winner``: in how many evil has the r above, below, equal."""
+        counts = {relation: self._counts[unit, winner, relation] for relation in _RELATIONS}
+        total = sum(counts.values())
+        return {relation: Rate(count, total) for relation, count in counts.items()}
+
+    def left_out(self, unit: Unit) -> int:
+        """Quests or games in which a side has no r."""
+        return self._left_out[unit]
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """The joint verdict of all raters of one intention."""
+
+    reasonable: bool | None
+    think: float | None
+    speak: float | None
+
+
+def _verdicts(game: Game, judgements: Iterable[Judgement]) -> Iterator[tuple[Turn, SelectionStage, _Verdict]]:
+    """The joint verdict of all raters on each selected intention, by turn and stage."""
+    judged = list(judged_turns(game, judgements, Counter()))
+    by_choice: dict[tuple[StageKey, IntentionId], dict[str, bool]] = {}
+    for one, _, _ in judged:
+        if one.reasonable is not None:
+            by_choice.setdefault((one.key, one.intention), {})[one.rater] = one.reasonable
+    scores = follow_scores(one for one, _, _ in judged)
+    turns = {turn.request_id: turn for _, turn, _ in judged}
+    for key, of_stage in scores.items():
+        turn = turns[key.request_id]
+        for intention, follow in of_stage.items():
+            votes = by_choice.get((key, intention), {})
+            if key.stage == "final" and turn.first is not None and not turn.changed:
+                votes = {**votes, **by_choice.get((key._replace(stage="first"), intention), {})}
+            reasonable = 2 * sum(votes.values()) > len(votes) if votes else None
+            yield turn, key.stage, _Verdict(reasonable, follow.think, follow.speak)

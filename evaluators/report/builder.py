@@ -1,0 +1,666 @@
+"""Counts finished games one by one, for a report with the paper's tables beside its figures.
+
+    builder = ReportBuilder()
+    for game in games:
+        builder.add(ReportedGame(game, judgements=…, answers=…, agents=…))
+    report = make_report(builder)
+
+Every count comes from ``measures``; nothing is measured here a second time. Memory grows only by a few words
+a game for the contests of agents, and by the items that several raters judged.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from engine.intentions import BY_ID
+from engine.terms import Role, Seat, Side, side_of
+from evaluators.ground.answers import Guess, Unmapped
+from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Variant, items
+from evaluators.ground.judgements import SCORES, Judgement, follow_scores
+from evaluators.ground.turns import Game
+from evaluators.judges.statement_scores import SpeechJudgement
+from evaluators.measures.calibration import RoleScores
+from evaluators.measures.comparing import judged_counts
+from evaluators.measures.correcting import ASPECTS, CorrectionScores
+from evaluators.measures.following import PARTS, FollowingScores
+from evaluators.measures.guessing import BeliefScores
+from evaluators.measures.hallucination import Hallucinations
+from evaluators.measures.impact import PAPER, RELEASED, ImpactCounts, Link, link_rules
+from evaluators.measures.play import PlayMetrics
+from evaluators.measures.ratings import Played
+from evaluators.measures.scoring import Scores
+from evaluators.measures.selection import SelectionScores, judged_turns
+from evaluators.report.raters import Rated, count_pairs
+from evaluators.report.statements import count_statements
+from evaluators.statistics.agreement import ratings_of
+from evaluators.statistics.figures import FigureKey, FigureTally
+from evaluators.statistics.rates import Rate
+from evaluators.statistics.resampling import Counts
+
+__all__ = ["DAMAGED", "Answered", "ReportBuilder", "ReportedGame", "SeatUse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One rater's answers to the items of one game, all items made by the same variant."""
+
+    dimension: Dimension
+    rater: str
+    guesses: Sequence[Guess]
+    """One guess an item; several samples are joined by majority first."""
+    variant: Variant = field(default_factory=lambda: Variant(reader="all"))
+    """How the items were made; by default every seat that may guess does."""
+    unmapped: Unmapped = "count"
+
+    @property
+    def name(self) -> str:
+        """The rater, with every setting that differs from the default: scores of different variants cannot be
+        compared."""
+        plain = Variant()
+        differences = [
+            str(getattr(self.variant, name))
+            for name in ("options", "history", "context")
+            if getattr(self.variant, name) != getattr(plain, name)
+        ]
+        if self.unmapped != "count":
+            differences.append(f"unmapped {self.unmapped}ed")
+        return f"{self.rater} ({', '.join(differences)})" if differences else self.rater
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedGame:
+    """One finished game and what is known of it."""
+
+    game: Game
+    judgements: Sequence[Judgement] = ()
+    answers: Sequence[Answered] = ()
+    agents: tuple[str, ...] | None = None
+    """The agent of each seat, seat 1 first; None: unknown."""
+    groups: Mapping[str, Collection[Seat]] = field(default_factory=dict)
+    """The seats of each group, for the comparison side by side. A group with every seat counts the whole
+    game; any other group counts what its seats said, thought and won."""
+    judges: frozenset[str] = frozenset()
+    """Raters that are models or programs. Their scores are never pooled with people's. Where no person judged
+    a game, their scores decide what was followed, and the link to winning is shown for each judge."""
+    statements: Sequence[SpeechJudgement] = ()
+    """The statements that model judges found in its speeches."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeatUse:
+    """The calls of one model: number, tokens and cost."""
+
+    endpoint: str
+    model: str
+    calls: int
+    failed: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost: float
+
+
+RULES: Final = tuple(rule for per in ("teammates", "intentions") for rule in link_rules(per))
+"""The rules by which following is linked to winning: the paper's r, and the released code's."""
+
+_NAMED: Final = 50
+"""How many of the games left out are named; all are counted."""
+
+DAMAGED: Final = "damaged where it was stored"
+"""Why a judgement or an answer is not counted."""
+
+FOLLOWED: Final = "followed"
+UNFILTERED: Final = "no filter"
+
+
+class ReportBuilder:
+    """Counts games one by one; ``sections.make_report`` makes the report."""
+
+    def __init__(self, title: str = "Report", *, variant: Variant | None = None) -> None:
+        """``variant``: how the counted items are made; ``made_of`` shows it."""
+        self.title = title
+        self._variant = variant or Variant()
+        self.tally = FigureTally()
+        self.groups: dict[str, FigureTally] = {}
+        self.items: Counter[Dimension] = Counter()
+        self.turns = 0
+        self.beliefs = 0
+        self.judged_games = 0
+        self.judges: set[str] = set()
+        """Raters that are models or programs."""
+        self.judgements: Counter[str] = Counter()
+        self.judged_speeches: Counter[str] = Counter()
+        """By judge: the speeches it read for statements."""
+        self.answers: Counter[tuple[Dimension, str]] = Counter()
+        self.variants: dict[str, dict[str, Any]] = {}
+        self.excluded: dict[str, Counter[str]] = {}
+        self.paper_impact = ImpactCounts(PAPER)
+        self.released_impact = ImpactCounts(RELEASED)
+        self.shared: dict[str, dict[str, dict[str, int]]] = {"reasonable": {}, "think": {}, "speak": {}}
+        """By part, rater and item: the ratings of items that several raters judged."""
+        self.played: list[Played] = []
+        self.unseated = 0
+        """Games without known agents."""
+        self.uses: list[SeatUse] = []
+        self.profiles: Counter[str] = Counter()
+        self.left_out: list[tuple[str, str]] = []
+        """The first games that could not be counted, and why."""
+
+    @property
+    def games(self) -> int:
+        return self.tally.games
+
+    def pass_over(self, reason: str, games: int = 1) -> None:
+        """Counts games that are left out of the report, by reason."""
+        self._excluded("games")[reason] += games
+
+    def leave_out(self, game_id: str, reason: str) -> None:
+        """Counts one game that is left out, and names it if it is among the first."""
+        self.pass_over(reason)
+        if len(self.left_out) < _NAMED:
+            self.left_out.append((game_id, reason))
+
+    def lose(self, about: str, row: str, game_id: str) -> None:
+        """Counts and names a judgement or an answer that is damaged in the database."""
+        self._excluded(about)[DAMAGED] += 1
+        if len(self.left_out) < _NAMED:
+            self.left_out.append((game_id, f"{row} is {DAMAGED}"))
+
+    def use(self, uses: Iterable[SeatUse]) -> None:
+        """Adds the calls that models made for the games."""
+        self.uses += uses
+
+    def _excluded(self, about: str) -> Counter[str]:
+        return self.excluded.setdefault(about, Counter())
+
+    # --- one game ---------------------------------------------------------------------------------
+
+    def add(self, reported: ReportedGame) -> None:
+        """Counts one game. A game is added once."""
+        game = reported.game
+        groups = {group: frozenset(seats) for group, seats in reported.groups.items() if seats}
+        for group in groups:
+            self.groups.setdefault(group, FigureTally()).begin(game.id)
+        self.tally.begin(game.id)
+        players = len(game.roles)
+        tallies = [self.tally, *(self.groups[one] for one, seats in groups.items() if len(seats) == players)]
+
+        def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
+            for one in tallies:
+                one.count(key, tuple(counts), items=n)
+
+        self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        self._count_play(game, count)
+        self._count_speeches(game, count)
+        self.judged_speeches.update(count_statements(game, reported.statements, count))
+        self._count_items(game)
+        self._count_beliefs(game, count)
+        ours = [one for one in reported.judgements if one.game_id == game.id]
+        people = [one for one in ours if one.rater not in reported.judges]
+        if ours:
+            self.judged_games += 1
+            self._count_raters(ours)
+        if people:
+            self._count_judgements(game, people, count)
+            self._count_links(game, people, count)
+        for judge in sorted(reported.judges & {one.rater for one in ours}):
+            self.judges.add(judge)
+            its = [one for one in ours if one.rater == judge]
+            self._count_judge(game, judge, its, count)
+            if not people:
+                self._count_links(game, its, count, f", by {judge}")
+        judgements = people or ours
+        self._count_corrections(game, judgements, count)
+        self._count_impact(game, judgements, count)
+        units: dict[str, list[Rated]] = {}
+        for answered in reported.answers:
+            for part, rated in self._count_answers(game, answered, judgements, count):
+                units.setdefault(part, []).append(rated)
+        for part_ in ("reasonable", "think", "speak"):
+            for rater, counts in judged_counts(game, ours, part_).items():
+                units.setdefault(part_, []).append(Rated(rater, counts, counts))
+        count_pairs(self.tally, units)
+        for group, seats in groups.items():
+            self._count_seats(game, seats, reported, people, judgements, self.groups[group])
+        if reported.agents is None:
+            self.unseated += 1
+        else:
+            self.played.append(Played(game.id, reported.agents, game.roles, game.winner))
+
+    def _count_seats(
+        self,
+        game: Game,
+        seats: frozenset[Seat],
+        reported: ReportedGame,
+        people: list[Judgement],
+        judgements: list[Judgement],
+        tally: FigureTally,
+    ) -> None:
+        """Counts what some seats won. If the group leaves out a seat, also counts what its seats said and
+        thought; a group of all seats has that from the whole game.
+        """
+
+        def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
+            tally.count(key, tuple(counts), items=n)
+
+        for side in Side:
+            held = [seat for seat in seats if game.side(seat) is side]
+            if held:
+                won = Rate(len(held) if game.winner is side else 0, len(held))
+                count(FigureKey("seats", "", "seats won", side.value, "share"), won)
+        if len(seats) == len(game.roles):
+            return
+        # A second builder: its notes on what was left out are dropped, the whole game has them.
+        aside, own = ReportBuilder(variant=self._variant), game.of(seats)
+        aside._count_beliefs(game, count, seats)
+        if people:
+            aside._count_judgements(own, people, count)
+        aside._count_corrections(own, judgements, count)
+        for answered in reported.answers:
+            for _ in aside._count_answers(own, answered, judgements, count):
+                pass
+
+    def _count_play(self, game: Game, count: "Count") -> None:
+        metrics = PlayMetrics()
+        metrics.add(game.log)
+        for row in metrics.table_rows():
+            for side, value in (("loyal", row.loyal), ("evil", row.evil)):
+                if isinstance(value, Rate):
+                    count(FigureKey("play", "", row.label, side, "share"), value)
+        for side in Side:
+            # By role, so that the mean over roles can be taken after the games are summed.
+            held = {role: rate for role, rate in metrics.engagement().items() if side_of(role) is side}
+            if held:
+                counts = [n for role in _ROLES[side] for n in held.get(role, Rate(0, 0))]
+                count(FigureKey("play", "", "quest engagement", side.value, "share"), counts)
+        for role, rate in metrics.engagement().items():
+            count(FigureKey("roles", "", "role", role.value, "on quests"), rate)
+        for role in set(game.roles):
+            won = Rate(int(side_of(role) is game.winner), 1)
+            count(FigureKey("roles", "", "role", role.value, "games won"), won)
+        rounds = {round_.round: round_ for round_ in metrics.by_round()}
+        # A game that ended before a quest still counts as one that might have played it.
+        for number in range(1, len(game.profile.team_sizes) + 1):
+            came = rounds[number].played if number in rounds else Rate(0, 1)
+            count(FigureKey("rounds", "", "round", str(number), "played"), came)
+        for number, round_ in rounds.items():
+            for name in _OF_ROUND:
+                count(FigureKey("rounds", "", "round", str(number), name), getattr(round_, name))
+
+    def _count_speeches(self, game: Game, count: "Count") -> None:
+        hallucinations = Hallucinations()
+        hallucinations.add(game.log, game.roles)
+        for group, label, whose in (
+            ("all", "all", None),
+            *(("side", side.value, side) for side in Side),
+            *(("role", role.value, role) for role in hallucinations.roles),
+        ):
+            speeches = hallucinations.speeches(whose)
+            statements = hallucinations.statements(whose)
+            key = FigureKey("hallucination", "", group, label, "")
+            for column, counts in (
+                ("speeches with one", speeches),
+                ("statements refuted", statements),
+                ("refuted a speech", (statements.num, speeches.den)),
+                ("undecided", (hallucinations.unparsed(whose),)),
+            ):
+                count(key._replace(column=column), counts, speeches.den)
+
+    def _count_items(self, game: Game) -> None:
+        self.turns += len(game.turns)
+        for dimension in DIMENSIONS:
+            excluded: Counter[Any] = Counter()
+            counted = items(game, dimension, self._variant, with_gold=True, excluded=excluded)
+            self.items[dimension] += sum(1 for _ in counted)
+            if excluded:
+                self._excluded(dimension).update(excluded)
+
+    def _count_beliefs(self, game: Game, count: "Count", seats: Collection[Seat] | None = None) -> None:
+        scores = BeliefScores()
+        scores.add(game, seats)
+        self.beliefs += scores.beliefs
+        if scores.beliefs > scores.scored:
+            self._excluded("beliefs")["about a speech that gives no item"] += scores.beliefs - scores.scored
+        if scores.of_roles_alone:
+            self._excluded("beliefs, their intentions")["of a game whose beliefs name roles alone"] += (
+                scores.of_roles_alone
+            )
+        if scores.scored:
+            _count_scores("beliefs", "beliefs", scores.intentions, count)
+            _count_roles("beliefs", scores.roles, count)
+
+    def _count_judgements(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+        selection, following = SelectionScores(), FollowingScores()
+        selection.add(game, judgements)
+        following.add(game, judgements)
+        for about, left_out in (("selection", selection.left_out), ("following", following.left_out)):
+            if left_out:
+                self._excluded(f"judgements of {about}").update({str(k): n for k, n in left_out.items()})
+        behind = _judged_items(game, judgements)
+        for group, table in (
+            ("all", {"all": selection.total}),
+            ("stage", selection.by_stage),
+            ("side", selection.by_side),
+            ("role", selection.by_role),
+            ("round", selection.by_round),
+            ("category", selection.by_category),
+            ("intention", selection.by_intention),
+        ):
+            name = "selection_intentions" if group == "intention" else "selection"
+            for label, rate in table.items():
+                n = behind["reasonable", group, str(label)]
+                count(FigureKey(name, "", group, str(label), "accuracy"), rate, n)
+        for part in PARTS:
+            for stage in (None, "first", "final"):
+                for group, label, by in (
+                    ("all", "all", {}),
+                    *(("side", side.value, {"side": side}) for side in Side),
+                    *(("role", role.value, {"role": role}) for role in sorted(set(game.roles))),
+                ):
+                    held = following.histogram(part, stage, **by)  # type: ignore[arg-type]
+                    if not held.scored:
+                        continue
+                    n = behind[part, f"{stage or 'both'} {group}", label]
+                    of = f"{part}, {stage or 'both stages'}"
+                    for score in SCORES:
+                        count(FigureKey("following", of, group, label, str(score)), held.share(score), n)
+                    count(FigureKey("following", of, group, label, "good"), held.good, n)
+                    mean = sum(score * held[at] for at, score in enumerate(SCORES))
+                    count(FigureKey("following", of, group, label, "mean"), (mean, held.scored), n)
+        every = following.histogram()
+        n = behind["think", "both all", "all"] + behind["speak", "both all", "all"]
+        count(FigureKey("responses", "", "all", "all", "good"), every.good, n)
+
+    def _count_judge(self, game: Game, judge: str, judgements: list[Judgement], count: "Count") -> None:
+        selection, following = SelectionScores(), FollowingScores()
+        selection.add(game, judgements)
+        following.add(game, judgements)
+        behind = _judged_items(game, judgements)
+        n = behind["reasonable", "all", "all"]
+        count(FigureKey("judges", "", "judge", judge, "reasonable"), selection.total, n)
+        for part in PARTS:
+            n = behind[part, "both all", "all"]
+            count(FigureKey("judges", "", "judge", judge, part), following.histogram(part).good, n)
+
+    def _count_raters(self, judgements: list[Judgement]) -> None:
+        for one in judgements:
+            self.judgements[one.rater] += 1
+        for what, held in self.shared.items():
+            ratings = ratings_of(judgements, what)  # type: ignore[arg-type]
+            times = Counter(item for rated in ratings.values() for item in rated)
+            for rater, rated in ratings.items():
+                for item, value in rated.items():
+                    if times[item] > 1:
+                        held.setdefault(rater, {})[item] = value
+
+    def _count_links(self, game: Game, judgements: list[Judgement], count: "Count", by: str = "") -> None:
+        """``by``: names the judge in the row, where a judge stands in for people."""
+        for rule in RULES:
+            link = Link(rule)
+            link.add(game, judgements)
+            measure = rule.measure if rule.measure == "selection" else f"following {rule.threshold}+"
+            for unit in ("quest", "game"):
+                of = f"{measure}, per {rule.per}{by}"
+                for side in Side:
+                    for relation, rate in link.shares(unit, side).items():
+                        label = f"{unit}s won by {side.value}"
+                        count(FigureKey("link", of, unit, label, relation), rate, rate.den)
+                if link.left_out(unit):
+                    self._excluded(f"link to winning ({of})")[f"{unit}s in which a side has no r"] += (
+                        link.left_out(unit)
+                    )
+
+    def _count_corrections(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+        scores = CorrectionScores()
+        scores.add(game, judgements)
+        if not scores.changed.den:
+            return
+        for group, table in (
+            ("all", {"all": scores.changed}),
+            ("side", scores.by_side),
+            ("role", scores.by_role),
+            ("round", scores.by_round),
+        ):
+            for label, rate in table.items():
+                count(FigureKey("correction", "", group, str(label), "changed"), rate, rate.den)
+        first = scores.kept + scores.dropped
+        n = scores.changed.den
+        count(FigureKey("correction_sets", "", "intentions", "dropped", "share"), (scores.dropped, first), n)
+        final = scores.kept + scores.added
+        count(FigureKey("correction_sets", "", "intentions", "added", "share"), (scores.added, final), n)
+        for aspect in ASPECTS:
+            for label, changed in (("all", None), ("changed", True), ("unchanged", False)):
+                shift = scores.shift(aspect, changed)
+                key = FigureKey("correction_worth", "", aspect, label, "")
+                turns = shift.turns
+                for column, counts in (
+                    ("better", (shift.better, turns)),
+                    ("worse", (shift.worse, turns)),
+                    ("mean first", (shift.first, turns)),
+                    ("mean final", (shift.final, turns)),
+                    ("mean change", (shift.final - shift.first, turns)),
+                ):
+                    if turns:
+                        # A mean change of zero is a result: without turns the row would vanish.
+                        count(key._replace(column=column), counts, turns)
+
+    def _count_impact(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
+        for name, rule, total in (
+            ("paper's rule", PAPER, self.paper_impact),
+            ("released rule", RELEASED, self.released_impact),
+        ):
+            if rule.followed is not None and not judgements:
+                continue
+            one = ImpactCounts(rule)
+            one.add(game, judgements)
+            for impact in one.table():
+                key = FigureKey("impact", "", impact.side.value, impact.intention, name)
+                count(key, impact.won, impact.won.den)
+            total.merge(one)
+
+    def _count_answers(
+        self, game: Game, answered: Answered, judgements: list[Judgement], count: "Count"
+    ) -> Iterator[tuple[str, Rated]]:
+        """Counts one rater's answers, and yields the counts of each item for the comparison of raters."""
+        name = answered.name
+        self.answers[answered.dimension, name] += len(answered.guesses)
+        self.variants[f"{answered.dimension} {name}"] = {
+            **replace(answered.variant, followed=None).as_json(),
+            "unmapped": answered.unmapped,
+        }
+        guesses = {guess.item_id: guess for guess in answered.guesses}
+        scores = follow_scores(judgements)
+        ways: list[tuple[str, Variant]] = [(UNFILTERED, replace(answered.variant, followed=None))]
+        if scores:
+            ways.append((FOLLOWED, replace(answered.variant, followed=Followed(scores))))
+        for way, variant in ways:
+            totals, roles = Scores(answered.unmapped), RoleScores()
+            units: dict[str, Counts] = {}
+            for item in items(game, answered.dimension, variant, with_gold=True):
+                guess = guesses.get(item.id)
+                if guess is None:
+                    continue  # not among what was asked
+                units[item.id] = totals.add(item, guess).counts
+                roles.add(item, guess)
+            counted = len(units)
+            table = answered.dimension if way == UNFILTERED else f"{answered.dimension}_followed"
+            # Also without a counted item: how many answers only one rater gave must not reveal which
+            # items have gold.
+            yield table, Rated(name, units, guesses, (answered.variant.options, answered.unmapped))
+            if counted:
+                _count_scores(table, name, totals, count)
+                if way == UNFILTERED:
+                    _count_roles(name, roles, count)
+            if way == UNFILTERED and len(guesses) > counted:
+                self._excluded(f"answers ({answered.dimension})")["about no item that counts"] += (
+                    len(guesses) - counted
+                )
+
+    # --- many games -------------------------------------------------------------------------------
+
+    def merge(self, other: "ReportBuilder") -> None:
+        """Adds what ``other`` counted of other games."""
+        self.tally.merge(other.tally)
+        for group, tally in other.groups.items():
+            self.groups.setdefault(group, FigureTally()).merge(tally)
+        for mine, theirs in (
+            (self.items, other.items),
+            (self.judgements, other.judgements),
+            (self.judged_speeches, other.judged_speeches),
+            (self.answers, other.answers),
+            (self.profiles, other.profiles),
+        ):
+            mine.update(theirs)  # type: ignore[arg-type]
+        self.turns += other.turns
+        self.judges |= other.judges
+        self.beliefs += other.beliefs
+        self.judged_games += other.judged_games
+        self.unseated += other.unseated
+        self.left_out = [*self.left_out, *other.left_out][:_NAMED]
+        self.variants.update(other.variants)
+        for about, reasons in other.excluded.items():
+            self._excluded(about).update(reasons)
+        self.paper_impact.merge(other.paper_impact)
+        self.released_impact.merge(other.released_impact)
+        for what, held in other.shared.items():
+            for rater, rated in held.items():
+                self.shared[what].setdefault(rater, {}).update(rated)
+        self.played += other.played
+        self.uses += other.uses
+
+    def made_of(self) -> dict[str, Any]:
+        """The data behind the report: games, items, answers and judgements, by name."""
+        return {
+            "games": self.games,
+            "profiles": dict(sorted(self.profiles.items())),
+            "speaking_turns": self.turns,
+            "items": {dimension: self.items[dimension] for dimension in DIMENSIONS},
+            "variant": self._variant.as_json(),
+            "answers": [
+                {
+                    "dimension": dimension,
+                    "rater": name,
+                    "answers": n,
+                    "variant": self.variants[f"{dimension} {name}"],
+                }
+                for (dimension, name), n in sorted(self.answers.items())
+            ],
+            "judgements": dict(sorted(self.judgements.items())),
+            "judges": sorted(self.judges),
+            "judged_speeches": dict(sorted(self.judged_speeches.items())),
+            "judged_games": self.judged_games,
+            "beliefs": self.beliefs,
+            "groups": {group: tally.games for group, tally in sorted(self.groups.items())},
+            "seated_games": len(self.played),
+            "left_out": [{"game": game_id, "reason": reason} for game_id, reason in self.left_out],
+            "filters": {
+                UNFILTERED: "every item with gold",
+                FOLLOWED: "only what was followed with 3 or more, by the mean of the judgements given",
+            },
+            "confidence": 0.95,
+            "intervals": "bootstrap over games (BCa, 1,000 resamples); Wilson's where games do not differ or "
+            "are single trials",
+            "version": _version(),
+        }
+
+    def notes(self) -> Iterable[str]:
+        """What a reader should know before reading any table."""
+        if not self.games:
+            yield "There is no finished game to report on."
+        if 0 < self.games < 15:
+            yield "With fewer than 15 games the intervals are too narrow."
+
+    def notes_on_gold(self) -> Iterable[str]:
+        """Why there may be no items; reveals whether seats recorded thoughts."""
+        if self.games and not any(self.items.values()):
+            yield "No items: these games hold no thoughts, as imported games and plain bots have none."
+
+
+def _version() -> str:
+    try:
+        return version("interintent-server")
+    except PackageNotFoundError:  # read from a folder that was never installed
+        return "unknown"
+
+
+Count = Callable[..., None]
+"""Counts a figure: its key, its counts, and the number of items behind them."""
+
+_OF_ROUND: Final = ("succeeded", "evil_on_team", "forced", "first_approved", "changed")
+_ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
+
+
+def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[str, str, str]]:
+    """How many items (stages of turns) the judgements of each part and group are about."""
+    about: dict[tuple[str, str, str], set[tuple[str, str]]] = {}
+    for one, turn, stage in judged_turns(game, judgements, Counter()):
+        item = turn.request_id, stage.name
+        role, side = game.role(turn.seat).value, game.side(turn.seat).value
+        # A final selection that modification left as it was is counted once, as the first.
+        again = stage.name == "final" and turn.first is not None and not turn.changed
+        if one.reasonable is not None and not again:
+            groups = [
+                ("all", "all"),
+                ("stage", one.stage),
+                ("side", side),
+                ("role", role),
+                ("round", str(turn.round)),
+                ("intention", one.intention),
+            ]
+            if one.intention in BY_ID:
+                groups.append(("category", BY_ID[one.intention].category))
+            for group, label in groups:
+                about.setdefault(("reasonable", group, label), set()).add(item)
+        for part in PARTS:
+            if getattr(one, part) is not None:
+                for of in ("both", stage.name):
+                    for group, label in (("all", "all"), ("side", side), ("role", role)):
+                        about.setdefault((part, f"{of} {group}", label), set()).add(item)
+    return Counter({key: len(held) for key, held in about.items()})
+
+
+def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
+    """The counts of F1, whole and by group."""
+    for group, held in (
+        ("all", {"all": scores.total}),
+        ("side", scores.by_side),
+        ("role", scores.by_role),
+        ("round", scores.by_round),
+        ("stage", scores.by_stage),
+        ("category", scores.by_category),
+        ("intention", scores.by_intention),
+    ):
+        name = f"{table}_intentions" if group == "intention" else table
+        for label, counts in held.items():
+            n = scores.items if group == "all" else scores.behind[group, str(label)]
+            count(FigureKey(name, of, group, str(label), "f1"), counts, n)
+    predicted_and_gold = scores.total.predicted + scores.total.gold
+    if scores.chance is not None:
+        by_chance = (scores.chance * predicted_and_gold, predicted_and_gold)
+        count(FigureKey(table, of, "all", "all", "chance"), by_chance, scores.items)
+
+
+def _count_roles(of: str, roles: RoleScores, count: Count) -> None:
+    """The counts of role guesses: accuracy, Brier score and the reliability curve."""
+    if not roles.right.den:
+        return
+    n = roles.right.den
+    count(FigureKey("role_guesses", of, "all", "all", "accuracy"), roles.right, n)
+    for role, rate in roles.by_role.items():
+        count(FigureKey("role_guesses", of, "role", role.value, "accuracy"), rate, rate.den)
+    if roles.brier is not None:
+        # A Brier score of 0 is a score: the pair is counted by its denominator.
+        count(
+            FigureKey("role_guesses", of, "all", "all", "brier"),
+            (roles.brier * roles.stated, roles.stated),
+            n,
+        )
+    for one in roles.curve:
+        if one.stated is not None:
+            key = FigureKey("reliability", of, "confidence", str(one.confidence), "right")
+            count(key, one.right, one.right.den)
+            stated = (one.stated * one.right.den, one.right.den)
+            count(key._replace(column="stated"), stated, one.right.den)

@@ -1,0 +1,191 @@
+"""Groups of games or seats side by side: the tables of a report with one column for each group."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from evaluators.report.tables import Column, ReportTable, TableRow, Unit, place
+from evaluators.statistics.figures import FigureKey, FigureTally, Kind
+
+__all__ = ["side_by_side"]
+
+_SECTION: Final = "Groups side by side"
+
+_HEADLINES: Final[tuple[tuple[str, FigureKey, Kind], ...]] = (
+    ("loyal wins", FigureKey("play", "", "win rate", "loyal", "share"), "share"),
+    ("quests succeed", FigureKey("play", "", "quest win rate", "loyal", "share"), "share"),
+    ("seats won as loyal", FigureKey("seats", "", "seats won", "loyal", "share"), "share"),
+    ("seats won as evil", FigureKey("seats", "", "seats won", "evil", "share"), "share"),
+    ("selection accuracy", FigureKey("selection", "", "all", "all", "accuracy"), "share"),
+    ("responses rated good", FigureKey("responses", "", "all", "all", "good"), "share"),
+    ("beliefs: intentions F1", FigureKey("beliefs", "beliefs", "all", "all", "f1"), "f1"),
+    ("beliefs: roles right", FigureKey("role_guesses", "beliefs", "all", "all", "accuracy"), "share"),
+    ("modification changes the choice", FigureKey("correction", "", "all", "all", "changed"), "share"),
+    (
+        "speeches that the record refutes",
+        FigureKey("hallucination", "", "all", "all", "speeches with one"),
+        "share",
+    ),
+)
+"""The headline figures: name, key, how each is computed."""
+
+
+class _Compared(NamedTuple):
+    """One table of the report, laid out by group."""
+
+    table: str
+    title: str
+    heads: tuple[str, ...]
+    """Those of ``of``, ``group``, ``label`` that its rows have."""
+    kinds: Mapping[str, Kind]
+    """How each column is computed."""
+    groups: frozenset[str] | None = None
+    """The breakdowns that are shown; None: all."""
+    unit: Unit = "share"
+
+
+_WHO: Final = frozenset({"all", "stage", "side", "role", "round"})
+_F1: Final[Mapping[str, Kind]] = {"f1": "f1"}
+_SCORES: Final[Mapping[str, Kind]] = {str(score): "share" for score in range(1, 6)}
+
+_COMPARED: Final = (
+    _Compared("seats", "Seats: games won", ("measure", "side"), {"share": "share"}),
+    _Compared("play", "Results, and how the sides play", ("metric", "side"), {"share": "share"}),
+    _Compared(
+        "rounds",
+        "Results by round",
+        ("by", "round"),
+        dict.fromkeys(
+            ("played", "succeeded", "evil_on_team", "forced", "first_approved", "changed"), "share"
+        ),
+    ),
+    _Compared("selection", "Selection", ("by", "group"), {"accuracy": "share"}, _WHO),
+    _Compared(
+        "following",
+        "Following: share of each score",
+        ("part and stage", "by", "group"),
+        {**_SCORES, "good": "share"},
+        _WHO,
+    ),
+    _Compared(
+        "following",
+        "Following: mean score",
+        ("part and stage", "by", "group"),
+        {"mean": "mean"},
+        _WHO,
+        "number",
+    ),
+    _Compared("summarisation", "Summarisation", ("rater", "by", "group"), _F1, _WHO),
+    _Compared(
+        "summarisation_followed", "Summarisation, only what was followed", ("rater", "by", "group"), _F1, _WHO
+    ),
+    _Compared("guessing", "Guessing", ("rater", "by", "group"), _F1, _WHO),
+    _Compared("guessing_followed", "Guessing, only what was followed", ("rater", "by", "group"), _F1, _WHO),
+    _Compared("beliefs", "Beliefs recorded while playing", ("rater", "by", "group"), _F1, _WHO),
+    _Compared("role_guesses", "Role guesses", ("rater", "by", "group"), {"accuracy": "share"}),
+    _Compared("correction", "Self-correction: how often", ("by", "group"), {"changed": "share"}),
+    _Compared(
+        "correction_worth",
+        "Self-correction: better or worse",
+        ("aspect", "turns"),
+        {"better": "share", "worse": "share"},
+    ),
+    _Compared(
+        "correction_worth",
+        "Self-correction: mean change",
+        ("aspect", "turns"),
+        {"mean change": "mean"},
+        None,
+        "number",
+    ),
+    _Compared(
+        "hallucination",
+        "Statements that the record refutes",
+        ("by", "group"),
+        {"speeches with one": "share", "statements refuted": "share"},
+    ),
+)
+
+_MEANS: Final[Mapping[str, Kind]] = {"quest engagement": "mean_of_shares"}
+"""Metrics that are computed differently from the others of their table."""
+
+_NAMES: Final = {
+    ("following", "number"): "groups_following_mean",
+    ("correction_worth", "number"): "groups_change",
+}
+
+
+def side_by_side(tally: FigureTally, groups: Mapping[str, FigureTally]) -> Iterator[ReportTable]:
+    """The headlines of every group, and where there are groups each table by group, as far as anything
+    was counted for one of them. ``tally``: of all games.
+    """
+    yield _headlines(tally, groups)
+    for one in _COMPARED if groups else ():
+        table = _laid_out(one, groups)
+        if table.rows:
+            yield table
+
+
+def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportTable:
+    names = sorted(groups)
+    lines = list(_HEADLINES)
+    for table in ("summarisation", "guessing"):
+        raters = sorted({key.of for key in tally.keys(table)})
+        lines += [
+            (f"{table} F1, {rater}", FigureKey(table, rater, "all", "all", "f1"), "f1") for rater in raters
+        ]
+    rows = tuple(
+        TableRow((label,), {name: groups[name].figure(key, kind, "nothing counted") for name in names})
+        for label, key, kind in lines
+        if any(key in groups[name] for name in names)
+    )
+    return ReportTable(
+        "groups",
+        _SECTION,
+        "Groups side by side: what a reader looks at first",
+        "The same figures for each group: "
+        + (", ".join(f"{name} in {groups[name].games:,} games" for name in names) or "there is none")
+        + ". A group of seats that holds all seats of a game has the whole game; else it has what its seats "
+        "said, thought and won.",
+        ("measure",),
+        tuple(Column(name) for name in names),
+        rows,
+        "" if rows else "nothing counted" if groups else "the games were not grouped",
+        "full",
+        whole=False,
+    )
+
+
+def _laid_out(one: _Compared, groups: Mapping[str, FigureTally]) -> ReportTable:
+    names = sorted(groups)
+    labelled = {
+        (key.of, key.group, key.label)
+        for tally in groups.values()
+        for key in tally.keys(one.table)
+        if key.makes_row and key.column in one.kinds and (one.groups is None or key.group in one.groups)
+    }
+    rows = [
+        TableRow(
+            (*labels[3 - len(one.heads) :], column.replace("_", " ")),
+            {
+                name: groups[name].figure(
+                    FigureKey(one.table, *labels, column), _MEANS.get(labels[1], kind), "nothing counted"
+                )
+                for name in names
+            },
+        )
+        for labels in sorted(labelled, key=place)
+        for column, kind in one.kinds.items()
+        if any(FigureKey(one.table, *labels, column) in tally for tally in groups.values())
+    ]
+    return ReportTable(
+        _NAMES.get((one.table, one.unit), f"groups_{one.table}"),
+        _SECTION,
+        f"By group: {one.title}",
+        "As in the table of the same figures above, for each group alone.",
+        (*one.heads, "figure"),
+        tuple(Column(name, one.unit) for name in names),
+        tuple(rows),
+        "" if rows else "nothing counted",
+        "full",
+        whole=False,
+    )

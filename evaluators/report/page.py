@@ -1,0 +1,90 @@
+"""A report as one page that needs nothing else: no script, no request, light and dark, phone and paper."""
+
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from evaluators.report.plots import Plot, PlotsMissing, plots
+from evaluators.report.tables import Report, Unit
+from evaluators.statistics.figures import Figure
+
+__all__ = ["as_html"]
+
+
+def as_html(report: Report, *, drawn: bool = True) -> str:
+    """The page. Where plots cannot be drawn, it says in a line how to get them; ``drawn``: try to."""
+    drawings: tuple[Plot, ...] = ()
+    missing = ""
+    if drawn:
+        try:
+            drawings = plots(report)
+        except PlotsMissing as reason:
+            missing = str(reason)
+    sections = [
+        (section, list(tables)) for section, tables in groupby(report.tables, key=lambda one: one.section)
+    ]
+    return _template().render(report=report, sections=sections, plots=drawings, plots_missing=missing)
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("evaluators.report", "pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "shown": _shown,
+        "exact": _exact,
+        "counts": _counts,
+        "in_words": _in_words,
+        "words": lambda name: name.replace("_", " "),
+        # Drawn by vl-convert out of our own specification, which escapes what it is given.
+        "svg": Markup,
+    }
+    return environment.get_template("report.html.j2")
+
+
+def _shown(value: float, unit: Unit) -> str:
+    if unit == "share":
+        return f"{100 * value:.1f}"
+    if unit == "count":
+        return f"{value:,.0f}"
+    return f"{value:.3f}"
+
+
+def _exact(value: float | None) -> str:
+    return "" if value is None else repr(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def _counts(one: Figure) -> str:
+    parts = []
+    if one.num is not None and one.den is not None:
+        parts.append(f"{_number(one.num)}/{_number(one.den)}")
+    elif one.den is not None:
+        parts.append(f"n {_number(one.den)}")
+    if one.games is not None:
+        parts.append(f"{one.games:,} games" if one.games != 1 else "1 game")
+    if one.items is not None:
+        parts.append(f"{one.items:,} items" if one.items != 1 else "1 item")
+    return " · ".join(parts)
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_in_words(one)}" for key, one in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return (
+            ", ".join(_in_words(one) if not isinstance(one, dict) else f"({_in_words(one)})" for one in value)
+            or "none"
+        )
+    return "none" if value is None else str(value)

@@ -1,0 +1,176 @@
+"""Raters compared pair by pair, on the same items, as a table of a report."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import isnan
+from typing import Final, NamedTuple
+
+from evaluators.measures.comparing import MEASURES, Part, Units, each, holm, item_of, joined
+from evaluators.report.tables import Column, ReportTable, TableRow
+from evaluators.statistics.figures import RESAMPLES, Clusters, Figure, FigureKey, FigureTally, nothing
+from evaluators.statistics.resampling import Comparison, Estimate, compared
+
+__all__ = ["Rated", "count_pairs", "raters_compared"]
+
+_TABLE: Final = "raters"
+
+_PART: Final[Mapping[str, tuple[str, Part]]] = {
+    "summarisation": ("summarisation F1", "summarisation"),
+    "summarisation_followed": ("summarisation F1, only what was followed", "summarisation"),
+    "guessing": ("guessing F1", "guessing"),
+    "guessing_followed": ("guessing F1, only what was followed", "guessing"),
+    "reasonable": ("selections judged reasonable", "reasonable"),
+    "think": ("thinking scored 4 or 5", "think"),
+    "speak": ("speaking scored 4 or 5", "speak"),
+}
+"""What is compared: its words and its part."""
+
+
+_PAIRS: Final = 100
+"""At most so many pairs are shown for a measure, those with most items in common."""
+
+
+class Rated(NamedTuple):
+    """One rater's counts in one game."""
+
+    rater: str
+    units: Units
+    answered: Collection[str]
+    """Units that it answered or judged, whether or not they count."""
+    by: tuple[str, ...] = ()
+    """By which rules they count; raters under different rules are not compared."""
+
+
+def count_pairs(tally: FigureTally, rated: Mapping[str, Sequence[Rated]]) -> None:
+    """Counts the present game for every rater, and every pair of raters, of each part."""
+    for part, raters in rated.items():
+        answered: dict[str, set[str]] = {}
+        for one in raters:
+            answered.setdefault(one.rater, set()).update(one.answered)
+        for rater, units in answered.items():
+            tally.count(FigureKey(_TABLE, part, rater, "", _ANSWERED), (len(units),))
+        for one, other in combinations(sorted(raters, key=lambda one: one.rater), 2):
+            if one.by != other.by or one.rater == other.rater:
+                continue
+            key = FigureKey(_TABLE, part, one.rater, other.rater, "")
+            common = one.units.keys() & other.units.keys()
+            pair = joined(one.units, other.units)
+            if pair is not None:
+                items = len({item_of(unit, _PART[part][1]) for unit in common})
+                tally.count(key._replace(column="both"), pair.counts, items=items)
+            tally.count(key._replace(column=_ANSWERED), (len(set(one.answered) & set(other.answered)),))
+
+
+def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> ReportTable:
+    """Every two raters that said something about the same thing. ``lacking(rater, part)``: why a judge may
+    not stand beside people; empty for whoever may.
+    """
+    rows: list[TableRow] = []
+    untold = 0
+    for part, (words, kind) in _PART.items():
+        keys = [key for key in tally.keys(_TABLE) if key.of == part and key.column == "both"]
+        keys.sort(key=lambda key: (-tally.clusters(key).items, key))
+        untold += len(keys[_PAIRS:])
+        pairs = sorted((key.group, key.label) for key in keys[:_PAIRS])
+        compared = [_compared(tally, FigureKey(_TABLE, part, *pair, "both"), kind) for pair in pairs]
+        adjusted = holm([one[0].p_value for one in compared])
+        for pair, (comparison, sides, clusters), p in zip(pairs, compared, adjusted, strict=True):
+            # A judge's scores stand beside people's when it agrees with them, and not before.
+            why = "; ".join(filter(None, (lacking(rater, part) for rater in pair)))
+            only = [_alone(tally, part, rater, pair) for rater in pair]
+            rows.append(
+                TableRow((words, *pair), _figures(comparison, sides, clusters, p, len(pairs), only, why))
+            )
+    return ReportTable(
+        _TABLE,
+        "What we add",
+        "Raters compared, pairwise, on the same items",
+        "Each pair on what both answered or judged, and on nothing else; what one of them alone did is "
+        "counted beside it. Difference: the first's figure less the second's; its interval draws games. p: "
+        "two-sided, of a permutation test that exchanges the two raters within whole games (every way up to "
+        "12 games, else 1,000 drawn); with n games it cannot fall below 2 / 2^n. Holm: the same, adjusted "
+        "for the number of pairs told by the measure."
+        + (f" Left out: {untold:,} pairs with less in common than these." if untold else ""),
+        ("measure", "first", "second"),
+        (
+            Column("first"),
+            Column("second"),
+            Column("difference"),
+            Column("p", "number"),
+            Column("p, Holm", "number"),
+            Column("first only", "count"),
+            Column("second only", "count"),
+        ),
+        tuple(rows),
+        "" if rows else "no two raters answered or judged the same",
+        whole=False,
+    )
+
+
+_ANSWERED: Final = "said"
+"""Units that a rater, or both of a pair, answered or judged."""
+
+
+def _alone(tally: FigureTally, part: str, rater: str, pair: tuple[str, str]) -> Figure:
+    """What the rater answered or judged and the other of the pair did not, in whatever game."""
+    own = tally.figure(FigureKey(_TABLE, part, rater, "", _ANSWERED), "sum", "")
+    both = tally.figure(FigureKey(_TABLE, part, *pair, _ANSWERED), "sum", "")
+    alone = (own.num or 0) - (both.num or 0)
+    return replace(own, value=alone, num=alone, method="count")
+
+
+Sides = tuple[Estimate, Estimate]
+
+
+def _compared(tally: FigureTally, key: FigureKey, part: Part) -> tuple[Comparison, Sides, Clusters]:
+    clusters = tally.clusters(key)
+    statistic = MEASURES[part][0].statistic
+    comparison = compared(clusters.counts, statistic, items=clusters.items, left_out=0, resamples=RESAMPLES)
+    return comparison, each(clusters.counts, statistic, resamples=RESAMPLES), clusters
+
+
+def _figures(
+    comparison: Comparison,
+    sides: Sides,
+    clusters: Clusters,
+    adjusted: float,
+    pairs: int,
+    only: Sequence[Figure],
+    lacking: str,
+) -> dict[str, Figure]:
+    left_out = dict(zip(("first only", "second only"), only, strict=True))
+    if lacking:
+        hidden = nothing(f"not shown beside people's: {lacking}")
+        return {**dict.fromkeys(("first", "second", "difference", "p", "p, Holm"), hidden), **left_out}
+    exact = "all exchanges tried" if comparison.exact else f"{RESAMPLES:,} exchanges drawn"
+    return {
+        "first": _estimate(sides[0], clusters),
+        "second": _estimate(sides[1], clusters),
+        "difference": _estimate(comparison.difference, clusters),
+        "p": _p(comparison.p_value, clusters, exact),
+        "p, Holm": _p(adjusted, clusters, f"of {pairs} pairs" if pairs > 1 else "of one pair"),
+        **left_out,
+    }
+
+
+def _estimate(estimate: Estimate, clusters: Clusters) -> Figure:
+    low, high = estimate.interval or (None, None)
+    note = ""
+    if estimate.interval is None:
+        note = "one game: no interval over games" if clusters.games < 2 else "no game differs: no interval"
+    return Figure(
+        None if isnan(estimate.value) else estimate.value,
+        low,
+        high,
+        games=clusters.games,
+        items=clusters.items,
+        method=estimate.method,
+        note=note,
+    )
+
+
+def _p(value: float, clusters: Clusters, note: str) -> Figure:
+    if isnan(value):
+        return nothing("undefined: nothing was named")
+    return Figure(value, games=clusters.games, items=clusters.items, note=note)

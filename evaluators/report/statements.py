@@ -1,0 +1,194 @@
+"""Statements in a report: those that rules read, those that judges read, and how far to believe judges."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isnan
+from typing import Any, Final, get_args
+
+from engine.terms import Role, Side
+from evaluators.ground.turns import Game
+from evaluators.judges.statement_scores import (
+    READERS,
+    Reader,
+    RulesAgreement,
+    SpeechJudgement,
+    StatementScores,
+    against_rules,
+)
+from evaluators.judges.statements import StatementVerdict
+from evaluators.report.tables import Column, ReportTable, TableRow
+from evaluators.statistics.agreement import BAR
+from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
+
+__all__ = ["count_statements", "statement_tables"]
+
+_READ: Final = "hallucination_judged"
+_JUDGES: Final = "statement_judges"
+_SAID: Final = (*get_args(StatementVerdict)[:2], "silent")
+
+
+def count_statements(
+    game: Game, judgements: Iterable[SpeechJudgement], count: Callable[[FigureKey, Sequence[float], int], Any]
+) -> dict[str, int]:
+    """Counts one game, each judge separately. Returns the number of speeches that each judge read."""
+    by_judge: dict[str, list[SpeechJudgement]] = {}
+    for one in judgements:
+        by_judge.setdefault(one.rater, []).append(one)
+    read = {}
+    for judge, judgements in sorted(by_judge.items()):
+        scores = StatementScores()
+        scores.add(game, judgements)
+        read[judge] = scores.speeches("rules").den
+        _of_readers(scores, judge, count)
+        _of_judge(scores, judge, count)
+    return read
+
+
+def _of_readers(scores: StatementScores, judge: str, count: Callable[..., Any]) -> None:
+    groups: list[tuple[str, str, Role | Side | None]] = [
+        ("all", "all", None),
+        *(("side", side.value, side) for side in Side),
+        *(("role", role.value, role) for role in scores.roles),
+    ]
+    for group, label, whose in groups:
+        for reader in READERS:
+            speeches = scores.speeches(reader, whose)
+            key = FigureKey(_READ, _name(reader, judge), group, label, "speeches with one")
+            count(key, speeches, speeches.den)
+            refuted = (scores.refuted(reader, whose), speeches.den)
+            count(key._replace(column="refuted a speech"), refuted, speeches.den)
+
+
+def _of_judge(scores: StatementScores, judge: str, count: Callable[..., Any]) -> None:
+    key = FigureKey(_JUDGES, "", "judge", judge, "")
+    speeches = scores.speeches("rules").den
+    sentences = scores.sentences()
+    for name, column in _SENTENCES.items():
+        count(key._replace(column=column), (sentences[name], sentences["all"]), speeches)
+    agreement = against_rules(scores.spans, scores.control)
+    count(key._replace(column="planted"), (agreement.control, agreement.compared), speeches)
+    count(
+        key._replace(column="passed over"),
+        (agreement.silent, agreement.silent + agreement.compared),
+        speeches,
+    )
+    count(key._replace(column="precision"), agreement.precision, speeches)
+    count(key._replace(column="recall"), agreement.recall, speeches)
+    for span, n in (scores.spans + scores.control).items():
+        count(key._replace(column="/".join(span)), (n,), speeches)
+
+
+_SENTENCES: Final = {
+    "by_rules": "read by rules",
+    "by_judge": "read by the judge",
+    "neither": "read by neither",
+    "undecided": "undecided",
+}
+
+
+def _name(reader: Reader, judge: str) -> str:
+    return {
+        "rules": f"{judge}: rules alone",
+        "judge": f"{judge}: what the judge adds",
+        "together": f"{judge}: rules and judge",
+    }[reader]
+
+
+def _against(tally: FigureTally, judge: str) -> RulesAgreement:
+    spans = {
+        (rules, judged): int(
+            tally.figure(FigureKey(_JUDGES, "", "judge", judge, f"{rules}/{judged}"), "sum", "").num or 0
+        )
+        for rules in _SAID[:2]
+        for judged in _SAID
+    }
+    return against_rules(spans)
+
+
+def statement_tables(tally: FigureTally) -> Iterator[ReportTable]:
+    """What rules and judges read, and how well the judges agree with the rules."""
+    judges = sorted({key.label for key in tally.keys(_JUDGES)})
+    agreement = {judge: _against(tally, judge) for judge in judges}
+    rows = [row for judge in judges for row in _rows(tally, judge, agreement[judge])]
+    yield ReportTable(
+        _READ,
+        "What we add",
+        "Statements that the record refutes, by rules and by a judge",
+        "Over the speeches that the judge read. What rules decide is theirs; the judge adds statements that "
+        "they cannot read, each with its quote and a line of the record. What it adds is shown when it "
+        f"agrees with the rules where both read the same: kappa {BAR.kappa} or more on {BAR.items} of them.",
+        ("read by", "by", "group"),
+        (Column("speeches with one"), Column("refuted a speech", "number")),
+        tuple(rows),
+        "" if rows else _NOBODY,
+    )
+    yield ReportTable(
+        _JUDGES,
+        "What we add",
+        "Judges of statements against the rules",
+        "Sentences of the speeches by who decided one of their statements; undecided: neither could, of a "
+        "statement that one of them saw. Precision: what the judge refutes and the rules refute too; recall: "
+        "what the rules refute and the judge too; passed over: what the rules decided and the judge did not. "
+        "Planted: of what both decided, the share in speeches made of the record to measure the judge.",
+        ("judge",),
+        (
+            *(Column(name) for name in _SENTENCES.values()),
+            *(Column(name) for name in ("planted", "passed over", "precision", "recall")),
+            Column("kappa", "number"),
+        ),
+        tuple(_judge(tally, judge, agreement[judge]) for judge in judges),
+        "" if judges else _NOBODY,
+    )
+
+
+_NOBODY: Final = "no model judged statements"
+
+
+def _rows(tally: FigureTally, judge: str, agreement: RulesAgreement) -> Iterator[TableRow]:
+    withheld = "" if agreement.shown else f"not shown beside the rules': {'; '.join(agreement.lacking)}"
+    for reader in READERS:
+        name = _name(reader, judge)
+        groups = {(key.group, key.label) for key in tally.keys(_READ) if key.of == name}
+        for group, label in sorted(groups, key=_place):
+            key = FigureKey(_READ, name, group, label, "")
+            figures = {
+                "speeches with one": tally.figure(
+                    key._replace(column="speeches with one"), "share", "nobody spoke"
+                ),
+                "refuted a speech": tally.figure(
+                    key._replace(column="refuted a speech"), "mean", "nobody spoke"
+                ),
+            }
+            if withheld and reader != "rules":
+                figures = dict.fromkeys(figures, nothing(withheld))
+            yield TableRow((name, group, label), figures)
+
+
+def _place(row: tuple[str, str]) -> tuple[int, int]:
+    group, label = row
+    order: list[str] = [*(side.value for side in (Side.LOYAL, Side.EVIL)), *(role.value for role in Role)]
+    return ("all", "side", "role").index(group), order.index(label) if label in order else -1
+
+
+def _judge(tally: FigureTally, judge: str, agreement: RulesAgreement) -> TableRow:
+    key = FigureKey(_JUDGES, "", "judge", judge, "")
+    figures = {
+        column: tally.figure(key._replace(column=column), "share", "there is no sentence")
+        for column in _SENTENCES.values()
+    }
+    for column, empty in (
+        ("planted", "nothing was compared"),
+        ("passed over", "the rules decided nothing"),
+        ("precision", "the judge refuted nothing that the rules decided"),
+        ("recall", "the rules refuted nothing"),
+    ):
+        figures[column] = tally.figure(key._replace(column=column), "share", empty)
+    if isnan(agreement.kappa):
+        figures["kappa"] = nothing("undefined: both said one thing only, or nothing was compared")
+    else:
+        games = figures["passed over"].games
+        items = figures["passed over"].items
+        note = "no interval is made"
+        figures["kappa"] = Figure(
+            agreement.kappa, den=agreement.compared, games=games, items=items, note=note
+        )
+    return TableRow((judge,), figures)

@@ -1,0 +1,268 @@
+"""The shape of a report: tables of figures, what they rest on, what was left out, and the order of rows.
+
+JSON, CSV and the page all render this one form, so they cannot show different numbers.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from engine.intentions import CATALOGUE
+from engine.terms import Role, Side
+from evaluators.measures.correcting import ASPECTS
+from evaluators.measures.following import PARTS
+from evaluators.statistics.figures import Figure, nothing
+
+__all__ = [
+    "COLUMNS",
+    "LEAST_ITEMS",
+    "Audience",
+    "Column",
+    "Report",
+    "ReportTable",
+    "TableRow",
+    "Unit",
+    "as_csv",
+    "limited",
+    "padded",
+    "place",
+]
+
+Unit = Literal["share", "number", "count"]
+"""share: in [0, 1], shown in percent."""
+
+LEAST_ITEMS: Final = 20
+"""Items, or games, that a figure must rest on before it is shown to somebody who may not see gold."""
+
+Audience = Literal["public", "games", "items", "full"]
+"""Who may see a table. ``public``: everybody, since every finished game shows it. ``games``, ``items``:
+everybody, if the figures rest on enough of them. ``full``: only those who may see whole logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    unit: Unit = "share"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    labels: tuple[str, ...]
+    """Under the table's ``heads``."""
+    figures: Mapping[str, Figure]
+    """By column; a column that has no meaning for the row is not in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    name: str
+    """Stable: what a program asks for."""
+    section: str
+    title: str
+    caption: str
+    """How the numbers are computed, and from what."""
+    heads: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[TableRow, ...] = ()
+    empty: str = ""
+    """Why there are no rows; empty if there are rows."""
+    audience: Audience = "items"
+    whole: bool = True
+    """Whether rows that differ only in their last label add up to a whole: then the whole and all other parts
+    give away the last part."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "section": self.section,
+            "title": self.title,
+            "caption": self.caption,
+            "heads": list(self.heads),
+            "columns": [{"name": one.name, "unit": one.unit} for one in self.columns],
+            "empty": self.empty,
+            "rows": [
+                {
+                    "labels": list(row.labels),
+                    "figures": {name: figure.as_json() for name, figure in row.figures.items()},
+                }
+                for row in self.rows
+            ],
+        }
+
+    def figure(self, labels: Iterable[str], column: str) -> Figure:
+        """One figure of the table. Raises KeyError."""
+        wanted = tuple(labels)
+        for row in self.rows:
+            if row.labels == wanted:
+                return row.figures[column]
+        raise KeyError(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The report on a set of finished games."""
+
+    title: str
+    made_of: Mapping[str, Any]
+    """Games, items, filters, variants, raters, versions."""
+    excluded: Mapping[str, Mapping[str, int]]
+    """Counts of what was left out: by what it was left out of, and by reason."""
+    tables: tuple[ReportTable, ...]
+    notes: tuple[str, ...] = field(default=())
+    """What a reader must know about the whole report."""
+    notes_on_gold: tuple[str, ...] = field(default=())
+    """Notes that reveal what seats recorded."""
+
+    def table(self, name: str) -> ReportTable:
+        """Raises KeyError."""
+        for table in self.tables:
+            if table.name == name:
+                return table
+        raise KeyError(name)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "notes": [*self.notes, *self.notes_on_gold],
+            "made_of": dict(self.made_of),
+            "excluded": {about: dict(reasons) for about, reasons in self.excluded.items()},
+            "tables": [table.as_json() for table in self.tables],
+        }
+
+
+def limited(report: Report, least: int = LEAST_ITEMS) -> Report:
+    """The part of a report that may be shown without access to gold.
+
+    It has figures that rest on at least ``least`` items, public results of games, and published figures. It
+    has no table of single intentions, nothing about who sat where, and no counts of what was left out, since
+    they reveal gold. Where one row of a breakdown rests on fewer items, the whole breakdown is left out,
+    since the other rows and the total would give that row away. The rest does not show whether anything was
+    left out.
+    """
+    tables = tuple(_limited(table, least) for table in report.tables if table.audience != "full")
+    made_of = {name: report.made_of[name] for name in _SHOWN_OF if name in report.made_of}
+    note = (
+        f"Totals over at least {least} items are shown; tables of single intentions, of who sat where "
+        "and of what was left out need the scope export:full. Raters: the caller's own."
+    )
+    notes = (*report.notes, note)
+    return replace(report, made_of=made_of, excluded={}, tables=tables, notes=notes, notes_on_gold=())
+
+
+_SHOWN_OF: Final = ("games", "version", "confidence", "intervals", "variant")
+
+
+def _limited(table: ReportTable, least: int) -> ReportTable:
+    if table.audience == "public":
+        return table
+    few = {_part_of(table, row) for row in table.rows if not _enough(row, table.audience, least)}
+    kept = tuple(row for row in table.rows if _part_of(table, row) not in few)
+    empty = "" if kept else f"nothing, or fewer than {least} {table.audience}"
+    return replace(table, rows=kept, empty=empty)
+
+
+def _part_of(table: ReportTable, row: TableRow) -> tuple[str, ...]:
+    """The labels that rows share which are shown or left out together."""
+    return row.labels[:-1] if table.whole else row.labels
+
+
+def _enough(row: TableRow, audience: Audience, least: int) -> bool:
+    for one in row.figures.values():
+        behind = (one.games if audience == "games" else one.items) or 0
+        if one.method not in ("published", "count") and behind < least and (one.value is not None or behind):
+            return False
+    return True
+
+
+def padded(table: ReportTable) -> ReportTable:
+    """The table with a figure in every cell, for output formats without gaps."""
+    gap = nothing("has no meaning here")
+    rows = tuple(
+        TableRow(row.labels, {one.name: row.figures.get(one.name, gap) for one in table.columns})
+        for row in table.rows
+    )
+    return replace(table, rows=rows)
+
+
+# --- the order of rows ------------------------------------------------------------------------------
+
+_ORDER: Final[dict[str, int]] = {
+    word: place
+    for place, word in enumerate(
+        (
+            "all",
+            "both",
+            *(f"{part}, {stage}" for part in PARTS for stage in ("both stages", "first", "final")),
+            *ASPECTS,
+            "part",
+            "stage",
+            "first",
+            "final",
+            "side",
+            *(side.value for side in (Side.LOYAL, Side.EVIL)),
+            "role",
+            *(role.value for role in Role),
+            "round",
+            "category",
+            "changed",
+            "unchanged",
+            *(one.id for one in CATALOGUE),
+        )
+    )
+}
+
+
+def place(words: Iterable[str]) -> tuple[tuple[int, int, str], ...]:
+    """A sort key for the labels of a row: whole before parts, sides and roles in the order of the rules,
+    numbers by value."""
+    return tuple(map(_place, words))
+
+
+def _place(word: str) -> tuple[int, int, str]:
+    if word.isdigit():
+        return 1, int(word), ""
+    return (0, _ORDER[word], "") if word in _ORDER else (2, 0, word)
+
+
+# --- as CSV --------------------------------------------------------------------------------
+
+COLUMNS: Final = (
+    "table",
+    "row",
+    "column",
+    "value",
+    "low",
+    "high",
+    "num",
+    "den",
+    "games",
+    "items",
+    "method",
+    "note",
+)
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def as_csv(report: Report) -> str:
+    """A report as one long table, one line a figure; the labels of a row are joined by `` | ``.
+
+    Missing values are empty cells. A label that a spreadsheet would read as a formula gets a quote before it.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for table in report.tables:
+        for row in table.rows:
+            for column, figure in row.figures.items():
+                values = figure.as_json()
+                cells = ["" if values[name] is None else values[name] for name in COLUMNS[3:]]
+                cells[-1] = _text(figure.note)
+                writer.writerow([table.name, _text(" | ".join(row.labels)), _text(column), *cells])
+    return out.getvalue()
+
+
+def _text(value: str) -> str:
+    return f"'{value}" if value.startswith(_FORMULA) else value

@@ -1,0 +1,345 @@
+"""How far raters agree beyond chance: Fleiss' kappa, Krippendorff's alpha, and the bar for judges.
+
+The two coefficients take plain tables, as the textbooks print them. Everything else here takes
+ratings by rater and item, finds the items that can be compared, and says how many there were.
+A coefficient that is undefined is nan: raters who all gave one category leave nothing for chance to
+explain, and 0 or 1 would be an invention.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import fsum, isnan, nan, sqrt
+from typing import Any, Final, Literal, NamedTuple
+
+from evaluators.ground.judgements import Judgement
+
+__all__ = [
+    "BAR",
+    "GROUPINGS",
+    "Bar",
+    "Grouping",
+    "JudgeAgreement",
+    "Kappa",
+    "Level",
+    "Pairwise",
+    "RatedItems",
+    "all_raters",
+    "alpha_of",
+    "fleiss_kappa",
+    "grouped",
+    "judge_agreement",
+    "krippendorff_alpha",
+    "pairwise",
+    "ratings_of",
+]
+
+Level = Literal["nominal", "ordinal"]
+
+RatedItems = Mapping[str, Hashable]
+"""One rater's categories by item id. An item that the rater left out is not in it."""
+
+
+def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float:
+    """Fleiss' kappa of a table: a row a subject, a column a category, a cell how many raters chose it.
+
+    nan when there is no subject, or when all ratings fall into one category (0/0, as statsmodels
+    gives it too). At most 1; below 0 where raters agree less than chance would.
+
+    Raises ValueError, naming the row, unless every subject has the same number of ratings, at least
+    two: Fleiss' chance term supposes equal numbers. For unequal ones use ``krippendorff_alpha``.
+    Source: Fleiss, Psychological Bulletin 76 (1971).
+    """
+    raters = sum(counts[0]) if counts else 0
+    width = len(counts[0]) if counts else 0
+    for row, cells in enumerate(counts):
+        if len(cells) != width:
+            raise ValueError(f"row {row} has {len(cells)} categories, row 0 has {width}")
+        if any(cell < 0 for cell in cells):
+            raise ValueError(f"row {row} counts fewer than no ratings: {list(cells)}")
+        if sum(cells) != raters:
+            raise ValueError(f"row {row} has {sum(cells)} ratings, row 0 has {raters}: kappa needs as many")
+        if raters < 2:
+            raise ValueError(f"row {row} has {raters} ratings, kappa needs at least 2")
+    if not counts:
+        return nan
+    # Whole numbers until the last division: equal tables give equal kappas, whatever their order.
+    subjects = len(counts)
+    agreeing = sum(cell * (cell - 1) for cells in counts for cell in cells)
+    by_chance = sum(total * total for total in map(sum, zip(*counts, strict=True)))
+    all_pairs = subjects * raters * (raters - 1)
+    all_chance = (subjects * raters) ** 2
+    if by_chance == all_chance:
+        return nan
+    return (agreeing * all_chance - by_chance * all_pairs) / (all_pairs * (all_chance - by_chance))
+
+
+def krippendorff_alpha(ratings: Sequence[Sequence[Any]], level: Level) -> float:
+    """Krippendorff's alpha of a table: a row a rater, a column a unit, None where a rating is missing.
+
+    ``nominal``: values differ or they do not, and may be of any hashable kind. ``ordinal``: values
+    are ordered, and two differ by the ratings that lie from one to the other. A nan counts as missing. Units
+    with fewer than two ratings are left out. nan when no unit has two, or when only one value is left.
+
+    Raises ValueError for another level, rows of unequal length, or values that cannot be ordered.
+    Source: Krippendorff, Computing Krippendorff's Alpha-Reliability (2011).
+    """
+    if level not in ("nominal", "ordinal"):
+        raise ValueError(f"the level is nominal or ordinal, got {level!r}")
+    for row, values in enumerate(ratings):
+        if len(values) != len(ratings[0]):
+            raise ValueError(f"row {row} has {len(values)} units, row 0 has {len(ratings[0])}")
+    units = [Counter(value for value in unit if _is_rated(value)) for unit in zip(*ratings, strict=True)]
+    paired = [unit for unit in units if unit.total() >= 2]
+    totals = sum(paired, Counter[Any]())
+    if len(totals) < 2:
+        return nan
+    distance = _nominal if level == "nominal" else _ordinal(totals)
+    observed = fsum(_disagreement(unit, distance) / (unit.total() - 1) for unit in paired)
+    expected = _disagreement(totals, distance) / (totals.total() - 1)
+    return 1 - observed / expected
+
+
+def _is_rated(value: Any) -> bool:
+    return value is not None and not (isinstance(value, float) and isnan(value))
+
+
+_Distance = Callable[[Any, Any], float]
+
+
+def _disagreement(values: Mapping[Any, int], distance: _Distance) -> float:
+    """The squared distances of all pairs of values, each pair both ways."""
+    return fsum(2 * n * m * distance(a, b) for (a, n), (b, m) in combinations(values.items(), 2))
+
+
+def _nominal(a: Any, b: Any) -> float:
+    return 1.0
+
+
+def _ordinal(totals: Mapping[Any, int]) -> _Distance:
+    try:
+        ordered = sorted(totals)
+    except TypeError:
+        raise ValueError(f"ordinal values must be ordered, got {sorted(map(repr, totals))}") from None
+    # A value's place is the middle of its own ratings when all lie in a row, so that the ratings
+    # between two values, half of either's own included, are the difference of their places.
+    place: dict[Any, float] = {}
+    before = 0
+    for value in ordered:
+        place[value] = before + totals[value] / 2
+        before += totals[value]
+    return lambda a, b: float((place[a] - place[b]) ** 2)
+
+
+# --- scores in groups ----------------------------------------------------------------------------
+
+
+class Grouping(NamedTuple):
+    """Scores of 1 to 5 in two groups."""
+
+    name: str
+    good_from: int
+    """The lowest score of the upper group."""
+
+    def group(self, score: int) -> int:
+        """0 below, 1 from ``good_from`` on. Raises ValueError for what is no score of 1 to 5."""
+        if not 1 <= score <= 5:
+            raise ValueError(f"a following score is 1 to 5, got {score}")
+        return int(score >= self.good_from)
+
+
+GROUPINGS: Final = (Grouping("1-3|4-5", 4), Grouping("1-4|5", 5), Grouping("1-2|3-5", 3))
+"""The default first. Source: InterIntent (EMNLP 2024), section 3 and its appendix on agreement."""
+
+
+def grouped(
+    ratings: Mapping[str, Mapping[str, int]], grouping: Grouping = GROUPINGS[0]
+) -> dict[str, dict[str, int]]:
+    """Every rater's scores as groups (0 or 1)."""
+    return {
+        rater: {item: grouping.group(score) for item, score in scores.items()}
+        for rater, scores in ratings.items()
+    }
+
+
+# --- several raters ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Kappa:
+    """Fleiss' kappa with what it rests on."""
+
+    value: float
+    """nan where it is undefined (``fleiss_kappa``) or no item is shared."""
+    items: int
+    """Items that all of ``raters`` rated."""
+    raters: tuple[str, ...]
+    agreed: int
+    """Items on which all of them agree."""
+    labels: tuple[tuple[Any, int], ...]
+    """(category, ratings), the categories in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairwise:
+    """Kappa of every two raters, and its mean and deviation over the pairs where it is defined."""
+
+    pairs: tuple[Kappa, ...]
+    """In the order of the raters' names."""
+    mean: float
+    """nan without a defined pair."""
+    deviation: float
+    """The population's standard deviation: the pairs are all there are. nan without a defined pair."""
+    undefined: int
+    """Pairs that share no item, or only one category on those they share."""
+
+
+def all_raters(ratings: Mapping[str, RatedItems]) -> Kappa:
+    """Fleiss' kappa over the items that every one of these raters rated.
+
+    With fewer than two raters nothing is shared: no items, and nan.
+    """
+    raters = tuple(sorted(ratings))
+    shared = _shared([ratings[rater] for rater in raters]) if len(raters) > 1 else []
+    rows = [Counter(ratings[rater][item] for rater in raters) for item in shared]
+    totals = sum(rows, Counter[Any]())
+    categories = sorted(totals, key=lambda one: (str(type(one)), one))
+    return Kappa(
+        value=fleiss_kappa([[row[category] for category in categories] for row in rows]),
+        items=len(rows),
+        raters=raters,
+        agreed=sum(len(row) == 1 for row in rows),
+        labels=tuple((category, totals[category]) for category in categories),
+    )
+
+
+def _shared(tables: Iterable[RatedItems]) -> list[str]:
+    first, *others = tables
+    return sorted(item for item in first if all(item in other for other in others))
+
+
+def pairwise(ratings: Mapping[str, RatedItems]) -> Pairwise:
+    """Fleiss' kappa of every two raters on the items both rated; the paper's way to report agreement."""
+    pairs = tuple(all_raters({a: ratings[a], b: ratings[b]}) for a, b in combinations(sorted(ratings), 2))
+    return _pairwise(pairs)
+
+
+def _pairwise(pairs: tuple[Kappa, ...]) -> Pairwise:
+    values = [pair.value for pair in pairs if not isnan(pair.value)]
+    mean = fsum(values) / len(values) if values else nan
+    deviation = sqrt(fsum((value - mean) ** 2 for value in values) / len(values)) if values else nan
+    return Pairwise(pairs, mean, deviation, len(pairs) - len(values))
+
+
+def alpha_of(ratings: Mapping[str, RatedItems], level: Level) -> float:
+    """Krippendorff's alpha of these raters: every item that two of them rated counts."""
+    items = sorted({item for rated in ratings.values() for item in rated})
+    table = [[ratings[rater].get(item) for item in items] for rater in sorted(ratings)]
+    return krippendorff_alpha(table, level) if table else nan
+
+
+def ratings_of(
+    judgements: Iterable[Judgement], what: Literal["reasonable", "think", "speak"]
+) -> dict[str, dict[str, int]]:
+    """One part of judgements by rater and item, as everything here takes it; unjudged parts are left out.
+
+    An item is one intention of one stage: ``game/request/stage/intention``. Reasonable is 1 or 0. A rater's
+    later word on an item replaces the earlier.
+    """
+    by_rater: dict[str, dict[str, int]] = {}
+    for one in judgements:
+        value = getattr(one, what)
+        if value is not None:
+            item = f"{one.game_id}/{one.request_id}/{one.stage}/{one.intention}"
+            by_rater.setdefault(one.rater, {})[item] = int(value)
+    return by_rater
+
+
+# --- a judge against people ----------------------------------------------------------------------
+
+
+class Bar(NamedTuple):
+    """What a judge must reach before its scores may stand beside people's."""
+
+    items: int
+    """Items rated by the judge and by a person, at least."""
+    kappa: float
+    """Mean kappa of the judge with each person, at least."""
+    shortfall: float
+    """How far that mean may lie below the people's own pairwise mean, where they share items."""
+
+
+BAR: Final = Bar(items=50, kappa=0.4, shortfall=0.1)
+"""Ours. 0.4 is where Landis and Koch (Biometrics 33, 1977) let moderate agreement begin, and what the
+paper's annotators reached among themselves (0.448 for thinking, 0.420 for speaking); with fewer than
+50 items the standard error of such a kappa is above 0.1, and it could be anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeAgreement:
+    """How one judge agrees with people, beside how they agree with each other."""
+
+    with_people: Pairwise
+    """The judge with each person."""
+    among_people: Pairwise
+    items: int
+    """Items that the judge and at least one person rated."""
+    with_majority: Kappa
+    """The judge compared with the most frequent answer of people, on the items where only one answer is most
+    frequent."""
+    lacking: tuple[str, ...]
+    """Why its scores may not be shown beside people's; empty: they may."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether the judge's scores may be shown beside people's."""
+        return not self.lacking
+
+
+def judge_agreement(
+    judge: RatedItems, people: Mapping[str, RatedItems], *, name: str = "judge", bar: Bar = BAR
+) -> JudgeAgreement:
+    """Measures a judge against people on the same items; categories as given (``grouped`` scores, or 0/1).
+
+    Raises ValueError when a person bears the judge's name.
+    """
+    if name in people:
+        raise ValueError(f"a judge is not measured against itself: {name!r} is among the people")
+    with_people = _pairwise(
+        tuple(all_raters({name: judge, person: people[person]}) for person in sorted(people))
+    )
+    among = pairwise(people)
+    common = {item for rated in people.values() for item in rated if item in judge}
+    majority = all_raters({name: judge, "majority of people": _majority(people)})
+    return JudgeAgreement(
+        with_people, among, len(common), majority, tuple(_lacking(with_people, among, len(common), bar))
+    )
+
+
+def _majority(people: Mapping[str, RatedItems]) -> dict[str, Hashable]:
+    answers: dict[str, Counter[Hashable]] = {}
+    for rated in people.values():
+        for item, value in rated.items():
+            answers.setdefault(item, Counter())[value] += 1
+    most_frequent: dict[str, Hashable] = {}
+    for item, votes in answers.items():
+        top = votes.most_common(2)
+        if len(top) == 1 or top[0][1] > top[1][1]:
+            most_frequent[item] = top[0][0]
+    return most_frequent
+
+
+def _lacking(judge: Pairwise, people: Pairwise, items: int, bar: Bar) -> Iterable[str]:
+    if items < bar.items:
+        yield f"{items} items rated by the judge and by people, {bar.items} are needed"
+    if isnan(judge.mean):
+        yield "the judge's kappa with people is undefined"
+        return
+    if judge.mean < bar.kappa:
+        yield f"mean kappa with people {judge.mean:.3f}, {bar.kappa} is needed"
+    if judge.mean < people.mean - bar.shortfall:  # never where people share nothing: their mean is nan
+        yield (
+            f"mean kappa with people {judge.mean:.3f}, people among themselves {people.mean:.3f}: "
+            f"more than {bar.shortfall} below"
+        )

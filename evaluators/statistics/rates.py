@@ -1,0 +1,82 @@
+"""Rates: so many of so many, with Wilson's interval; tables of them.
+
+The interval holds for independent trials. Quests and ballots of one game are not independent, so an interval
+over pooled games is a little too narrow; ``resampling`` gives intervals that treat each game as one trial.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import sqrt
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+__all__ = ["Interval", "Rate", "rates_as_json", "tally", "wilson"]
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval of ``k`` in ``n``: shares in [0, 1]; (0, 1) when ``n`` is 0.
+
+    Raises ValueError unless 0 <= k <= n and 0 < confidence < 1.
+    Source: Wilson, JASA 22 (1927); Brown, Cai and DasGupta, Statistical Science 16 (2001).
+    """
+    _check(k, n, confidence)
+    if n == 0:
+        return Interval(0.0, 1.0)
+    z = _z(confidence)
+    share = k / n
+    spread = z * z / n
+    middle = (share + spread / 2) / (1 + spread)
+    half = z / (1 + spread) * sqrt(share * (1 - share) / n + spread / (4 * n))
+    # At the ends the formula gives 0 and 1 but for rounding.
+    return Interval(0.0 if k == 0 else middle - half, 1.0 if k == n else middle + half)
+
+
+def _check(k: int, n: int, confidence: float) -> None:
+    if not 0 <= k <= n:
+        raise ValueError(f"a share is k of n with 0 <= k <= n, got {k} of {n}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence lies between 0 and 1, got {confidence}")
+
+
+@lru_cache(maxsize=16)
+def _z(confidence: float) -> float:
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+class Rate(NamedTuple):
+    """``num`` of ``den``."""
+
+    num: int
+    den: int
+
+    @property
+    def rate(self) -> float | None:
+        """A share in [0, 1]; None where nothing could be counted."""
+        return self.num / self.den if self.den else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """Wilson's 95 % interval; None where nothing could be counted."""
+        return wilson(self.num, self.den) if self.den else None
+
+    def plus(self, other: "Rate") -> "Rate":
+        """The rate of both, pooled."""
+        return Rate(self.num + other.num, self.den + other.den)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"num": self.num, "den": self.den, "rate": self.rate}
+
+
+def tally(table: dict[Any, Rate], key: Any, rate: Rate) -> None:
+    """Adds ``rate`` to the rate under ``key``."""
+    table[key] = table[key].plus(rate) if key in table else rate
+
+
+def rates_as_json(table: Mapping[Any, Rate]) -> dict[str, Any]:
+    """A table of rates by the names of its keys, sorted."""
+    return {str(key): rate.as_json() for key, rate in sorted(table.items())}

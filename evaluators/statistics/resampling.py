@@ -1,0 +1,361 @@
+"""Intervals and comparisons whose independent trials are games: bootstrap and permutation.
+
+What happens within one game hangs together, so games are drawn, never items or ballots. A figure is
+given by its counts in each game (say matched, guessed, gold) and a statistic of their sums; most are a
+ratio of two sums, micro F1 included: ``2 * matched`` over ``guessed + gold``.
+
+The interval is BCa (bias-corrected and accelerated): second-order accurate where the percentile
+interval is not, and unchanged by transformations, which a share near 0 or 1 needs. Source: Efron,
+JASA 82 (1987); DiCiccio and Efron, Statistical Science 11 (1996). With few games (below about 15) every
+bootstrap interval is too narrow; the number of games always stands beside it.
+
+Everything is fixed by the counts and the seed, whatever the order of the games.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import compress, product
+from math import isclose, isnan, nan
+from operator import itemgetter
+from random import Random
+from statistics import NormalDist
+from typing import Final, Literal
+
+from engine.chance import draw
+from evaluators.statistics.rates import Interval, wilson
+
+__all__ = [
+    "BLOCKS",
+    "RESAMPLES",
+    "Comparison",
+    "Counts",
+    "Estimate",
+    "Method",
+    "Statistic",
+    "bootstrap",
+    "by_game",
+    "compared",
+    "paired",
+    "ratio",
+    "share",
+]
+
+Counts = Sequence[float]
+"""What one game (or item) adds to a figure; equally long for all."""
+
+Statistic = Callable[[Sequence[float]], float]
+"""A figure from summed counts; nan where it is undefined."""
+
+Method = Literal["bca", "wilson", "none"]
+
+RESAMPLES: Final = 2000
+"""Enough for 95 % limits: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 14."""
+
+BLOCKS: Final = 1000
+"""More games than this are dealt into so many blocks, and blocks are drawn: games are independent, so
+sums over blocks vary as the games do, and the standard error so found is off by 1/sqrt(2 * 1000), 2 %,
+about what 2,000 resamples leave open anyway. It bounds the work for any number of games."""
+
+_EXACT: Final = 12
+"""Up to so many games every assignment of the signs is tried: 2**12 are 4,096."""
+
+_NORMAL: Final = NormalDist()
+
+
+def ratio(sums: Sequence[float]) -> float:
+    """The first sum over the second; nan over nothing."""
+    return sums[0] / sums[1] if sums[1] else nan
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its interval and what both rest on."""
+
+    value: float
+    """nan where nothing could be counted."""
+    interval: Interval | None
+    """None with fewer than two games, or when no game differs from another (``share`` has an answer then)."""
+    confidence: float
+    games: int
+    """Games that count something."""
+    resamples: int
+    """Draws in which the figure was defined; 0 without a bootstrap."""
+    method: Method
+
+
+def by_game(items: Mapping[str, Counts], game_of: Mapping[str, str]) -> dict[str, tuple[float, ...]]:
+    """The counts of items summed within their games. Raises KeyError for an item without a game."""
+    sums: dict[str, list[float]] = {}
+    for item in sorted(items):
+        counts = items[item]
+        held = sums.setdefault(game_of[item], [0] * len(counts))
+        for place, count in enumerate(counts):
+            held[place] += count
+    return {game: tuple(counts) for game, counts in sums.items()}
+
+
+def bootstrap(
+    games: Mapping[str, Counts],
+    statistic: Statistic = ratio,
+    *,
+    seed: int | str = 0,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+) -> Estimate:
+    """A figure over games with its BCa interval; ``games`` maps a game's id to its counts.
+
+    Games whose counts are all zero tell nothing and are left out. Raises ValueError for counts of
+    unequal length, fewer than 100 resamples, or a confidence outside (0, 1).
+    """
+    _check(resamples, confidence)
+    counting = _counting(games)
+    value = statistic(_sums(counting.values())) if counting else nan
+    estimate = Estimate(value, None, confidence, len(counting), 0, "none")
+    if len(counting) < 2 or isnan(value):
+        return estimate
+    clusters = _clusters(counting)
+    draws = sorted(_draws(clusters, statistic, f"{seed}/bootstrap", resamples))
+    # Sums in another order may differ by rounding alone.
+    if not draws or isclose(draws[0], draws[-1], rel_tol=1e-12):
+        return estimate
+    interval = _bca(draws, value, _jackknife(clusters, statistic), confidence)
+    return Estimate(value, interval, confidence, len(counting), len(draws), "bca")
+
+
+def share(
+    games: Mapping[str, tuple[int, int]],
+    *,
+    seed: int | str = 0,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+) -> Estimate:
+    """``bootstrap`` of a share, given as (k, n) by game, that always has an interval.
+
+    Where every game is a single trial, as in who won, games are the independent trials of Wilson's
+    interval, which holds for few of them where a bootstrap does not. Where games do not differ the bootstrap
+    sees no spread and would claim certainty: then it is Wilson's with each game as one trial, the cautious
+    end, and k and n are scaled to the number of games. With nothing counted it is (0, 1).
+    """
+    single = all(n <= 1 for _, n in games.values())
+    estimate = bootstrap({} if single else games, seed=seed, resamples=resamples, confidence=confidence)
+    if estimate.interval is not None:
+        return estimate
+    if single:
+        hits, trials = (sum(column) for column in zip((0, 0), *games.values(), strict=True))
+        value = hits / trials if trials else nan
+        return Estimate(value, wilson(hits, trials, confidence), confidence, trials, 0, "wilson")
+    trials = estimate.games
+    hits = 0 if isnan(estimate.value) else estimate.value * trials
+    interval = wilson(round(hits), trials, confidence)
+    # A common share strictly between 0 and 1 need not be a whole number of games.
+    low, high = min(interval.low, estimate.value), max(interval.high, estimate.value)
+    return Estimate(
+        estimate.value,
+        interval if isnan(estimate.value) else Interval(low, high),
+        confidence,
+        trials,
+        0,
+        "wilson",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two raters on the same items."""
+
+    first: float
+    second: float
+    difference: Estimate
+    """First minus second, its interval over games."""
+    p_value: float
+    """Two-sided: how often exchanging the two within whole games gives so large a difference by chance.
+    nan where the difference is undefined."""
+    items: int
+    """Items that both answered."""
+    left_out: int
+    """Items that only one of them answered."""
+    exact: bool
+    """Whether every exchange was tried (up to 12 games), so that the p value owes nothing to the seed."""
+
+
+def paired(
+    first: Mapping[str, Counts],
+    second: Mapping[str, Counts],
+    game_of: Mapping[str, str],
+    statistic: Statistic = ratio,
+    *,
+    seed: int | str = 0,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+) -> Comparison:
+    """Compares two raters by their counts on each item, on the items that both have, clustered by game.
+
+    The p value is that of a permutation test: under the hypothesis that the two are alike, their names
+    may be exchanged in any game. Raises as ``bootstrap`` and ``by_game`` do.
+    Source: Good, Permutation, Parametric and Bootstrap Tests of Hypotheses (2005), chapter 3.
+    """
+    common = sorted(first.keys() & second.keys())
+    joined = by_game({item: (*first[item], *second[item]) for item in common}, game_of)
+    return compared(
+        joined,
+        statistic,
+        items=len(common),
+        left_out=len(first.keys() ^ second.keys()),
+        seed=seed,
+        resamples=resamples,
+        confidence=confidence,
+    )
+
+
+def compared(
+    games: Mapping[str, Counts],
+    statistic: Statistic = ratio,
+    *,
+    items: int,
+    left_out: int,
+    seed: int | str = 0,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+) -> Comparison:
+    """``paired`` of what is summed by game already: the first's counts and then the second's, in one row.
+
+    ``items`` and ``left_out`` are told as they are.
+    """
+    width = len(next(iter(games.values()), ())) // 2
+
+    def difference(sums: Sequence[float]) -> float:
+        return statistic(sums[:width]) - statistic(sums[width:])
+
+    estimate = bootstrap(games, difference, seed=seed, resamples=resamples, confidence=confidence)
+    sums = _sums(games.values()) if games else []
+    return Comparison(
+        first=statistic(sums[:width]) if sums else nan,
+        second=statistic(sums[width:]) if sums else nan,
+        difference=estimate,
+        p_value=_p_value(games, difference, estimate.value, Random(f"{seed}/exchange"), resamples),
+        items=items,
+        left_out=left_out,
+        exact=len(_counting(games)) <= _EXACT,
+    )
+
+
+def _p_value(
+    games: Mapping[str, Counts], difference: Statistic, seen: float, rng: Random, resamples: int
+) -> float:
+    if isnan(seen):
+        return nan
+    clusters = _clusters(_counting(games))
+    sums = _sums(clusters)
+    width = len(sums) // 2
+    # Exchanging the two in a cluster moves the first half of the sums by this, and the second back.
+    moves = [[counts[place + width] - counts[place] for counts in clusters] for place in range(width)]
+
+    def exchanged(signs: Sequence[int]) -> float:
+        shifts = [sum(compress(column, signs)) for column in moves]
+        return abs(
+            difference(
+                [
+                    *(total + shift for total, shift in zip(sums[:width], shifts, strict=True)),
+                    *(total - shift for total, shift in zip(sums[width:], shifts, strict=True)),
+                ]
+            )
+        )
+
+    # What rounding does to a sum must not make an equally large difference a smaller one.
+    bar = abs(seen) * (1 - 1e-12) - 1e-15
+    if len(clusters) <= _EXACT:
+        as_large = [exchanged(signs) >= bar for signs in product((0, 1), repeat=len(clusters))]
+        return sum(as_large) / len(as_large)
+    unit = rng.random
+    beyond = sum(exchanged([unit() < 0.5 for _ in clusters]) >= bar for _ in range(resamples))
+    # The assignment seen is one of those possible: Phipson and Smyth, SAGMB 9 (2010).
+    return (beyond + 1) / (resamples + 1)
+
+
+# --- drawing -------------------------------------------------------------------------------------
+
+
+def _check(resamples: int, confidence: float) -> None:
+    if resamples < 100:
+        raise ValueError(f"a bootstrap takes 100 resamples or more, got {resamples}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence lies between 0 and 1, got {confidence}")
+
+
+def _counting(games: Mapping[str, Counts]) -> dict[str, Counts]:
+    widths = Counter(len(counts) for counts in games.values())
+    if len(widths) > 1:
+        raise ValueError(f"counts are equally long in every game, got lengths {sorted(widths)}")
+    return {game: games[game] for game in sorted(games) if any(games[game])}
+
+
+def _sums(clusters: Iterable[Counts]) -> list[float]:
+    return [sum(column) for column in zip(*clusters, strict=True)]
+
+
+def _clusters(games: Mapping[str, Counts]) -> list[Counts]:
+    """The games' counts, or those of blocks of games dealt by their ids."""
+    if len(games) <= BLOCKS:
+        return list(games.values())
+    # By a hash of the id and not in its order: ids may run with time, and neighbours be alike.
+    dealt = sorted(games, key=lambda game: (draw(0, "block", game), game))
+    return [_sums(games[game] for game in dealt[block::BLOCKS]) for block in range(BLOCKS)]
+
+
+def _draws(clusters: Sequence[Counts], statistic: Statistic, rng: str, resamples: int) -> Iterable[float]:
+    columns = [tuple(column) for column in zip(*clusters, strict=True)]
+    size = len(clusters)
+    picks = _kept_picks if size * resamples <= _KEPT else _picks
+    for pick in picks(rng, size, resamples):
+        value = statistic([sum(pick(column)) for column in columns])
+        if not isnan(value):
+            yield value
+
+
+Pick = Callable[[tuple[float, ...]], Iterable[float]]
+"""Draws as many clusters as there are, with replacement: their counts in one column."""
+
+_KEPT: Final = 500_000
+"""Drawn places of one set of draws that may be kept: 4 MB."""
+
+
+def _picks(seed: str, size: int, resamples: int) -> Iterator[Pick]:
+    """A pick for each resample of so many clusters, two at least."""
+    # Of Random, only random() is promised to stay the same in every version of Python.
+    unit = Random(seed).random
+    for _ in range(resamples):
+        yield itemgetter(*(int(unit() * size) for _ in range(size)))
+
+
+# A report has hundreds of figures over the same games: they share their draws.
+@lru_cache(48)
+def _kept_picks(seed: str, size: int, resamples: int) -> tuple[Pick, ...]:
+    return tuple(_picks(seed, size, resamples))
+
+
+def _jackknife(clusters: Sequence[Counts], statistic: Statistic) -> list[float]:
+    """The figure without each cluster in turn, where it is defined."""
+    sums = _sums(clusters)
+    left = (
+        statistic([total - count for total, count in zip(sums, counts, strict=True)]) for counts in clusters
+    )
+    return [value for value in left if not isnan(value)]
+
+
+def _bca(draws: Sequence[float], value: float, left_out: Sequence[float], confidence: float) -> Interval:
+    size = len(draws)
+    # Half of the ties: a discrete figure hits its own value often.
+    below = sum(draw < value for draw in draws) + sum(draw == value for draw in draws) / 2
+    bias = _NORMAL.inv_cdf(min(max(below, 0.5), size - 0.5) / size)
+    middle = sum(left_out) / len(left_out) if left_out else 0.0
+    spread = sum((middle - one) ** 2 for one in left_out)
+    pull = sum((middle - one) ** 3 for one in left_out) / (6 * spread**1.5) if spread else 0.0
+
+    def limit(tail: float) -> float:
+        z = bias + _NORMAL.inv_cdf(tail)
+        place = _NORMAL.cdf(bias + z / (1 - pull * z)) * (size + 1) - 1
+        return draws[min(max(round(place), 0), size - 1)]
+
+    return Interval(limit((1 - confidence) / 2), limit((1 + confidence) / 2))

@@ -1,0 +1,65 @@
+"""The service's own log says what broke and where, and never a secret."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
+
+from tests.app.calling import Process
+
+PROGRAM = """
+import structlog
+from app.base.logs import configure
+configure()
+def check(token):
+    local = "sw" + "ordfish"
+    raise ValueError("broken")
+try:
+    check("tok" + "en-1234")
+except ValueError as fault:
+    structlog.get_logger().error("it broke", exc_info=fault)
+import logging
+try:
+    check("tok" + "en-1234")
+except ValueError:
+    logging.getLogger("uvicorn.error").exception("it broke there")
+"""
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_traceback_in_the_log_holds_no_local_variables(terminal: bool) -> None:
+    program = f"import sys; sys.stderr.isatty = lambda: {terminal}\n{PROGRAM}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.count("broken") >= 2
+    assert "check" in done.stderr
+    assert "swordfish" not in done.stderr
+    assert "token-1234" not in done.stderr
+
+
+def test_json_lines_hold_what_happened_and_nothing_of_the_logging_underneath() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    ours, theirs = map(json.loads, done.stderr.splitlines())
+    assert set(ours) == set(theirs) == {"event", "level", "timestamp", "exception"}
+
+
+async def test_text_that_is_no_utf_8_closes_the_socket_and_leaves_no_line(tmp_path: Path) -> None:
+    process = await asyncio.to_thread(Process, f"sqlite:///{tmp_path / 'games.sqlite'}", tmp_path)
+    try:
+        async with connect(process.url.replace("http", "ws") + "/ws", proxy=None, open_timeout=60) as socket:
+            await socket.recv()
+            before = list(process.said)
+            socket.transport.write(Frame(Opcode.TEXT, b"\xff\xfe").serialize(mask=True))
+            with pytest.raises(ConnectionClosed) as closed:
+                await socket.recv()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1007
+        await asyncio.sleep(0.2)
+        assert process.said == before
+    finally:
+        await asyncio.to_thread(process.kill)

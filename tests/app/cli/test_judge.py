@@ -1,0 +1,53 @@
+"""The command ``judge``: on a database, without a server; stopped, and gone on with."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from app.base.errors import AlreadyOver, NotFound
+from app.cli.judge import judged
+from app.instruments.fake_model import FakeOptions, read_latency
+from app.instruments.fake_model.brains import BRAINS
+from tests import forked
+from tests.app.calling import WITHIN_S, calling, until
+from tests.app.modelling import faking
+from tests.app.serving import local_settings
+from tests.app.test_evaluations_api import games_of
+
+
+async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twice(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        batch, _ = await games_of(caller, 1)
+    slow = FakeOptions(brain=BRAINS["sensible"](0), latency=read_latency("uniform:0.1,0.2"))
+    async with faking(slow) as fake:
+        model = ("--model", "fake", "--base-url", f"{fake.url}/v1", "--database-url", url)
+        first = forked.start(["judge", batch, *model, "--parallel", "2"], cwd=tmp_path)
+        await until(lambda: fake.counts.calls >= 6)
+        # A service on the same database leaves the command's work alone.
+        async with calling(url) as caller:
+            (view,) = (await caller.get("/evaluations")).json()["evaluations"]
+            assert view["status"] == "judging"
+            assert caller.services.evaluations.judges._at_work == {}
+        first.send_signal(signal.SIGINT)
+        assert first.stderr is not None
+        with first.stderr:
+            said = await asyncio.to_thread(first.stderr.read)
+        assert first.wait(WITHIN_S) == 130, said
+        evaluation = view["evaluation_id"]
+        assert f"interintent judge --resume {evaluation} --base-url {fake.url}/v1 --model fake" in said
+        stopped = fake.counts.calls
+        assert stopped < 24
+        words = ["judge", "--resume", evaluation, *model, "--json"]
+        second = await asyncio.to_thread(forked.run, words, cwd=tmp_path)
+        assert second.returncode == 0, second.stderr
+        done = json.loads(second.stdout)
+        assert (done["status"], done["progress"]["judged"]) == ("scored", done["progress"]["items"])
+        assert fake.counts.calls <= done["progress"]["items"]
+        with pytest.raises(AlreadyOver, match="is scored: there is nothing to go on with"):
+            await judged(local_settings(url), evaluation, lambda *_: None)
+        with pytest.raises(NotFound, match="there is no evaluation e_none"):
+            await judged(local_settings(url), "e_none", lambda *_: None)

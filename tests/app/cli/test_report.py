@@ -1,0 +1,184 @@
+"""The commands ``items`` and ``report``: two commands from nothing to one's own paper."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from app.runner.simulate import Plan, run
+from engine.profile import make_profile
+from tests.app.typed import interintent
+
+
+@pytest.fixture(scope="module")
+def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("games") / "games.ndjson"
+    plan = Plan(make_profile("interintent", 5).settings(), [{"agent": "scripted", "options": {}}] * 5, 7)
+    file.write_bytes(b"".join(result.lines for result in run(plan, 3, keep=True)))
+    return file
+
+
+def figure(report: Any, name: str, *labels: str, column: str) -> Any:
+    table = next(one for one in report["tables"] if one["name"] == name)
+    return next(row for row in table["rows"] if row["labels"] == list(labels))["figures"][column]
+
+
+def test_items_answered_and_judged_are_reported_on(games: Path, tmp_path: Path) -> None:
+    items = tmp_path / "items.jsonl"
+    done = interintent("items", games, "--dimension", "guessing", "--with-gold", "--out", items)
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in items.read_text().splitlines()]
+    assert "of 3 games" in done.output
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text(
+        "\n".join(
+            json.dumps({"item_id": row["id"], "rater": "seer", "intentions": row["gold"]}) for row in rows
+        )
+    )
+    asked = interintent("items", games, "--dimension", "selection")
+    selected = [json.loads(line) for line in asked.stdout.splitlines()]
+    judgements = tmp_path / "judgements.csv"
+    lines = ["game_id,request_id,stage,intention,reasonable,think,speak,rater"]
+    lines += [
+        f"{row['game_id']},{row['request_id']},{row['stage']},{one['id']},1,5,2,ann"
+        for row in selected
+        for one in row["asked"]
+    ]
+    judgements.write_text("\n".join(lines))
+    out = tmp_path / "report.json"
+    done = interintent(
+        "report", games, "--answers", answers, "--judgements", judgements, "--out", out,
+        "--agents", "a,b,a,b,a", "--rotate", "--group-by", "agents", "--jobs", "2",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    told = json.loads(out.read_text())
+    assert told["made_of"]["games"] == 3
+    seen = figure(told, "guessing", "seer", "all", "all", column="f1")
+    assert (seen["value"], seen["items"]) == (1.0, len(rows))
+    accuracy = figure(told, "selection", "all", "all", column="accuracy")
+    assert (accuracy["value"], accuracy["den"]) == (1.0, len(lines) - 1)
+    # Spoken with 2 in every first selection: nothing of it can be read back.
+    assert not [
+        row for table in told["tables"] if table["name"] == "guessing_followed" for row in table["rows"]
+    ]
+    assert {
+        row["labels"][0] for table in told["tables"] if table["name"] == "standings" for row in table["rows"]
+    } == {"a", "b"}
+    alone = interintent(
+        "report", games, "--answers", answers, "--judgements", judgements,
+        "--agents", "a,b,a,b,a", "--rotate", "--group-by", "agents",
+    )  # fmt: skip
+    assert json.loads(alone.stdout) == told
+
+
+def test_raters_in_files_are_compared_as_the_report_compares_them(games: Path, tmp_path: Path) -> None:
+    asked = interintent("items", games, "--dimension", "guessing", "--with-gold")
+    rows = [json.loads(line) for line in asked.stdout.splitlines()]
+    answers = tmp_path / "answers.jsonl"
+    said = [
+        *({"item_id": row["id"], "rater": "seer", "intentions": row["gold"]} for row in rows),
+        *({"item_id": row["id"], "rater": "silent", "intentions": []} for row in rows[1:]),
+    ]
+    answers.write_text("\n".join(map(json.dumps, said)))
+    done = interintent("compare", games, "--answers", answers, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    report = json.loads(interintent("report", games, "--answers", answers).stdout)
+    assert told == next(one for one in report["tables"] if one["name"] == "raters")
+    (row,) = told["rows"]
+    assert row["labels"] == ["guessing F1", "seer", "silent"]
+    # Right in all three games, the other in none: of 8 exchanges two are as large.
+    assert (row["figures"]["difference"]["value"], row["figures"]["p"]["value"]) == (1.0, 0.25)
+    assert (row["figures"]["difference"]["items"], row["figures"]["first only"]["value"]) == (
+        len(rows) - 1,
+        1,
+    )
+    shown = interintent("compare", games, "--answers", answers, "--rater", "seer")
+    assert "guessing F1" in shown.output
+    assert "+100.0" in shown.output
+    other = interintent("compare", games, "--answers", answers, "--rater", "nobody")
+    assert other.exit_code == 2
+    assert "compared are seer, silent" in " ".join(other.output.split())
+    assert interintent("compare", games).exit_code == 2
+
+
+@pytest.mark.parametrize("ending", [".html", ".csv"])
+def test_the_ending_says_what_is_written(
+    games: Path, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)  # plots are drawn elsewhere, and take their time
+    out = tmp_path / f"report{ending}"
+    done = interintent("report", games, "--out", out, "--title", "Mine & <yours>")
+    assert done.exit_code == 0, done.output
+    text = out.read_text()
+    begins = {".html": "<!doctype html>", ".csv": "table,row,column"}[ending]
+    assert text.startswith(begins)
+    assert "<yours>" not in text
+
+
+def test_a_public_export_says_that_gold_is_missing(games: Path, tmp_path: Path) -> None:
+    public = tmp_path / "public.ndjson"
+    lines = [orjson.loads(line) for line in games.read_bytes().splitlines()]
+    hidden = {"roles_dealt", "role_learned"}
+    public.write_bytes(b"\n".join(orjson.dumps(one) for one in lines if one["type"] not in hidden))
+    for command in ("report", "items"):
+        done = interintent(command, public)
+        assert done.exit_code == 2
+        assert "full export" in done.output
+        assert "no finished game" in done.output
+
+
+def test_records_without_thoughts_are_reported_on_and_say_so(tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    done = interintent("report", "tests/records", "--out", out)
+    assert done.exit_code == 0, done.output
+    told = json.loads(out.read_text())
+    assert told["made_of"]["games"] > 0
+    assert any("imported games" in note for note in told["notes"])
+
+
+def test_unfinished_games_and_other_lines_are_counted_and_passed_over(games: Path, tmp_path: Path) -> None:
+    mixed = tmp_path / "mixed.ndjson"
+    lines = games.read_bytes().splitlines()
+    mixed.write_bytes(b"\n".join([*lines[:-40], b"not json", b'{"t":"export.end"}']))
+    done = interintent("report", mixed)
+    assert done.exit_code == 0
+    told = json.loads(done.stdout)
+    assert told["made_of"]["games"] == 2
+    assert told["excluded"]["games"]["not finished"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["report"], "name files with games, or a batch"),
+        (["report", "nowhere.ndjson"], "no such file or directory: nowhere.ndjson"),
+        (["report", "x", "--out", "report.pdf"], ".html, .json, .csv"),
+        (["report", "x", "--group-by", "moon"], "file, profile, players, agents"),
+        (["items", "x", "--dimension", "smell"], "selection, following, summarisation, guessing"),
+        (["report", "--batch", "b_1", "--database-url", "sqlite:///nowhere.db"], "there is no database"),
+        (["items", "--batch", "b_1", "--database-url", "sqlite:///nowhere.db"], "there is no database"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_what_to_do(words: list[str], says: str) -> None:
+    done = interintent(*words)
+    assert done.exit_code == 2
+    assert says in " ".join(done.output.split())
+
+
+def test_a_file_of_judgements_that_does_not_read_names_its_line(games: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text(
+        "game_id,request_id,stage,intention,reasonable,think,speak,rater\ng,1.1.speak.2,first,x,,7,,ann\n"
+    )
+    done = interintent("report", games, "--judgements", wrong)
+    assert done.exit_code == 2
+    assert f"{wrong.name}:2: a following score is 1 to 5, got '7'" in done.output.replace("\n", "")
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"item_id": "g/guessing/1.1.speak.2/final/3", "intentions": "x"}\n')
+    done = interintent("report", games, "--answers", answers)
+    assert done.exit_code == 2
+    assert f"{answers.name}:1: intentions" in done.output.replace("\n", "")

@@ -1,0 +1,193 @@
+"""Whatever is typed is said as it was typed, and no half file ever has the name of a whole one."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from app.cli.terminal import clean, fail, writing
+from tests import forked
+
+
+def interintent(*words: str | bytes, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """The command as a user runs it, in a process of its own."""
+    return forked.run([os.fsdecode(word) for word in words], cwd=cwd)
+
+
+MARKUP = ["[/x].ndjson", "[b]bold[/b]", "[red", "[link=x]y[/link]", ":smile:", "a\nb", "'\"\\", "-x" * 300]
+
+
+@pytest.mark.parametrize("message", [*MARKUP, "\udcff", "\x1b[31m"])
+def test_a_message_is_said_as_it_is(message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as end:
+        fail(message)
+    assert end.value.exit_code == 2
+    assert capsys.readouterr().err == f"interintent: {clean(message)}\n"
+    assert "\n" not in clean(message)
+
+
+COMMANDS: list[tuple[str, ...]] = [
+    ("replay", "check", "{}"),
+    ("replay", "show", "{}"),
+    ("metrics", "{}"),
+    ("report", "{}"),
+    ("items", "{}"),
+    ("compare", "{}", "--answers", "{}"),
+    ("import", "{}"),
+    ("authors", "check", "{}"),
+    ("authors", "export", "{}", "--out", "out"),
+    ("annotations", "import", "{}", "--database-url", "sqlite:///none.db"),
+    ("annotations", "export", "--batch", "{}", "--database-url", "sqlite:///none.db"),
+    ("export", "{}", "--database-url", "sqlite:///none.db"),
+    ("export", "b_1", "--view", "{}", "--database-url", "sqlite:///none.db"),
+    ("answers", "export", "{}", "--out", "x", "--database-url", "sqlite:///none.db"),
+    ("judge", "{}", "--rules", "--database-url", "sqlite:///none.db"),
+    ("judge", "b_1", "--model", "{}"),
+    ("simulate", "-n", "1", "--agents", "{}"),
+    ("simulate", "-n", "1", "--profile", "{}"),
+    ("simulate", "-n", "1", "--roles", "{}"),
+    ("simulate", "-n", "1", "--rule", "{}"),
+    ("simulate", "-n", "1", "--agents", "llm", "--model", "{}"),
+    ("report", "x", "--out", "{}.pdf"),
+    ("report", "x", "--group-by", "{}"),
+    ("keys", "revoke", "{}", "--database-url", "sqlite:///none.db"),
+    ("keys", "create", "--name", "a", "--scope", "{}"),
+    ("keys", "create", "--name", "a", "--scope", "all", "--expires", "{}"),
+    ("serve", "--database-url", "{}"),
+    ("fake-model", "--brain", "{}"),
+    ("fake-model", "--latency", "{}"),
+    ("fake-model", "--fault", "{}"),
+    ("bot-check", "--listen", "{}"),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_argument_is_taken_for_markup_or_ends_in_a_traceback(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    given = "[/x][b]y[/b].ndjson"
+    done = interintent(*(word.replace("{}", given) for word in words), cwd=tmp_path)
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said, said
+    assert "on our side" not in said, said
+    assert done.returncode == 2, said
+
+
+@pytest.mark.parametrize("words", [COMMANDS[0], COMMANDS[3], COMMANDS[6]], ids=" ".join)
+@pytest.mark.parametrize("kind", ["not utf-8", "long", "directory", "empty", "binary", "unreadable"])
+def test_hostile_paths_are_one_sentence(words: tuple[str, ...], kind: str, tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 64)
+    name = {"not utf-8": b"\xff\xfe[b].ndjson", "long": b"x" * 5000, "unreadable": b"/proc/self/mem"}.get(
+        kind, kind.encode()
+    )
+    done = interintent(*(name if word == "{}" else word for word in words), cwd=tmp_path)
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said, said
+    assert "on our side" not in said, said
+    assert done.returncode in (1, 2), said
+
+
+def test_a_missing_path_among_others_is_named_and_nothing_is_done(tmp_path: Path) -> None:
+    (tmp_path / "there.ndjson").write_text("{}\n")
+    for words in (("replay", "check"), ("metrics",), ("report",), ("items",)):
+        done = interintent(*words, "there.ndjson", "[gone]", "also gone", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "no such file or directory: [gone], also gone" in done.stderr
+        assert done.stdout == ""
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def test_a_file_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    out.write_bytes(b"before")
+    out.chmod(0o640)
+    with writing(out) as file:
+        file.write(b"after")
+        assert out.read_bytes() == b"before"
+    assert out.read_bytes() == b"after"
+    assert out.stat().st_mode & 0o777 == 0o640
+    with pytest.raises(ZeroDivisionError):
+        _write_half(out)
+    assert out.read_bytes() == b"after"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def _write_half(out: Path) -> None:
+    with writing(out) as file:
+        file.write(b"half")
+        raise ZeroDivisionError
+
+
+def test_a_link_is_written_through(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    with writing(tmp_path / "link") as file:
+        file.write(b"text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_bytes() == b"text"
+
+
+@pytest.fixture(scope="module")
+def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("games")
+    done = interintent("simulate", "-n", "3", "--seed", "1", "--out", "games.ndjson", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "games.ndjson"
+
+
+needs_a_full_disk = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+
+
+@needs_a_full_disk
+def test_a_full_disk_is_one_sentence(games: Path, tmp_path: Path) -> None:
+    full = tmp_path / "full.json"
+    full.symlink_to("/dev/full")
+    nowhere = str(tmp_path / "none" / "out.json")
+    for words in (
+        ("simulate", "-n", "3", "--overwrite", "--out", str(full)),
+        ("items", str(games), "--out", str(full)),
+        ("report", str(games), "--out", str(full)),
+        ("simulate", "-n", "3", "--out", nowhere),
+        ("items", str(games), "--out", nowhere),
+        ("report", str(games), "--out", nowhere),
+    ):
+        done = interintent(*words, cwd=tmp_path)
+        assert done.returncode == 2, (words, done.stderr)
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith(f"interintent: cannot write {words[-1]}: No "), (words, done.stderr)
+        assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["full.json"]
+
+
+@needs_a_full_disk
+def test_a_full_or_closed_standard_output_is_no_traceback(games: Path, tmp_path: Path) -> None:
+    for words in (
+        ["replay", "show", str(games)],
+        ["items", str(games)],
+        ["report", str(games)],
+        ["replay", "check", str(games)],
+        ["simulate", "-n", "1", "--json"],
+    ):
+        with Path("/dev/full").open("wb") as full:
+            status, said = ended(forked.start(words, cwd=tmp_path, stdout=full.fileno()))
+        assert status == 2, (words, said)
+        assert said.splitlines()[-1] == "interintent: No space left on device", words
+        reader, writer = os.pipe()
+        os.close(reader)
+        status, said = ended(forked.start(words, cwd=tmp_path, stdout=writer))
+        os.close(writer)
+        assert status in (1, 141), (words, said)
+        assert "Traceback" not in said
+        assert "Exception ignored" not in said
+
+
+def ended(process: Any) -> tuple[int, str]:
+    with process.stderr:
+        said = process.stderr.read()
+    return process.wait(100), said

@@ -1,0 +1,508 @@
+"""What a body may cost: nothing before it is known who sends it, and little afterwards."""
+
+import gc
+import json
+import sys
+import threading
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from math import inf
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter, ValidationError
+from starlette.routing import BaseRoute
+
+from app.base.errors import InvalidRequest, Unparsable
+from app.base.faults import MAX_FAULTS, beginning, first_faults, json_pointer
+from app.base.json_reader import MAX_ANSWER, MAX_ELEMENTS, MAX_RECORD, read_json
+from app.edge.auth import hash_of, new_key
+from app.edge.bodies import BodyRoute
+from app.games import service
+from app.main import create_app
+from app.protocol.messages import message_id, read_message, read_text, refusal, refusal_text
+from app.store import log
+from app.store.keys import ApiKey, KeyStore
+from engine.errors import InvalidAction
+from engine.terms import FULL
+from tests.app.calling import NAMES, PROJECT, Caller, calling, problem
+from tests.app.serving import local_settings
+
+KEY = "ik_" + "k" * 43
+
+
+@pytest.fixture
+async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as one:
+        yield one
+
+
+async def ask(
+    app: FastAPI, method: str, path: str, receive: Callable[[], Awaitable[Any]], **headers: str
+) -> int:
+    """The status of an answer, with nothing between the caller and the application."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost"), *((k.encode(), v.encode()) for k, v in headers.items())],
+        "client": ("127.0.0.1", 1),
+        "server": ("localhost", 80),
+    }
+    await app(scope, receive, send)
+    return int(sent[0]["status"])
+
+
+async def poisoned() -> Any:
+    raise AssertionError("a byte of the body was asked for")
+
+
+def whole(body: bytes) -> Callable[[], Awaitable[Any]]:
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def routes(of: Any) -> Iterator[BaseRoute]:
+    """Every route of an application, those of included routers too."""
+    for route in of.routes:
+        inner = getattr(route, "original_router", None)
+        if inner is None:
+            yield route
+        else:
+            yield from routes(inner)
+
+
+def unguarded(of: Any) -> list[str]:
+    """Routes that could read a body before they know who sends it."""
+    return [
+        route.path for route in routes(of) if isinstance(route, APIRoute) and not isinstance(route, BodyRoute)
+    ]
+
+
+def taking(app: FastAPI) -> list[str]:
+    """The paths that document a body."""
+    return [
+        path for path, methods in app.openapi()["paths"].items() if "requestBody" in methods.get("post", ())
+    ]
+
+
+def test_no_route_reads_a_body_but_through_the_guard() -> None:
+    app = create_app(local_settings("sqlite://"))
+    assert unguarded(app) == []
+    found = {route.path for route in routes(app) if isinstance(route, BodyRoute) and route.takes_body}
+    assert found == set(taking(app))
+    assert len(found) >= 8
+    # And one that forgets it is found.
+    forgetful = APIRouter()
+    forgetful.add_api_route("/forgotten", lambda wish: None, methods=["POST"])
+    app.include_router(forgetful)
+    assert unguarded(app) == ["/forgotten"]
+
+
+async def test_a_body_is_not_touched_before_route_credential_and_scope_are_settled(tmp_path: Path) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key=KEY) as caller:
+        app = caller.app
+        useless = new_key()
+        key = ApiKey("k_1", "useless", hash_of(useless), ("metrics:read",), 1)
+        await KeyStore(caller.services.database).add(key)
+        good = {"authorization": f"Bearer {KEY}"}
+        for path in [path.format(**NAMES) for path in taking(app)]:
+            # Who may answer for no seat is not told whether the game exists.
+            refused = 404 if path.endswith("/action") else 403
+            for bearer, expected in ((None, 401), (KEY + "x", 401), (useless, refused)):
+                headers = {} if bearer is None else {"authorization": f"Bearer {bearer}"}
+                assert await ask(app, "POST", path, poisoned, **headers) == expected, (path, bearer)
+            assert await ask(app, "PATCH", path, poisoned, **good) == 405
+            too_long = {"content-length": str(MAX_RECORD + 1), **good}
+            assert await ask(app, "POST", path, poisoned, **too_long) == 413
+        for path in ("/nowhere", "/games/", "/games/g_abc/action", "/x/import"):
+            assert await ask(app, "POST", path, poisoned, **good) == 404
+        assert await ask(app, "POST", "/games/NONE/step", poisoned, **good) == 422
+        for path in ("/games/g_abc/cancel", "/batches/b_abc/cancel", "/evaluations/e_abc/cancel"):
+            assert await ask(app, "POST", path, poisoned, **good) == 404
+
+
+async def test_each_route_has_its_own_limit(caller: Caller) -> None:
+    for path, limit in (
+        ("/games/import", MAX_RECORD),
+        ("/games", 1 << 20),
+        ("/games/g_abc/step", 1 << 20),
+        ("/games/g_abc/requests/import/action", MAX_ANSWER),
+    ):
+        assert await ask(caller.app, "POST", path, whole(b" " * (limit + 1))) == 413, path
+        assert await ask(caller.app, "POST", path, whole(b" " * limit)) == 400, path
+
+
+PAIRS = r"\ud83d\ude00"
+
+
+def shapes(size: int) -> dict[str, bytes]:
+    """Nasty bodies of about so many bytes."""
+
+    def many(piece: str, end: str = "0") -> str:
+        return "[" + f"{piece}," * (size // (len(piece) + 1)) + end + "]"
+
+    nested = f'{{"{"k" * (size // 14)}":' * 12
+    found = {
+        "a wide array": many("1"),
+        "a wide object": "{" + ",".join(f'"{n:x}":0' for n in range(size // 9)) + "}",
+        "empty arrays": many("[]"),
+        "empty objects": many("{}"),
+        "deep, again and again": many("[" * 12 + "]" * 12),
+        "deep objects, again and again": many('{"":' * 12 + "0" + "}" * 12),
+        "deep, then wide": "[" * 14 + "1," * (size // 2) + "1" + "]" * 14,
+        "deeper than it may": "[" * 60 + "1," * (size // 2) + "1" + "]" * 60,
+        "long keys in each other": nested + "0" + "}" * 12,
+        "long keys in each other, a fault at the end": nested + r'"\u0000"' + "}" * 12,
+        "one key, again and again": "{" + ",".join(['"a":0'] * (size // 6)) + "}",
+        "tiny strings": many('"ab"'),
+        "objects, a surrogate at the end": many('{"a":0}', r'"\ud800"'),
+        "arrays, a control character at the end": many("[]", r'"\u0001"'),
+        "escapes": many(r'"\n\t\u0041"'),
+        "large numbers": many("9" * 100),
+        "numbers with exponents": many("1e300"),
+        "a number beyond a double at the end": many("1e30", "1e999"),
+        "a number beyond a double after white space": f"[1e30,{' ' * size}1e999]",
+        "brackets that never close": "[" * size,
+        "brackets that were never opened": "]" * size,
+        "quotes": '"' * size,
+        "commas": "," * size,
+        "tiny strings, a control character at the end": many('"ab"', r'"\u0001"'),
+        "one string, a control character at the end": f'"{"a" * size}\\u0001"',
+        "line ends": many(r'"\n\n\n\n\n\n\n\n\n\n\n\n"'),
+        "escaped backslashes": f'"{chr(92) * (size // 2 * 2)}"',
+        "surrogate pairs": f'"{PAIRS * (size // 12)}"',
+        "two bytes a letter": '"' + "\u00e9" * (size // 2) + '"',
+        "escaped letters, then a control character": '["' + r"\u0041" * (size // 6) + r'",{"\u0001":0}]',
+        "escaped quotes": '"' + r"\"" * (size // 2) + '"',
+        "escapes here and there": '"' + (r"\n" + "x" * 20) * (size // 22) + '"',
+        "U+007F at the end": f'"{"x" * size}\x7f"',
+        "tiny strings, then a control character inside": many('"ab"', r'["\u0001"]'),
+        "line ends, then a surrogate": f'[{chr(10) * size}"{chr(92)}ud800"]',
+        "white space": "[" + " \n\t" * (size // 6) + ",".join(["0"] * (size // 12)) + "]",
+    }
+    return {name: text.encode() for name, text in found.items()} | {
+        "no UTF-8 at the end": many("1.5", '"?"').encode().replace(b"?", b"\xff")
+    }
+
+
+def loads(body: bytes) -> None:
+    with suppress(ValueError, RecursionError):
+        json.loads(body)
+
+
+def read(body: bytes) -> None:
+    with suppress(Unparsable, InvalidRequest):
+        read_json(body, max_depth=16)
+
+
+ROUNDS = 60
+"""Measurements of a cost that looks too high: others compute on the machine too."""
+
+
+def cpu(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+class Least:
+    """The least that each of several things took. They are measured in turns, so that whatever else the
+    machine does slows all of them.
+    """
+
+    def __init__(self) -> None:
+        self._least: dict[str, float] = {}
+
+    def __getitem__(self, name: str) -> float:
+        return self._least[name]
+
+    def add(self, name: str, seconds: float) -> None:
+        self._least[name] = min(seconds, self._least.get(name, inf))
+
+
+@pytest.mark.parametrize("size", [30_000, 300_000])
+def test_reading_takes_at_most_48_bytes_a_byte(size: int) -> None:
+    for name, body in shapes(size).items():
+        gc.collect()
+        tracemalloc.start()
+        read(body)
+        room = tracemalloc.get_traced_memory()[1] / len(body)
+        tracemalloc.stop()
+        assert room <= 48, (name, room)
+
+
+@pytest.mark.parametrize("size", [100_000, 400_000])
+def test_reading_takes_at_most_4_times_what_json_does(size: int) -> None:
+    # Also where json.loads stops at the first byte, as it does for quotes: so do we. What is added are the
+    # few calls that any body costs.
+    for name, body in shapes(size).items():
+        least = Least()
+        for _ in range(ROUNDS):
+            least.add("ours", cpu(partial(read, body)))
+            least.add("json", cpu(partial(loads, body)))
+            if least["ours"] <= 4 * least["json"] + 0.00005:
+                break
+        else:
+            pytest.fail(f"{name}: {least['ours'] / least['json']:.1f} times json.loads")
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """Lines of our own Python that it runs: the same on every machine."""
+    lines = 0
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count if "/app/" in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def test_reading_runs_no_python_for_each_element_or_letter() -> None:
+    for name, body in shapes(400_000).items():
+        assert lines_run(partial(read, body)) <= 600, name
+
+
+@pytest.mark.timeout(600)
+async def test_a_body_costs_little_at_every_entrance(caller: Caller) -> None:
+    batch, [game] = await caller.create(drive="manual")
+    ids = {**NAMES, "game_id": game, "batch_id": batch}
+    for path in taking(caller.app):
+        await _costs_little(caller, path.format(**ids), 30_000 if "{request_id}" in path else 200_000)
+
+
+async def _costs_little(caller: Caller, at: str, size: int) -> None:
+    """At most 4 times json.loads, and twice what any body of this size costs: the way to the route, a thread,
+    the answer.
+    """
+    harmless = b'"' + b"x" * size + b'"'
+
+    async def spent(body: bytes) -> float:
+        began = time.process_time()
+        assert await ask(caller.app, "POST", at, whole(body)) in (400, 404, 422)
+        return time.process_time() - began
+
+    for name, body in shapes(size * 9 // 10).items():
+        least = Least()
+        for _ in range(ROUNDS):
+            least.add("any", await spent(harmless))
+            least.add("ours", await spent(body))
+            least.add("json", cpu(partial(loads, body)))
+            if least["ours"] <= 4 * least["json"] + 2 * least["any"]:
+                break
+        else:
+            over = least["ours"] - least["any"]
+            pytest.fail(f"{at}, {name}: {over / least['json']:.1f} times json.loads, {over * 1e3:.2f} ms")
+
+
+async def test_a_body_has_at_most_50000_elements(caller: Caller) -> None:
+    assert len(read_json(b"[" + b"0," * (MAX_ELEMENTS - 1) + b"0]")) == MAX_ELEMENTS
+    assert read_json(json.dumps(["," * MAX_ELEMENTS + "[{" * 40]).encode())
+    body = b'{"labels":[' + b"[]," * MAX_ELEMENTS + b"0]}"
+    told = problem(await caller.post("/games", content=body), 422, "invalid-request", "")
+    assert "50,000 elements" in told["detail"]
+
+
+async def test_many_faults_are_counted_and_the_first_of_them_named(caller: Caller) -> None:
+    answer = await caller.post("/games", json={f"k{n}": n for n in range(40_000)})
+    told = problem(answer, 422, "invalid-request")
+    assert told["detail"].startswith("at least 100 things to mend")
+    assert len(told["errors"]) == MAX_FAULTS
+    assert told["errors"][0]["pointer"] == "/k0"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        (rb'{"a":[1,{"b~/":["\\","\"","\u0001"]}]}', "/a/1/b~0~1/2"),
+        (rb'{"a":{"x":"[{,","\u0001":1}}', "/a"),
+        (rb'"\ud800"', ""),
+        (rb'{"a":[], "b" : [ [ 1 , "\ud83d\ude00\ude00" ] ] }', "/b/0/1"),
+        (rb'{"a":"e309","b":[1,-12.5e+400]}', "/b/1"),
+        (rb"[1e308,0e999,1E0309]", "/2"),
+        (rb'{"a":{"b":[1,2],"c":{"d":0,"e":[[-1e999]]}}}', "/a/c/e/0/0"),
+        (
+            b'{"a":["' + rb"\u0041\\" * 9_000 + rb'\\u0001",{"' + rb"\ud83d\ude00" * 9 + rb'":"\b"}]}',
+            f"/a/1/{chr(0x1F600) * 9}",
+        ),
+        (b'{"a":["' + rb"\\\"" * 9_000 + rb'\\u0001",{"b":0,"\"\r":1}]}', "/a/1"),
+        (b'{\n\n"a":[\n"' + rb"\n" * 9_000 + rb'\\u0001",{"b":0,"c":"\\\ud83d\n"}]}', "/a/1/c"),
+        (b'[1,"\\\\u0001\x7f"]', "/1"),
+    ],
+)
+def test_a_fault_is_told_by_its_place(body: bytes, pointer: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_json(body)
+    assert refused.value.pointer == pointer
+
+
+def test_a_pointer_ends_before_a_key_of_more_than_256_characters() -> None:
+    assert json_pointer(["a/b~", 0, "k" * 256, 1]) == f"/a~1b~0/0/{'k' * 256}/1"
+    assert json_pointer(["a", "k" * 257, 1]) == "/a"
+
+
+def test_at_most_50_faults_are_named_and_never_what_was_sent() -> None:
+    model = TypeAdapter(list[int])
+
+    def faults(sent: object) -> list[dict[str, Any]]:
+        with pytest.raises(ValidationError) as refused:
+            model.validate_python(sent)
+        return first_faults(refused.value, sent, model)
+
+    for count in (1, MAX_FAULTS, MAX_FAULTS + 1, 5_000):
+        found = faults(["secret"] * count)
+        assert [one["loc"] for one in found] == [(n,) for n in range(min(count, MAX_FAULTS))]
+        assert "secret" not in repr(found)
+    # Of many faults none is near the beginning: no place is named.
+    assert [one["type"] for one in faults([0] * 1_000 + ["secret"] * 51)] == ["many_faults"]
+    assert len(faults([0] * 1_000 + ["secret"] * MAX_FAULTS)) == MAX_FAULTS
+
+
+def test_the_beginning_of_a_value_has_100_elements_in_all() -> None:
+    assert beginning([[0, 1], {"a": [2]}]) == [[0, 1], {"a": [2]}]
+    assert beginning(list(range(200))) == list(range(100))
+    assert beginning({"a": [0] * 200, "b": [1]}) == {"a": [0] * 98, "b": []}
+
+
+async def test_an_import_is_replayed_off_the_loop(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    replayed = service.replay
+
+    def replay(record: Any) -> Any:
+        threads.append(threading.current_thread())
+        return replayed(record)
+
+    monkeypatch.setattr(service, "replay", replay)
+    record = (PROJECT / "tests" / "records" / "last-team-goes.json").read_bytes()
+    assert (await caller.post("/games/import", content=record)).status_code == 201
+    assert threads
+    assert threading.current_thread() not in threads
+
+
+LONG_LOG = 1_200
+"""Speeches of an import whose log is long."""
+
+
+def long_record() -> bytes:
+    record = json.loads((PROJECT / "tests" / "records" / "last-team-goes.json").read_bytes())
+    speech = {"type": "discuss", "seat": 1, "text": "No."}
+    record["moves"][1:1] = [speech] * LONG_LOG
+    return json.dumps(record).encode()
+
+
+async def test_a_long_log_is_read_and_cut_off_the_loop(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, set[threading.Thread]] = {}
+
+    def watch(module: Any, name: str) -> None:
+        work = getattr(module, name)
+
+        def watched(*arguments: Any) -> Any:
+            threads.setdefault(name, set()).add(threading.current_thread())
+            return work(*arguments)
+
+        monkeypatch.setattr(module, name, watched)
+
+    watch(log, "_event")
+    watch(service, "cut_after_phase")
+    game = (await caller.post("/games/import", content=long_record())).json()["game_id"]
+    assert (await caller.get(f"/games/{game}")).status_code == 200
+    after = {"round": 1, "attempt": 1, "phase": "vote"}
+    fork = {"after": after, "seats": [{"agent": "scripted"}], "drive": "manual"}
+    assert (await caller.post(f"/games/{game}/fork", json=fork)).status_code == 201
+    assert set(threads) == {"_event", "cut_after_phase"}
+    for name, of_work in threads.items():
+        assert threading.current_thread() not in of_work, name
+
+
+async def test_an_export_is_written_many_lines_at_a_time(caller: Caller) -> None:
+    imported = (await caller.post("/games/import", content=long_record())).json()
+    batch = imported["batch_id"]
+    pieces = [piece async for piece in caller.services.games.export(batch, FULL, 0, partial=False)]
+    lines = b"".join(pieces).splitlines()
+    assert len(lines) == imported["events"] + 1
+    assert len(pieces) <= 2 + imported["events"] / 500
+    later = [piece async for piece in caller.services.games.export(batch, FULL, 700, partial=False)]
+    assert b"".join(later).splitlines() == lines[700:]
+
+
+def frames() -> dict[str, str]:
+    """Nasty messages of a socket, of about 30 kB."""
+
+    def act(**members: Any) -> str:
+        given = {"t": "act", "id": "a1", "request_id": "1.1.vote.1", "action": {}}
+        return json.dumps({**given, **members})
+
+    return {
+        "unknown members": act(**{f"k{number}": 0 for number in range(3_000)}),
+        "an unknown member of many": act(x=[[number] for number in range(5_000)]),
+        "many objects, a surrogate at the end": act(x=[{"": 0}] * 4_000 + ["\ud800"]),
+        "many texts": act(x=["ab"] * 5_000),
+        "an action of many": act(action={f"k{number}": 0 for number in range(3_000)}),
+        "a name of many": act(id=["a"] * 5_000),
+        "a request of control characters": act(request_id="\x01" * 5_000),
+        "an unknown type": json.dumps({"t": ["act"] * 4_000}),
+        "a ping of many": json.dumps({"t": "ping", "id": "p1", "q": [0] * 10_000}),
+        "an identify of many": json.dumps({"t": "identify", "v": 1, "token": ["x"] * 6_000}),
+        "brackets": "[" * 32_000,
+        "quotes": '"' * 32_000,
+    }
+
+
+def hear(text: str) -> None:
+    value: Any = None
+    try:
+        value = read_text(text)
+        read_message(value)
+    except (InvalidAction, InvalidRequest, Unparsable) as fault:
+        refusal_text(refusal(message_id(value), fault))
+
+
+def test_a_message_costs_little_more_than_json_does() -> None:
+    # What any message costs that is refused.
+    harmless = partial(hear, json.dumps({"t": "ping", "id": ["x"], "q": 0, "text": "x" * 30_000}))
+    for name, text in frames().items():
+        least = Least()
+        for _ in range(ROUNDS):
+            least.add("any", cpu(harmless))
+            least.add("ours", cpu(partial(hear, text)))
+            least.add("json", cpu(partial(loads, text.encode())))
+            if least["ours"] <= 4 * least["json"] + 2 * least["any"] + 0.0005:
+                break
+        else:
+            over = least["ours"] - least["any"]
+            pytest.fail(f"{name}: {over / least['json']:.1f} times json.loads, {over * 1e3:.2f} ms")
+        gc.collect()
+        tracemalloc.start()
+        hear(text)
+        room = tracemalloc.get_traced_memory()[1] / len(text)
+        tracemalloc.stop()
+        assert room <= 48, (name, room)

@@ -1,0 +1,192 @@
+"""Beliefs as guesses, role guesses, and what a stated confidence is worth."""
+
+from typing import Any
+
+import pytest
+
+from engine.actions import Speak
+from engine.events import ActionDefaulted
+from engine.rules import Request
+from engine.state import State
+from engine.terms import Role
+from evaluators.ground.answers import Guess
+from evaluators.ground.items import Item, Variant, items
+from evaluators.ground.turns import read_game
+from evaluators.measures.calibration import RoleScores
+from evaluators.measures.guessing import BeliefScores, believed
+from evaluators.measures.scoring import Counts
+from evaluators.statistics.rates import Rate
+from tests.evaluators.talk import belief, by_hand, chose, log_by_hand, scripted
+
+HEARD = "convince_leader"
+
+
+def test_a_belief_is_a_guess_about_the_latest_speech_before_the_believers_turn() -> None:
+    thought = belief(4, 2, f"{HEARD} stay_hidden", Role.PERCIVAL, 4)
+    game = by_hand({"1.1.speak.2": chose(2, HEARD), "1.1.speak.4": [thought, *chose(4, "cast_suspicion")]})
+    (guess,) = believed(game)
+    assert guess == Guess(
+        "g/guessing/1.1.speak.2/final/4", frozenset({HEARD, "stay_hidden"}), (), "belief", Role.PERCIVAL, 4
+    )
+    scores = BeliefScores()
+    scores.add(game)
+    assert scores.intentions.total == Counts(1, 2, 1)
+    assert scores.roles.right == Rate(1, 1)
+    # Seat 4's own speech and the other readers of seat 2's are nobody's silence.
+    assert (scores.beliefs, scores.scored, scores.intentions.items) == (1, 1, 1)
+
+
+def test_a_belief_about_a_seat_that_has_not_spoken_is_no_guess() -> None:
+    assert list(believed(by_hand({"1.1.speak.2": [belief(2, 3, HEARD)]}))) == []
+
+
+def test_only_the_first_belief_about_a_speech_counts() -> None:
+    notes = {
+        "1.1.speak.5": chose(5, HEARD),
+        "2.1.propose_team.2": [belief(2, 5, HEARD)],
+        "3.1.speak.4": [belief(4, 5, "stay_hidden")],
+    }
+    game = by_hand(notes)
+    # Seat 5 spoke in 2.1 after seat 2 and before 3.1: two different speeches.
+    assert [guess.item_id for guess in believed(game)] == [
+        "g/guessing/1.1.speak.5/final/2",
+        "g/guessing/2.1.speak.5/final/4",
+    ]
+    again = by_hand(
+        {"1.1.speak.5": [belief(5, 4, HEARD)], "2.1.speak.3": [belief(3, 5, HEARD)], "2.1.speak.4": []}
+    )
+    assert [guess.rater for guess in believed(again)] == ["belief", "belief"]
+    # Seat 1 opens 1.1 and speaks last in 2.1: what seat 5 believes there is again about 1.1.
+    twice = by_hand({"1.1.speak.5": [belief(5, 1, HEARD)], "2.1.speak.5": [belief(5, 1, "stay_hidden")]})
+    assert [(guess.item_id, guess.intentions) for guess in believed(twice)] == [
+        ("g/guessing/1.1.propose_team.1/final/5", {HEARD})
+    ]
+
+
+def test_beliefs_may_be_restricted_to_speeches_of_the_same_attempt() -> None:
+    game = by_hand({"1.1.speak.5": chose(5, HEARD), "2.1.propose_team.2": [belief(2, 5, HEARD)]})
+    assert len(list(believed(game))) == 1
+    assert list(believed(game, "attempt")) == []
+    same = by_hand({"1.1.speak.5": [belief(5, 4, HEARD)], "2.1.speak.5": [belief(5, 4, HEARD)]})
+    assert [guess.item_id for guess in believed(same, "attempt")] == [
+        "g/guessing/1.1.speak.4/final/5",
+        "g/guessing/2.1.speak.4/final/5",
+    ]
+
+
+def test_only_the_beliefs_of_the_seats_asked_for_are_counted() -> None:
+    notes = {
+        "1.1.speak.2": chose(2, HEARD),
+        "1.1.speak.3": [belief(3, 2, HEARD, Role.PERCIVAL)],
+        "1.1.speak.4": [belief(4, 2, "stay_hidden", Role.MERLIN)],
+    }
+    for seats, counts, right in (
+        (None, Counts(1, 2, 2), Rate(1, 2)),
+        ([3], Counts(1, 1, 1), Rate(1, 1)),
+        ([4, 5], Counts(0, 1, 1), Rate(0, 1)),
+    ):
+        scores = BeliefScores()
+        scores.add(by_hand(notes), seats)
+        assert (scores.intentions.total, scores.roles.right) == (counts, right)
+        assert scores.beliefs == scores.scored == counts.gold
+
+
+def test_beliefs_of_roles_alone_are_no_silence_about_intentions() -> None:
+    notes = {
+        "1.1.speak.2": chose(2, HEARD),
+        "1.1.speak.3": [belief(3, 2, "", Role.PERCIVAL)],
+        "1.1.speak.4": [belief(4, 2, "", Role.MERLIN)],
+    }
+    scores = BeliefScores()
+    scores.add(by_hand(notes))
+    assert (scores.scored, scores.of_roles_alone, scores.roles.right) == (2, 2, Rate(1, 2))
+    assert scores.intentions.items == 0
+    # Where one belief of the game names an intention, the other is silent about it.
+    scores.add(by_hand({**notes, "1.1.speak.4": [belief(4, 2, HEARD, Role.MERLIN)]}, "h"))
+    assert (scores.scored, scores.of_roles_alone, scores.roles.right) == (4, 2, Rate(2, 4))
+    assert scores.intentions.total == Counts(1, 1, 2)
+    assert scores.as_json()["of_roles_alone"] == 2
+
+
+def test_beliefs_of_a_defaulted_turn_are_left_out() -> None:
+    def answer(game: State, request: Request) -> Any:
+        if request.id != "1.1.speak.3":
+            return None
+        return Speak("", (belief(3, 2, HEARD), ActionDefaulted(3, request.id, "deadline")))
+
+    assert list(believed(read_game("g", log_by_hand({}, answer)))) == []
+
+
+def test_with_the_impactful_options_a_belief_counts_by_what_it_names_of_them() -> None:
+    game = by_hand({"1.1.speak.2": chose(2, HEARD), "1.1.speak.3": [belief(3, 2, f"{HEARD} stay_hidden")]})
+    scores = BeliefScores(Variant(options="impactful"))
+    scores.add(game)
+    assert scores.intentions.total == Counts(1, 1, 1)
+
+
+def test_what_scripted_seats_believe_is_clearly_above_chance() -> None:
+    whole = BeliefScores()
+    for number in range(10):
+        whole.add(scripted(number))
+    chance = whole.intentions.chance
+    assert chance is not None
+    assert whole.intentions.items > 400
+    assert whole.intentions.micro > 3 * chance
+    # Two of the five roles are left to a seat at the least, and it is right more often than that.
+    assert whole.roles.right.rate is not None
+    assert whole.roles.right.rate > 0.4
+    # Every game alone is above chance.
+    assert all(counts.f1 > chance for counts in whole.intentions.by_game.values())
+
+
+# --- roles and confidence -----------------------------------------------------------------------------
+
+
+def spoken_by_the_assassin() -> Item:
+    game = by_hand({"1.1.speak.4": chose(4, HEARD)})
+    return next(iter(items(game, "guessing", Variant(reader=3), with_gold=True)))
+
+
+def role_guesses(*pairs: tuple[Role | None, float | None]) -> RoleScores:
+    item = spoken_by_the_assassin()
+    scores = RoleScores()
+    for role, confidence in pairs:
+        scores.add(item, Guess(item.id, frozenset(), role=role, confidence=confidence))
+    return scores
+
+
+def test_brier_score_and_reliability_curve_by_hand() -> None:
+    right, wrong = Role.ASSASSIN, Role.MORGANA
+    scores = role_guesses((right, 5), (wrong, 5), (right, 4), (wrong, 1), (right, None), (None, 3))
+    assert scores.right == Rate(3, 5)
+    # (1-1)² + (1-0)² + (0.8-1)² + (0.2-0)² = 1.08 over the four that state a confidence.
+    assert scores.stated == 4
+    assert scores.brier == pytest.approx(1.08 / 4)
+    assert [(one.confidence, one.right) for one in scores.curve] == [
+        (0, Rate(0, 0)),
+        (1, Rate(0, 1)),
+        (2, Rate(0, 0)),
+        (3, Rate(0, 0)),
+        (4, Rate(1, 1)),
+        (5, Rate(1, 2)),
+    ]
+    # |0.2-0|/4 + |0.8-1|/4 + |1-1/2| 2/4 = 0.05 + 0.05 + 0.25
+    assert scores.calibration_error == pytest.approx(0.35)
+    assert scores.confusion == {(right, right): 3, (right, wrong): 2}
+
+
+def test_a_mean_confidence_falls_to_the_nearest_step() -> None:
+    curve = role_guesses((Role.ASSASSIN, 2.5), (Role.ASSASSIN, 2.4)).curve
+    assert (curve[2].right, curve[3].right) == (Rate(1, 1), Rate(1, 1))
+    assert (curve[2].stated, curve[3].stated) == (pytest.approx(0.48), pytest.approx(0.5))
+
+
+def test_without_role_guesses_nothing_is_claimed() -> None:
+    scores = role_guesses((None, 5))
+    assert (scores.right, scores.brier, scores.calibration_error) == (Rate(0, 0), None, None)
+    assert scores.as_json()["accuracy"] == {"num": 0, "den": 0, "rate": None}
+
+
+def test_a_confidence_outside_its_scale_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 to 5, got 6"):
+        role_guesses((Role.ASSASSIN, 6))
