@@ -63,8 +63,9 @@ async def export_lines(settings: Settings, what: str, view: str, *, partial: boo
             if view not in ("public", "full"):
                 raise InvalidRequest(f"a batch is exported for public or full, got {view!r}", "/view")
             viewer = FULL if view == "full" else PUBLIC
-            async for line in parts.games.export(what, viewer, 0, partial=partial):
-                yield line
+            async for lines in parts.games.export(what, viewer, 0, partial=partial):
+                for line in lines:
+                    yield line
         elif what.startswith("g_"):
             row = await parts.games.row(what)
             viewer = read_viewer(view, row.players)

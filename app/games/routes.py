@@ -442,15 +442,15 @@ async def export_batch(
     if viewer == FULL:
         caller.needs("export:full")
     await access.batch(caller, batch_id)
-    lines = games.export(batch_id, viewer, after, partial=partial)
-    first = await anext(lines)  # what is to be refused is refused before the response begins
+    written = games.export(batch_id, viewer, after, partial=partial)
+    first = await anext(written)  # what is to be refused is refused before the response begins
 
-    async def all_lines() -> AsyncIterator[bytes]:
-        yield first
-        async for line in lines:
-            yield line
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"".join(first)
+        async for lines in written:
+            yield b"".join(lines)
 
-    return StreamingResponse(all_lines(), media_type=NDJSON)
+    return StreamingResponse(pieces(), media_type=NDJSON)
 
 
 @router.post(

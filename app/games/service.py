@@ -445,9 +445,9 @@ class Games:
 
     async def export(
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
-    ) -> AsyncIterator[bytes]:
-        """The batch's events, one a line, games in their order, without the first ``after`` lines; the
-        last line counts and signs all of them. A game that does not read is one line that names it.
+    ) -> AsyncIterator[list[bytes]]:
+        """The batch's events in lists of lines, games in their order, without the first ``after`` lines;
+        the last line counts and signs all of them. A game that does not read is one line that names it.
         Raises Unfinished at the first step.
         """
         row = await self.batch_row(batch_id)
@@ -471,11 +471,11 @@ class Games:
             wanted = texts[max(0, after - place) :]
             place += len(texts)
             for first in range(0, len(wanted), SENT_AT_ONCE):
-                yield b"".join(wanted[first : first + SENT_AT_ONCE])
+                yield wanted[first : first + SENT_AT_ONCE]
         end: dict[str, Any] = {"t": "export.end", "games": len(ids) - len(damaged), "events": events}
         if damaged:
             end["damaged"] = len(damaged)
-        yield orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"
+        yield [orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"]
 
     # --- stepping and cancelling -------------------------------------------------------------
 
@@ -557,11 +557,11 @@ class Games:
 
     async def _cancel(self, game_id: str) -> None:
         for _ in range(20):
-            row = await self.row(game_id)
-            if row.status not in OPEN:
-                raise AlreadyOver(f"this game is {row.status} already")
+            row = await self._open_row(game_id)
             await self._runner.release(game_id)
             head, last = await self._last_words(row)
+            # A game that ended before its log was read says so here; one that ends later is a conflict.
+            await self._open_row(game_id)
             if last and isinstance(last[-1], GameEnded):
                 over = last  # the answers that were in have ended it
             else:
@@ -577,6 +577,12 @@ class Games:
                 raise AlreadyOver("this game has just finished")
             return
         raise Stale("the game moves on faster than it could be cancelled; try again")
+
+    async def _open_row(self, game_id: str) -> GameRow:
+        row = await self.row(game_id)
+        if row.status not in OPEN:
+            raise AlreadyOver(f"this game is {row.status} already")
+        return row
 
     async def _last_words(self, row: GameRow) -> tuple[int, list[Event]]:
         """Closes what remote seats are still asked. Returns the log's length, and what is still to be

@@ -251,3 +251,23 @@ async def test_a_walk_that_finds_the_game_cancelled_just_now_is_told_that_it_is_
         lines = await caller.lines(f"/games/{game}/events")
         assert lines[:-1] == begun
         assert lines[-1]["type"] == "game_cancelled"
+
+
+async def test_a_game_that_ends_while_it_is_being_cancelled_is_not_cancelled_after_its_end(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with calling(database_url) as caller:
+        _, [game] = await caller.create(drive="manual")
+        games = caller.services.games
+        release = games._runner.release
+
+        # The cancellation has seen that the game is open; another process then plays it to its end.
+        async def play_on(game_id: str) -> None:
+            games._cancelling.discard(game_id)
+            assert (await caller.post(f"/games/{game}/step", json={"until": "end"})).status_code == 200
+            await release(game_id)
+
+        monkeypatch.setattr(games._runner, "release", play_on)
+        problem(await caller.post(f"/games/{game}/cancel"), 409, "already-over")
+        assert (await caller.lines(f"/games/{game}/events"))[-1]["type"] == "game_ended"
+        assert (await caller.get(f"/games/{game}")).json()["status"] == "finished"
