@@ -272,8 +272,8 @@ async def event(service: Service, tracer: Tracer) -> Journey:
     game_id = await service.game(drive="manual")
     row = await service.parts.store.game(game_id)
     assert row is not None
-    log = GameLog(service.parts.database, game_id, row["head"])
-    journal = TellingJournal(log, service.parts.feed, game_id, row["batch_id"])
+    log = GameLog(service.parts.database, game_id, row.head)
+    journal = TellingJournal(log, service.parts.feed, game_id, row.batch_id)
     tracer.starts_at = None
     watched = [step for step in steps(8 * REPEATS) if any(visible(event, PUBLIC) for event in step)]
     async with connect(f"ws://127.0.0.1:{service.port}/ws", proxy=None) as socket:
