@@ -15,7 +15,7 @@ import pytest
 
 from app.settings import Settings
 from tests import forked
-from tests.app.serving import local_settings, running_server
+from tests.app.real_server import local_settings, running_server
 from tests.test_architecture import ROOMS
 
 ROOT = Path(__file__).parent.parent

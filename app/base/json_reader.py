@@ -40,15 +40,11 @@ _MAX_DIGITS: Final = 128
 
 _SNIFFED: Final = 4_096
 _SPARSE: Final = 20
-_TAKEN: Final = bytes(set(range(256)) - set(range(32)) - {0x7F} | set(b"\t\n"))
-_TAKEN_OF_RECORDS: Final = bytes(range(1, 256))
 
-# A backslash that no other precedes, so that the search leaps from one run of them to the next.
-_RUN: Final = rb"\\(?<!\\\\)(?:\\\\)*+"
-_CONTROL: Final = re.compile(_RUN + rb"([bfr]|u00(?:0[0-8bcdefBCDEF]|1[0-9a-fA-F]|7[fF]))")
-_NUL: Final = re.compile(_RUN + rb"(u0000)")
-_BACKSLASH_OR_NOT: Final = bytes(92 if byte == 92 else 120 for byte in range(256))
-_ONE_TEXT: Final = bytes.maketrans(b'"\t\n\r', b"/   ")
+# Where no backslash is escaped itself.
+_CONTROL: Final = re.compile(rb"\\u00(?:0[0-8bcdefBCDEF]|1[0-9a-fA-F]|7[fF])")
+_NUL: Final = re.compile(rb"\\u0000")
+_SHORT_CONTROLS: Final = (rb"\b", rb"\f", rb"\r", b"\x7f")
 _MARK: Final = secrets.token_hex(16)
 
 _NO_MARKS: Final = bytes(set(range(256)) - set(b"[{,\\"))
@@ -85,7 +81,7 @@ def read_json(
     dense = (len(marks) - len(marks.translate(None, b"\\"))) * _SPARSE > len(body)
     # Only an escape or U+007F makes a fault of a text, only an exponent a number beyond a double.
     if any(mark in body for mark in (b"\\", b"\x7f", b"e", b"E")):
-        _check_scalars(body, record, dense=dense)
+        _check_scalars(body, record)
     # The interpreter's own parser reads all but plain ASCII in half the time, and objects in twice as much.
     plain = body.isascii() and not dense
     return _parse_as_sent(body, text) if few_objects and not plain else _parse(body)
@@ -191,10 +187,10 @@ def _check_elements(structure: bytes) -> None:
         )
 
 
-def _check_scalars(body: bytes, record: bool, *, dense: bool) -> None:
+def _check_scalars(body: bytes, record: bool) -> None:
     """Raises InvalidRequest for a text or a number of the body that we do not take."""
     try:
-        value = orjson.loads(body)
+        orjson.loads(body)
     except orjson.JSONDecodeError as fault:
         beginning = fault.doc[: fault.pos].encode()
         if fault.msg.endswith("surrogate in string"):
@@ -208,47 +204,31 @@ def _check_scalars(body: bytes, record: bool, *, dense: bool) -> None:
         # The other parser says it better.
         _parse(body)
         raise Unparsable(f"no JSON: {fault.msg}") from None
-    if (control := _first_control(body, value, record, dense=dense)) is not None:
+    if (control := _first_control(body, record)) is not None:
         beginning, character = control
         raise _text_refused(beginning, f"control character, got U+{ord(character):04X}")
 
 
-def _first_control(body: bytes, value: Any, record: bool, *, dense: bool) -> tuple[bytes, str] | None:
+def _first_control(body: bytes, record: bool) -> tuple[bytes, str] | None:
     """The first control character in a text that we do not take, after what stands before it."""
-    if not dense:
-        raw = -1 if record else body.find(b"\x7f")
-        end = len(body) if raw < 0 else raw
-        escape = body.find(b"\\", 0, end)
-        if escape >= 0 and (match := (_NUL if record else _CONTROL).search(body, escape, end)):
-            return body[: match.start(1) - 1], orjson.loads(b'"\\%b"' % match[1])
-        return None if raw < 0 else (body[:raw], "\x7f")
-    # The search would stop at every escape. All of it is read as one text instead, in which an escaped quote
-    # becomes an escaped slash, and any other a slash.
-    text: str = orjson.loads(b'"%b"' % body.translate(_ONE_TEXT))
-    refused = text.encode().translate(None, _TAKEN_OF_RECORDS if record else _TAKEN)
-    if not refused:
+    # Without escaped backslashes, each that is left begins an escape.
+    plain = body.replace(b"\\\\", b"--")
+    found = [match.span()] if (match := (_NUL if record else _CONTROL).search(plain)) else []
+    for spelled in () if record else _SHORT_CONTROLS:
+        if (place := plain.find(spelled)) >= 0:
+            found.append((place, place + len(spelled)))
+    if not found:
         return None
-    character = chr(refused[0])
-    return _before(character, orjson.dumps(value)), character
-
-
-def _before(character: str, written: bytes) -> bytes:
-    """What stands before a control character in JSON that is written anew: it has one spelling there."""
-    spelling = orjson.dumps(character)[1:-1]
-    place = written.index(spelling)
-    backslashes = place - 1 - written[:place].translate(_BACKSLASH_OR_NOT).rfind(b"x")
-    if backslashes % 2:  # the last of them escapes the one at this place
-        place = written.replace(b"\\\\", b"--").index(spelling)
-    return written[:place]
+    start, end = min(found)
+    return body[:start], orjson.loads(b'"%b"' % body[start:end])
 
 
 def _text_refused(beginning: bytes, character: str) -> InvalidRequest:
     """What a body is told which begins so, up to what we do not take within a text."""
-    quote = beginning.rfind(b'"')
-    if beginning[quote - 1 : quote] != b"\\":
-        beginning = beginning[: quote + 1]  # where the text begins
+    plain = beginning.replace(b"\\\\", b"--").replace(b'\\"', b"--")
+    beginning = beginning[: plain.rfind(b'"') + 1]  # where the text begins
     path, text = _way_to_last(beginning + _MARK.encode())
-    is_key = not (isinstance(text, str) and text.endswith(_MARK))
+    is_key = text != _MARK
     if is_key:  # which counts only with its value
         path, _ = _way_to_last(beginning + _MARK.encode() + b'":0')
         path.pop()

@@ -44,7 +44,6 @@ def configure() -> None:
     structlog.configure(
         processors=[*shared, *render],
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, stderr)),
-        cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(stderr)
     own = structlog.stdlib.ProcessorFormatter.remove_processors_meta

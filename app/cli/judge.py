@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
 from app.base.errors import AlreadyOver, NotFound
-from app.base.logs import configure
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import count_bar, echo, fail, note, print_json
@@ -110,7 +109,6 @@ def judge_command(
             spec |= {"temperature": temperature, "planted": planted}
         assert what is not None
         task = _new_judging(what, dimension, spec, max_tokens, max_cost, parallel, regrade_of)
-    configure()
     progress = JudgeProgress(resume)
     with count_bar("games") as show:
 

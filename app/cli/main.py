@@ -79,6 +79,10 @@ def _root(
     if show_version:
         typer.echo(version("interintent-server"))
         raise typer.Exit
+    # Here, since it takes a tenth of a second, which a version or the list of commands need not wait for.
+    from app.base.logs import configure
+
+    configure()
 
 
 def command_line(word: str) -> typer.Typer:

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from app.base.logs import configure
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import read_settings
 from app.cli.terminal import fail, note
@@ -44,7 +43,6 @@ def serve(
     settings = read_settings(
         database_url, **{name: value for name, value in options.items() if value is not None}
     )
-    configure()
     try:
         run(create_app(settings), settings, on_bound=_announce)
     except CannotServe as fault:

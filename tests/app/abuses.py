@@ -28,7 +28,7 @@ from app.protocol.messages import MAX_IDENTIFY, MAX_MESSAGE
 from app.store.db import now_ms
 from app.store.games import new_id
 from app.store.keys import ApiKey, KeyStore
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 from tests.app.twins import SocketWire
 
 SETTLE_S = 30.0

@@ -24,7 +24,7 @@ from engine.profile import make_profile
 from engine.rules import create
 from tests import forked
 from tests.app.contract import check_answer
-from tests.app.serving import local_settings
+from tests.app.real_server import local_settings
 
 PROJECT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ import httpx
 from jsonschema import Draft202012Validator
 
 from app.main import create_app
-from tests.app.serving import local_settings
+from tests.app.real_server import local_settings
 
 __all__ = ["check_answer"]
 

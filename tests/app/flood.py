@@ -23,7 +23,7 @@ from interintent_client import Game, Server
 
 from engine.terms import PUBLIC
 from tests.app.abuses import settled
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import projection
 
 __all__ = ["flooded"]

@@ -10,7 +10,7 @@ from app.instruments.fake_model import FakeModel, FakeOptions
 from app.store.db import Database
 from app.store.tables import model_calls
 from tests.app.calling import Caller, calling
-from tests.app.serving import local_settings
+from tests.app.real_server import local_settings
 
 LLM = [{"agent": "llm", "model": "fake"}]
 COMPACT = [{"agent": "llm", "model": "fake", "mechanism": "compact"}]

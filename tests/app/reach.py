@@ -40,8 +40,8 @@ from evaluators.ground.items import items
 from evaluators.ground.turns import read_game
 from tests.app.cage import PLAYERS, Cage, play_on
 from tests.app.calling import Caller, read_ndjson
-from tests.app.serving import Served, local_settings, running_server
-from tests.app.test_keys import OPERATOR, make_key, store_of
+from tests.app.edge.test_keys import OPERATOR, make_key, store_of
+from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
 
 __all__ = ["CALLS", "Explorer", "Fact", "Laboratory", "explored", "may_know"]

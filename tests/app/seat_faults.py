@@ -26,8 +26,8 @@ from typing import Any
 import httpx
 
 from tests.app.calling import Process, read_ndjson
+from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import SHORT, Balancer, Bot, Frame, http_to, in_log, remote_game, rough_line
-from tests.app.serving import Served, local_settings, running_server
 from tests.app.watcher import projection
 from tests.postgres import PostgresServer, fresh_database
 

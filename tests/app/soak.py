@@ -21,7 +21,7 @@ from interintent_client import Server
 
 from app.stream.metrics import sockets_open
 from tests.app.abuses import settled
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 
 __all__ = ["soaked", "violated"]
 

@@ -13,7 +13,7 @@ from app.games.schemas import NewGames
 from app.seats import limits
 from app.seats.limits import IDENTIFIES, Doorstep
 from tests.app.abuses import ABUSES, abused
-from tests.app.serving import local_settings, running_server
+from tests.app.real_server import local_settings, running_server
 from tests.app.watcher import watching
 
 pytestmark = pytest.mark.long

@@ -28,7 +28,7 @@ from app.store.keys import ApiKey, KeyStore
 from app.store.rows import EvaluationRow
 from engine.events import EVENT_TYPES
 from tests.app.calling import Caller, problem, read_ndjson
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
 
 HERE = Path(__file__).parent

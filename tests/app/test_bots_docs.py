@@ -17,7 +17,7 @@ from app.protocol.actions import ACTION_MODELS, THOUGHT_MODELS
 from app.protocol.asyncapi import schemas, standalone
 from app.protocol.close_codes import CLOSES, ComeBack
 from engine.events import EVENT_TYPES
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
 from tests.programs import command_of, environment
 

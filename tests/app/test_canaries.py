@@ -23,7 +23,7 @@ from app.store.tables import batches, events
 from engine.terms import FULL, PUBLIC, Viewer
 from tests.app.cage import PLAYERS, Cage, Canaries, caged
 from tests.app.calling import Process, serving_process
-from tests.app.serving import local_settings
+from tests.app.real_server import local_settings
 from tests.app.twins import asks_of_a_batch, asks_of_a_game
 from tests.app.watcher import watching
 

@@ -6,7 +6,7 @@ import pytest
 
 from app.base import json_reader
 from tests.app.hostile_strings import Texts, hostile, is_sound
-from tests.app.test_store import HOSTILE
+from tests.app.store.test_store import HOSTILE
 
 FIELDS = {
     *("answer", "belief", "comment", "draft", "explanation", "idempotency key", "key name", "label", "name"),

@@ -16,7 +16,7 @@ import pytest
 from app.base.problems import PROBLEMS
 from app.main import create_app
 from app.protocol.asyncapi import asyncapi, schemas, standalone
-from tests.app.serving import local_settings
+from tests.app.real_server import local_settings
 from tests.nodejs import NODE, node_packages
 
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from app.games import service
 from app.store.db import now_ms
 from app.store.games import GameStore
 from tests.app.calling import Caller
+from tests.app.edge.test_keys import OPERATOR
 from tests.app.reach import CALLS, Explorer, Fact, Laboratory, explored
-from tests.app.serving import local_settings, running_server
-from tests.app.test_keys import OPERATOR
+from tests.app.real_server import local_settings, running_server
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -39,7 +39,7 @@ from engine.rules import Request
 from engine.state import State
 from engine.terms import PUBLIC, Viewer
 from engine.view import project
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 from tests.engine.games import new_game, random_profile
 from tests.engine.twins import KINDS, Course, Script, _plan, _swap_cards, permuted
 

@@ -1,5 +1,8 @@
 """The command line, typed in this process."""
 
+import logging
+
+import structlog
 from typer.testing import CliRunner, Result
 
 from app.cli.main import command_line
@@ -10,7 +13,13 @@ __all__ = ["interintent"]
 def interintent(*words: object, stdin: bytes | str | None = None) -> Result:
     """What ``interintent`` with these words does. No exception leaves a command but an exit."""
     typed = [str(word) for word in words]
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(command_line(typed[0]), typed, input=stdin)
+    handlers, level = logging.root.handlers[:], logging.root.level
+    try:
+        result = CliRunner(env={"COLUMNS": "200"}).invoke(command_line(typed[0]), typed, input=stdin)
+    finally:  # a command decides where its process logs to
+        structlog.reset_defaults()
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert "Traceback" not in result.output
     return result

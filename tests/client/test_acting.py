@@ -22,7 +22,7 @@ from interintent_client import (
 )
 from websockets.asyncio.server import ServerConnection, serve
 
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 
 Frame = dict[str, Any]
 

@@ -24,7 +24,7 @@ from app.instruments.fake_model import FakeOptions
 from app.instruments.fake_model.brains import BRAINS
 from tests.app.calling import read_ndjson
 from tests.app.modelling import endpoints, faking
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import Proxy, cutting
 
 RECORDS = Path(__file__).parents[1] / "records"

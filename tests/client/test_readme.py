@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.serving import local_settings, running_server
+from tests.app.real_server import local_settings, running_server
 
 README = (Path(__file__).parents[2] / "client" / "README.md").read_text("utf-8")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from interintent_client import Event, Refused, Replaced, Request, Server, TokenRefused
 
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import projection
 from tests.client.cutting import cutting
 

@@ -10,7 +10,7 @@ import pytest
 from interintent_client import ApiError, ExportBroken, NoSuchGame, Server, TokenRefused, Unreachable
 
 from engine.terms import FULL, PUBLIC
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import projection
 from tests.client.cutting import cutting
 

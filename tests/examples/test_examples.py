@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from interintent_client import Server
 
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
 from tests.programs import EXAMPLES, command_of, environment
 

@@ -19,11 +19,11 @@ from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
 from app.instruments.fake_model.brains import BRAINS
 from app.main import create_app
 from tests.app.calling import PROJECT, WITHIN_S, Caller
+from tests.app.edge.test_keys import make_key, store_of
+from tests.app.evaluations.test_evaluations_api import deal, judged
 from tests.app.modelling import endpoints
+from tests.app.real_server import local_settings
 from tests.app.seated import choose, thoughts_for
-from tests.app.serving import local_settings
-from tests.app.test_evaluations_api import deal, judged
-from tests.app.test_keys import make_key, store_of
 from tests.postgres import PostgresServer
 
 FOLDER = Path(__file__).parent

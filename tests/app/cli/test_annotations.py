@@ -9,7 +9,7 @@ import pytest
 from typer.testing import Result
 
 from tests.app.calling import calling
-from tests.app.test_evaluations_api import deal, games_of, judged
+from tests.app.evaluations.test_evaluations_api import deal, games_of, judged
 from tests.app.typed import interintent
 
 

@@ -24,7 +24,7 @@ from evaluators.authors import TakenGame
 from evaluators.errors import InvalidRun
 from evaluators.ground.judgements import Judgement
 from tests.app.calling import PROJECT, calling, written
-from tests.app.serving import local_settings
+from tests.app.real_server import local_settings
 from tests.app.typed import interintent
 from tests.evaluators.authors.folders import SAMPLE, needs_sample, taken
 from tests.evaluators.authors.making import make_run

@@ -13,9 +13,9 @@ from app.instruments.fake_model import FakeOptions, read_latency
 from app.instruments.fake_model.brains import BRAINS
 from tests import forked
 from tests.app.calling import WITHIN_S, calling, until
+from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.modelling import faking
-from tests.app.serving import local_settings
-from tests.app.test_evaluations_api import games_of
+from tests.app.real_server import local_settings
 
 
 async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twice(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from app.store.keys import ApiKey, KeyStore
 from engine.errors import InvalidAction
 from engine.terms import FULL
 from tests.app.calling import NAMES, PROJECT, Caller, calling, problem
-from tests.app.serving import local_settings
+from tests.app.real_server import local_settings
 
 KEY = "ik_" + "k" * 43
 

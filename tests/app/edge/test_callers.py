@@ -10,7 +10,7 @@ import pytest
 from app.base.errors import Forbidden
 from app.edge.callers import check_caller
 from tests.app.calling import Caller, calling, problem
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 
 EVIL = "https://evil.example"
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from app.edge.headers import DATA_POLICY, HEADERS, REPORT_POLICY
 from tests.app.calling import Caller, calling
 from tests.app.edge.test_callers import HANDSHAKE, said
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 
 ALWAYS = {
     "cross-origin-opener-policy": "same-origin",

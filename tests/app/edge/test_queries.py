@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.app.calling import NAMES, Caller, calling, problem
-from tests.app.serving import local_settings, running_server
+from tests.app.real_server import local_settings, running_server
 from tests.app.watcher import watching
 
 KEY = "ik_" + "k" * 43

@@ -14,7 +14,7 @@ from app.pages.files import served_files
 from app.pages.links import LINKS
 from tests.app.calling import PROJECT, Caller, calling, problem
 from tests.app.edge.test_callers import HANDSHAKE, said
-from tests.app.serving import Served, local_settings, running_server
+from tests.app.real_server import Served, local_settings, running_server
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 

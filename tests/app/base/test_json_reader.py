@@ -1,0 +1,87 @@
+"""The strict reader names the first text we do not take, wherever it stands, as a plain and slow one does."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from app.base.errors import InvalidRequest
+from app.base.faults import json_pointer
+from app.base.json_reader import read_json
+
+LETTERS = [r"\\", r"\"", "a", "b", "u0001", "é", r"\n", r"\t", r"\u0041", r"\ud83d\ude00", "/", " "]
+CONTROLS = [r"\b", r"\f", r"\r", r"\u0000", r"\u001f", r"\u007F", "\x7f"]
+
+REFUSED = {*range(32), 127} - {9, 10}
+REFUSED_IN_RECORDS = {0}
+
+
+class Members(list[tuple[str, Any]]):
+    """An object's members in their order."""
+
+
+def text(chance: random.Random) -> str:
+    taken = [chance.choice(LETTERS) for _ in range(chance.choice([0, 1, 3, 8, 40]))]
+    if chance.random() < 0.15:
+        taken.insert(chance.randint(0, len(taken)), chance.choice(CONTROLS))
+    return f'"{"".join(taken)}"'
+
+
+def value(chance: random.Random, depth: int = 0) -> str:
+    kind = chance.random()
+    if depth > 3 or kind < 0.4:
+        return text(chance)
+    if kind < 0.5:
+        return chance.choice(["1", "1e5", "null", "true"])
+    if kind < 0.75:
+        return f"[{','.join(value(chance, depth + 1) for _ in range(chance.randrange(4)))}]"
+    members = {
+        json.loads(name, strict=False): name for name in (text(chance) for _ in range(chance.randrange(4)))
+    }
+    return f"{{{','.join(f'{name}:{value(chance, depth + 1)}' for name in members.values())}}}"
+
+
+def first_refused(node: Any, refused: set[int], path: tuple[str | int, ...] = ()) -> tuple[str, str] | None:
+    """(sentence, pointer) of the first character that is not taken. A key counts where its object stands."""
+    if isinstance(node, Members):
+        for name, member in node:
+            for character in name:
+                if ord(character) in refused:
+                    return _told("a key: ", character, path)
+            if found := first_refused(member, refused, (*path, name)):
+                return found
+    elif isinstance(node, list):
+        for index, element in enumerate(node):
+            if found := first_refused(element, refused, (*path, index)):
+                return found
+    elif isinstance(node, str):
+        for character in node:
+            if ord(character) in refused:
+                return _told("", character, path)
+    return None
+
+
+def _told(key: str, character: str, path: tuple[str | int, ...]) -> tuple[str, str]:
+    sentence = f"{key}text takes no control character, got U+{ord(character):04X}"
+    return sentence, json_pointer(list(path))
+
+
+@pytest.mark.parametrize("beginning", ["", r"\"\\" * 3_000, r"\n" * 3_000, "x" * 6_000])
+@pytest.mark.parametrize("record", [False, True])
+def test_the_first_control_character_is_named_with_its_place(record: bool, beginning: str) -> None:
+    chance = random.Random(f"{record} {beginning[:2]}")
+    named = 0
+    for _ in range(400):
+        body = f'["{beginning}",{value(chance)}]'.encode()
+        expected = first_refused(
+            json.loads(body, object_pairs_hook=Members), REFUSED_IN_RECORDS if record else REFUSED
+        )
+        if expected is None:
+            assert read_json(body, record=record) == json.loads(body)
+            continue
+        named += 1
+        with pytest.raises(InvalidRequest) as refused:
+            read_json(body, record=record)
+        assert (str(refused.value), refused.value.pointer) == expected, body
+    assert named > (10 if record else 80)

@@ -1,0 +1,168 @@
+"""Two raters compared over HTTP: the same items, their difference, and what is told to whom."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from app.edge.auth import SCOPES
+from evaluators.measures.scoring import micro_f1
+from tests.app.calling import Caller, calling, problem
+from tests.app.edge.test_keys import bearer, make_key, store_of
+from tests.app.evaluations.test_evaluations_api import answers, deal, games_of, gold_of, judged
+from tests.app.evaluations.test_judging import SENSIBLE, judging, over
+from tests.app.modelling import calling_with, faking
+
+
+async def graded(
+    caller: Caller, name: str, given: Mapping[str, Any], headers: Any = None, **more: Any
+) -> str:
+    body = {"dimension": "guessing", "rater": {"name": name}, "answers": answers(given), **more}
+    answer = await caller.post("/evaluations", json=body, headers=headers or {})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["evaluation_id"])
+
+
+async def compared(caller: Caller, first: str, second: str, headers: Any = None) -> Any:
+    return await caller.get(f"/evaluations/{first}/compare/{second}", headers=headers or {})
+
+
+async def raters(caller: Caller, first: str, second: str, headers: Any = None, **query: Any) -> Any:
+    params = {"dimension": "guessing", "first": first, "second": second, **query}
+    return await caller.get("/evaluations/compare", params=params, headers=headers or {})
+
+
+async def test_two_evaluations_are_compared_on_the_items_of_both(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, games = await games_of(caller, 3)
+        gold = await gold_of(caller, games, "guessing")
+        ids = sorted(gold)
+        # One answers what is right, the other the first of it; each leaves some to the other alone.
+        seer = {item: gold[item] for item in ids[5:]}
+        half = {item: frozenset(sorted(gold[item])[:1]) for item in ids[:-2]}
+        first, second = await graded(caller, "seer", seer), await graded(caller, "half", half)
+        answer = await compared(caller, first, second)
+        assert answer.status_code == 200, answer.text
+        told = answer.json()
+        shared = ids[5:-2]
+        assert (told["shared"], told["first_only"], told["second_only"]) == (len(shared), 2, 5)
+        assert (told["items"], told["games"], told["unit"]) == (len(shared), 3, "item")
+        assert told["first"]["rater"] == "seer"
+        assert told["second"]["evaluation_id"] == second
+        f1 = told["totals"]["guessing"]["measures"]["f1"]
+        expected = micro_f1({item: gold[item] for item in shared}, {item: half[item] for item in shared})
+        assert (f1["first"]["value"], f1["second"]["value"]) == (1.0, expected)
+        difference = f1["difference"]
+        assert difference["value"] == pytest.approx(1 - expected)
+        assert difference["low"] <= difference["value"] <= difference["high"]
+        # The seer is better in all three games: of 8 exchanges none and all are as large.
+        assert (f1["p_value"], f1["exact"]) == (0.25, True)
+        back = (await compared(caller, second, first)).json()["totals"]["guessing"]["measures"]["f1"]
+        assert back["difference"]["value"] == pytest.approx(-difference["value"])
+        by_name = (await raters(caller, "seer", "half", batch=batch)).json()
+        assert by_name["totals"] == told["totals"]
+        assert (by_name["shared"], by_name["first_only"]) == (told["shared"], 2)
+
+
+async def test_what_cannot_be_compared_says_why(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/games.sqlite") as caller:
+        batch, games = await games_of(caller, 2)
+        gold = await gold_of(caller, games, "guessing")
+        ids = sorted(gold)
+        here = await graded(caller, "here", {item: gold[item] for item in ids[:5]})
+        there = await graded(caller, "there", {item: gold[item] for item in ids[5:8]})
+        body = problem(await compared(caller, here, there), 409, "not-comparable")
+        assert "no item in common: 5 by the first alone, 3 by the second alone" in body["detail"]
+        problem(await compared(caller, here, here), 409, "not-comparable")
+        roles = await graded(
+            caller, "roles", {item: gold[item] for item in ids[:5]}, variant={"options": "roles"}
+        )
+        body = problem(await compared(caller, here, roles), 409, "not-comparable")
+        assert "options is impactful and roles" in body["detail"]
+        # What a rater was shown may differ: the paper compares just that.
+        round_ = await graded(
+            caller, "round", {item: gold[item] for item in ids[:5]}, variant={"history": "round"}
+        )
+        shown = (await compared(caller, here, round_)).json()
+        assert shown["second"]["variant"]["history"] == "round"
+        assert (await raters(caller, "here", "round (round)", batch=batch)).json()["shared"] == 5
+        body = problem(await raters(caller, "here", "nobody", batch=batch), 422, "invalid-request")
+        assert body["errors"][0]["pointer"] == "/second"
+        assert "here, roles (roles), round (round), there" in body["detail"]
+        problem(await raters(caller, "here", "there", batch=batch), 409, "not-comparable")
+        problem(await raters(caller, "here", "roles (roles)", batch=batch), 409, "not-comparable")
+        problem(await raters(caller, "here", "there"), 422, "invalid-request")
+        problem(await compared(caller, here, "e_none"), 404, "not-found")
+        rules = {"dimension": "selection", "judge": {"kind": "rule"}, "batch": batch}
+        judge = (await caller.post("/evaluations", json=rules)).json()["evaluation_id"]
+        body = problem(await compared(caller, here, judge), 409, "not-comparable")
+        assert "must be of one dimension" in body["detail"]
+
+
+async def test_without_export_full_totals_over_twenty_shared_items_of_one_s_own(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/games.sqlite") as caller:
+        batch, games = await games_of(caller, 3)
+        gold = await gold_of(caller, games, "guessing")
+        ids = sorted(gold)
+        _, key = await make_key(store_of(caller), "eval:submit", "eval:read")
+        _, other = await make_key(store_of(caller), "eval:submit", "eval:read")
+        mine = bearer(key)
+        _, everything = await make_key(store_of(caller), *SCOPES)
+        wide = await graded(caller, "wide", {item: gold[item] for item in ids[:30]}, mine)
+        few = await graded(caller, "few", {item: [] for item in ids[:19]}, mine)
+        more = await graded(caller, "more", {item: [] for item in ids[:24]}, mine)
+        told = (await compared(caller, wide, few, mine)).json()
+        assert (told["shared"], told["first_only"]) == (19, 11)
+        assert (told["totals"], told["items"], told["games"]) == (None, None, None)
+        told = (await compared(caller, wide, more, mine)).json()
+        assert told["items"] == 24
+        assert told["totals"]["guessing"]["measures"]["f1"]["second"]["value"] == 0.0
+        told = (await compared(caller, wide, few, bearer(everything))).json()
+        assert told["totals"]["guessing"]["items"] == 19
+        problem(await compared(caller, wide, more, bearer(other)), 404, "not-found")
+        body = problem(
+            await raters(caller, "wide", "few", bearer(other), batch=batch), 422, "invalid-request"
+        )
+        assert "nobody has said anything" in body["detail"]
+        problem(await raters(caller, "wide", "few", mine, batch=batch, followed=True), 403, "forbidden")
+        problem(
+            await raters(caller, "wide", "few", mine, batch=batch, dimension="following"), 403, "forbidden"
+        )
+
+
+async def test_people_are_compared_by_what_they_judged_and_judges_once_they_agree(tmp_path: Any) -> None:
+    async with (
+        faking(SENSIBLE) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path}/games.sqlite") as caller,
+    ):
+        batch, _ = await games_of(caller, 2)
+        words: dict[str, Any] = {}
+        for name, score in (("ann", 5), ("bob", 3)):
+            words[name] = []
+            for task in (await deal(caller, name, batch=batch, limit=6, shared=6))["tasks"]:
+                words[name] += judged(task, score)
+            body = {"rater": {"name": name}, "judgements": words[name]}
+            assert (await caller.post("/annotations", json=body)).status_code == 201
+        about: dict[str, Any] = {"batch": batch, "dimension": "following"}
+        told = (await raters(caller, "ann", "bob", **about)).json()
+        n = sum("think" in one for one in words["ann"])
+        # Without a kind who judges is a person.
+        assert (told["unit"], told["shared"], told["first"]["kind"]) == ("intention", n, "human")
+        for part in ("think", "speak"):
+            measures = told["totals"][part]["measures"]
+            assert (measures["good"]["difference"]["value"], measures["mean"]["difference"]["value"]) == (
+                1,
+                2,
+            )
+        same = (await raters(caller, "ann", "bob", batch=batch, dimension="selection")).json()
+        assert same["totals"]["reasonable"]["measures"]["accuracy"]["p_value"] == 1.0
+        made = (await judging(caller, "selection", batch=batch)).json()
+        await over(caller, made["evaluation_id"])
+        beside = (await raters(caller, "ann", "judge fake", batch=batch, dimension="selection")).json()
+        assert beside["totals"] is None
+        assert any("reasonable: " in one for one in beside["lacking"])
+        rules = {"dimension": "selection", "judge": {"kind": "rule"}, "batch": batch}
+        ruled = (await caller.post("/evaluations", json=rules)).json()["evaluation_id"]
+        judges = (await compared(caller, made["evaluation_id"], ruled)).json()
+        assert judges["shared"] == judges["totals"]["reasonable"]["units"]
+        assert (judges["first_only"], judges["second_only"]) == (0, 0)

@@ -1,0 +1,244 @@
+"""GET /reports: three forms of one report, made anew when there is more, limited for who may not see gold."""
+
+import asyncio
+import csv
+import io
+import multiprocessing
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from app.edge.auth import SCOPES
+from app.store.tables import events
+from engine.terms import Side
+from evaluators.ground.items import Variant, items
+from evaluators.report.tables import LEAST_ITEMS
+from tests.app.calling import WITHIN_S, Caller, calling, problem
+from tests.app.edge.test_keys import bearer, make_key, store_of
+
+AGENTS = [{"agent": kind} for kind in ("scripted", "random", "scripted", "random", "scripted")]
+
+
+def table(report: Any, name: str) -> Any:
+    return next(one for one in report["tables"] if one["name"] == name)
+
+
+def figure(report: Any, name: str, *labels: str, column: str) -> Any:
+    row = next(row for row in table(report, name)["rows"] if row["labels"] == list(labels))
+    return row["figures"][column]
+
+
+async def report_of(caller: Caller, batch: str, headers: Any = None, **more: str) -> Any:
+    return await caller.get("/reports", params={"batch": batch, **more}, headers=headers or {})
+
+
+async def answer_gold(caller: Caller, game_id: str, count: int, headers: Any = None) -> int:
+    game = await caller.services.evaluations.games.by_id(game_id)
+    found = [*items(game, "guessing", Variant(reader="all"), with_gold=True)][:count]
+    answers = [{"item_id": item.id, "intentions": sorted(item.gold or ())} for item in found]
+    body = {"dimension": "guessing", "rater": {"name": "seer"}, "answers": answers}
+    answer = await caller.post("/evaluations", json=body, headers=headers or {})
+    assert answer.status_code == 201, answer.text
+    return len(found)
+
+
+async def test_a_batch_has_one_report_in_three_forms_that_grows(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, games = await caller.played(count=3, seeds={"from": 60}, seats=AGENTS, rotate=True)
+        first = await report_of(caller, batch)
+        assert first.status_code == 200, first.text
+        assert first.headers["cache-control"] == "private, no-cache"
+        seen = await report_of(caller, batch, {"If-None-Match": first.headers["etag"]})
+        assert (seen.status_code, seen.content, seen.headers["etag"]) == (304, b"", first.headers["etag"])
+        told = first.json()
+        assert told["made_of"]["games"] == 3
+        assert table(told, "guessing")["empty"] == "no answers were given"
+        assert figure(told, "standings", "scripted", column="rating")["games"] == 3
+        assert (await report_of(caller, batch)).content == first.content
+
+        n = await answer_gold(caller, games[0], 30)
+        game = await caller.services.evaluations.games.by_id(games[0])
+        asked = next(items(game, "following"))
+        body = {
+            "rater": {"name": "ann", "kind": "human"},
+            "judgements": [
+                {"item_id": asked.id, "intention": choice.id, "think": 5, "speak": 4}
+                for choice in asked.asked
+            ],
+        }
+        assert (await caller.post("/annotations", json=body)).status_code == 201
+        grown = await report_of(caller, batch, {"If-None-Match": first.headers["etag"]})
+        assert grown.headers["etag"] != first.headers["etag"]
+        told = grown.json()
+        seen = figure(told, "guessing", "seer", "all", "all", column="f1")
+        assert (seen["value"], seen["items"], seen["games"]) == (1.0, n, 1)
+        of_ann = figure(told, "following", f"think, {asked.stage}", "all", "all", column="5")
+        assert (of_ann["value"], of_ann["den"]) == (1.0, len(asked.asked))
+        assert told["made_of"]["judgements"] == {"ann": len(asked.asked)}
+
+        rows = csv.DictReader(io.StringIO((await report_of(caller, batch, format="csv")).text))
+        shown = [
+            row
+            for row in rows
+            if (row["table"], row["row"], row["column"]) == ("guessing", "seer | all | all", "f1")
+        ]
+        assert [(row["value"], row["items"]) for row in shown] == [("1.0", str(n))]
+        page = await report_of(caller, batch, format="html")
+        assert page.headers["content-type"].startswith("text/html")
+        assert f"Report of batch {batch}" in page.text
+        assert "<script" not in page.text
+
+
+async def test_without_export_full_totals_of_enough_items_and_one_s_own_answers(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
+        batch, games = await caller.played(count=2, seeds={"from": 70}, seats=AGENTS)
+        store = store_of(caller)
+        _, everything = await make_key(store, *sorted(SCOPES))
+        _, own = await make_key(store, "eval:read", "eval:submit")
+        _, bare = await make_key(store, "eval:read")
+        mine = await answer_gold(caller, games[0], 25, bearer(own))
+        await answer_gold(caller, games[1], 8, bearer(everything))
+        told = (await report_of(caller, batch, bearer(own))).json()
+        assert mine >= LEAST_ITEMS
+        assert figure(told, "guessing", "seer", "all", "all", column="f1")["items"] == mine
+        assert not {"impact", "standings", "duels", "models", "groups"} & {
+            one["name"] for one in told["tables"]
+        }
+        assert told["excluded"] == {}
+        assert "scripted" not in str(told)
+        assert table(told, "play")["rows"] == []
+        assert figure(told, "results", "win rate", "loyal", column="ours")["den"] == 2
+
+        nobodys = (await report_of(caller, batch, bearer(bare))).json()
+        assert table(nobodys, "guessing")["rows"] == []
+        full = (await report_of(caller, batch, bearer(everything))).json()
+        # Two raters of one name under two credentials.
+        raters = {row["labels"][0] for row in table(full, "guessing")["rows"]}
+        assert len(raters) == 2
+        assert all(one.startswith("seer (") for one in raters)
+
+
+async def test_only_people_are_pooled_whoever_else_judges_stands_by_itself(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
+        batch, games = await caller.played(count=1, seeds={"from": 60})
+        game = await caller.services.evaluations.games.by_id(games[0])
+        found = [*items(game, "selection")]
+        # Without a kind it is a person who judges.
+        for rater, reasonable in (
+            ({"name": "ann"}, True),
+            ({"name": "bot", "kind": "program"}, False),
+            ({"name": "net", "kind": "model"}, False),
+        ):
+            words = [
+                {"item_id": item.id, "intention": choice.id, "reasonable": reasonable}
+                for item in found
+                for choice in item.asked
+            ]
+            body = {"rater": rater, "judgements": words}
+            assert (await caller.post("/annotations", json=body)).status_code == 201
+        told = (await report_of(caller, batch)).json()
+        assert told["made_of"]["judges"] == ["bot", "net"]
+        accuracy = figure(told, "selection", "all", "all", column="accuracy")
+        assert accuracy["num"] == accuracy["den"] > 0
+        assert [row["labels"] for row in table(told, "judges")["rows"]] == [["bot"], ["net"]]
+        for judge in ("bot", "net"):
+            assert "not shown beside people's" in figure(told, "judges", judge, column="reasonable")["note"]
+        assert table(told, "agreement")["rows"] == []
+        rules = {"dimension": "selection", "judge": {"kind": "rule"}, "batch": batch}
+        ruled = (await caller.post("/evaluations", json=rules)).json()["evaluation_id"]
+        agreement = (await caller.get(f"/evaluations/{ruled}")).json()["agreement"]["reasonable"]
+        assert agreement["people"] == 1
+
+
+async def test_empty_and_unfinished_batches_have_reports_and_unknown_ones_have_none(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
+        made = await caller.post("/games", json={"count": 2, "drive": "manual"})
+        told = (await report_of(caller, made.json()["batch_id"])).json()
+        assert told["made_of"]["games"] == 0
+        assert sum(told["excluded"]["games"].values()) == 2
+        assert "There is no finished game to report on." in told["notes"]
+        problem(await report_of(caller, "b_none"), 404, "not-found")
+        assert (await report_of(caller, "b_none", format="pdf")).status_code == 422
+        assert (await caller.get("/reports")).status_code == 422
+
+
+async def test_a_large_report_is_counted_beside_and_tells_how_far_it_is(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.evaluations.reports._HERE", 2)
+    monkeypatch.setattr("app.evaluations.reports._AT_ONCE", 2)
+    async with calling(database_url) as caller:
+        batch, games = await caller.played(count=7, seeds={"from": 60}, seats=AGENTS)
+        other, _ = await caller.played(count=1, seeds={"from": 90})
+        async with caller.services.database.write_engine.begin() as connection:
+            await connection.execute(
+                update(events).where(events.c.game_id == games[3], events.c.seq == 5).values(payload="{}")
+            )
+        answer = await report_of(caller, batch, wait_s="0")
+        assert answer.status_code == 202, answer.text
+        progress = answer.json()
+        assert (progress["status"], progress["games"]) == ("making", 7)
+        assert 1 <= int(answer.headers["retry-after"]) <= 10
+        # Somebody else's small one does not wait for it, and no second one of it is begun.
+        assert (await report_of(caller, other)).status_code == 200
+        assert len(caller.services.evaluations.reports._making) <= 1
+        async with asyncio.timeout(WITHIN_S):
+            while (answer := await report_of(caller, batch, wait_s="1")).status_code == 202:
+                assert answer.json()["games_done"] <= 7
+        told = answer.json()
+        assert told["made_of"]["games"] == 6
+        assert told["excluded"]["games"] == {"its log does not read": 1}
+        assert told["made_of"]["left_out"] == [{"game": games[3], "reason": "its log does not read"}]
+        # Asked for by somebody who was told to wait, it stands although more has come.
+        await answer_gold(caller, games[0], 3)
+        assert (await report_of(caller, batch)).headers["etag"] == answer.headers["etag"]
+        html = await report_of(caller, batch, format="html")
+        assert f"Report of batch {batch}" in html.text
+        assert "script" in html.text
+
+
+async def test_reports_that_are_being_made_end_with_the_service(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.evaluations.reports._HERE", 0)
+    async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
+        batch, _ = await caller.played(count=2, seeds={"from": 60})
+        assert (await report_of(caller, batch, wait_s="0")).status_code == 202
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_seats_and_games_stand_side_by_side(
+    tmp_path: Any, beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.evaluations.reports._HERE", 0 if beside else 99)
+    async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
+        batch, games = await caller.played(count=3, seeds={"from": 60}, seats=AGENTS)
+        told = (await report_of(caller, batch, group_by="agent")).json()
+        assert told["made_of"]["groups"] == {"random": 3, "scripted": 3}
+        won = table(told, "groups_seats")
+        assert [one["name"] for one in won["columns"]] == ["random", "scripted"]
+        held: dict[str, list[int]] = {"random": [0, 0], "scripted": [0, 0]}
+        for game_id in games:
+            game = await caller.services.evaluations.games.by_id(game_id)
+            for seat, agent in enumerate(AGENTS, 1):
+                if game.side(seat) is Side.LOYAL:
+                    held[agent["agent"]][0] += game.winner is Side.LOYAL
+                    held[agent["agent"]][1] += 1
+        for agent, counts in held.items():
+            one = figure(told, "groups_seats", "seats won", "loyal", "share", column=agent)
+            assert [one["num"], one["den"]] == counts
+        changed = figure(told, "groups_correction", "all", "all", "changed", column="scripted")
+        assert changed["den"] == figure(told, "correction", "all", "all", column="changed")["den"] > 0
+        assert figure(told, "groups_correction", "all", "all", "changed", column="random")["value"] is None
+        assert "groups_play" not in {one["name"] for one in told["tables"]}
+        told = (await report_of(caller, batch, group_by="players")).json()
+        whole = figure(told, "play", "failure vote rate", "evil", column="ours")
+        grouped = figure(told, "groups_play", "failure vote rate", "evil", "share", column="5 players")
+        assert [grouped[name] for name in ("num", "den", "low", "high")] == [
+            whole[name] for name in ("num", "den", "low", "high")
+        ]
+        _, key = await make_key(store_of(caller), "eval:read")
+        problem(await report_of(caller, batch, bearer(key), group_by="agent"), 403, "forbidden")
+        assert (await report_of(caller, batch, bearer(key), group_by="moon")).status_code == 422

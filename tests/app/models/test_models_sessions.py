@@ -1,0 +1,415 @@
+"""A session's promises: asked once, stored before it is used, bounded by a budget."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from agents.llm.session import CallKey, ModelSession
+from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Usage
+from app.base.errors import BudgetSpent, MissingAnswer
+from app.models.account import Account, Budget, SpendingLimits
+from app.models.endpoints import Source
+from app.models.sessions import LONGEST_PAUSE_S, Flights, GameSessions
+from app.settings import EndpointSettings
+from app.store.call import hash_of
+from app.store.db import Database
+from app.store.model_calls import CallStore
+from app.store.tables import model_calls
+from tests.app.calling import until
+from tests.app.real_server import local_settings
+
+FORM = Form("vote", {"type": "object"})
+ASKED = [Message("system", "Rules."), Message("user", "Vote.")]
+KEY = CallKey("1.1.vote.3", "vote", "", 1)
+
+HOSTILE = [
+    "a\0b",
+    "\ud800 alone",
+    "\udfff\ud800",
+    "'; DROP TABLE model_calls;--",
+    "\u202e\u2028",
+    "\\u0000",
+    "",
+]
+
+
+def reply(text: str = '{"approve": true}', value: object | None = None, tokens: int = 100) -> Reply:
+    return Reply(text, value, Usage(tokens, 20, 10, True), 0.5, 0.25, "fake", "stop", 1)
+
+
+class Scripted:
+    """A model that answers as a function says, when it is let."""
+
+    def __init__(self, answer: Callable[[Sequence[Message]], Reply] = lambda _: reply()) -> None:
+        self.answer = answer
+        self.asked = 0
+        self.at_once = 0
+        self.most_at_once = 0
+        self.let = asyncio.Event()
+        self.let.set()
+
+    async def ask(
+        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+    ) -> Reply:
+        self.asked += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await self.let.wait()
+            return self.answer(messages)
+        finally:
+            self.at_once -= 1
+
+
+class ScriptedSource(Source):
+    """An endpoint behind which that model is."""
+
+    def __init__(self, model: Scripted, parallel: int = 16) -> None:
+        super().__init__(
+            "m1", EndpointSettings(base_url="http://127.0.0.1:9/v1", model="fake", parallel=parallel)
+        )
+        self._scripted = model
+
+    def session(self, seed: str) -> ModelSession:
+        return self._scripted
+
+
+class Room:
+    """A database, and sessions of games at it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.calls = CallStore(database)
+        self.flights = Flights()
+
+    async def session(
+        self,
+        model: Scripted,
+        game: str = "g_1",
+        *,
+        account: Account | None = None,
+        parallel: int = 16,
+        source: Source | None = None,
+        **options: Any,
+    ) -> ModelSession:
+        """A session as a runner that takes the game up gets it."""
+        sessions = GameSessions(
+            game,
+            "1",
+            await self.calls.of_game(game),
+            self.calls,
+            account or Account(Budget(), {}),
+            self.flights,
+            keep_messages=options.get("keep_messages", False),
+            strict=options.get("strict", False),
+            pause=options.get("pause"),
+        )
+        return sessions.session(source or ScriptedSource(model, parallel))
+
+    async def rows(self) -> list[Any]:
+        async with self.database.read_engine.connect() as connection:
+            return list((await connection.execute(select(model_calls))).mappings())
+
+
+@asynccontextmanager
+async def opened(database_url: str) -> AsyncIterator[Room]:
+    database = Database(local_settings(database_url))
+    await database.start()
+    try:
+        room = Room(database)
+        yield room
+        await room.flights.land(0)
+    finally:
+        await database.stop()
+
+
+async def ask(session: ModelSession, key: CallKey = KEY, messages: Sequence[Message] = ASKED) -> Reply:
+    return await session.ask(key, messages, FORM, temperature=0.8, max_tokens=50)
+
+
+async def test_an_answer_is_stored_before_it_is_used_and_never_asked_for_again(database_url: str) -> None:
+    async with opened(database_url) as room:
+        model = Scripted(lambda _: reply(value={"approve": True}))
+        first = await ask(await room.session(model))
+        [row] = await room.rows()
+        assert (row["game_id"], row["request_id"], row["step"], row["seat"]) == (
+            "g_1",
+            "1.1.vote.3",
+            "vote",
+            3,
+        )
+        assert (row["prompt_tokens"], row["cached_tokens"], row["completion_tokens"]) == (100, 20, 10)
+        assert row["messages_sha256"] == hash_of(ASKED)
+        assert row["messages"] is None
+        assert row["at"] > 1_700_000_000_000
+        again = await ask(await room.session(model))
+        assert again == first == reply(value={"approve": True})
+        assert model.asked == 1
+
+
+async def test_any_text_of_a_model_comes_back_as_it_was(database_url: str) -> None:
+    async with opened(database_url) as room:
+        for number, text in enumerate([*HOSTILE, "x" * 1_000_000], 1):
+            key = CallKey("1.1.vote.3", "vote", "", number)
+            value = {"speak": text, text: [None, 1.5, True]}
+            model = Scripted(lambda _, text=text, value=value: reply(text, value))  # type: ignore[misc]
+            assert await ask(await room.session(model), key) == reply(text, value)
+            taken_up = Scripted()
+            assert await ask(await room.session(taken_up), key) == reply(text, value)
+            assert taken_up.asked == 0
+
+
+async def test_what_a_provider_says_of_itself_fits_the_database(database_url: str) -> None:
+    def odd(_: Sequence[Message]) -> Reply:
+        return Reply("{}", {}, Usage(1, 0, 1, True), 0.0, 0.0, "m\0\ud800" + "x" * 500, "st\0p", 1)
+
+    async with opened(database_url) as room:
+        got = await ask(await room.session(Scripted(odd)))
+        assert got.model.startswith("m\ufffd\ufffdxxx")
+        assert len(got.model) == 200
+        assert got == await ask(await room.session(Scripted()))
+
+
+async def test_an_answer_nested_beyond_reason_is_kept_as_one_without_a_value(database_url: str) -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    async with opened(database_url) as room:
+        got = await ask(await room.session(Scripted(lambda _: reply("[[", deep))))
+        assert (got.text, got.value) == ("[[", None)
+
+
+async def test_the_messages_are_kept_where_the_setting_says_so(database_url: str) -> None:
+    async with opened(database_url) as room:
+        hostile = [Message("user", "".join(HOSTILE))]
+        await ask(await room.session(Scripted(), keep_messages=True), messages=hostile)
+        [row] = await room.rows()
+        assert row["messages"].isascii()
+        assert hash_of(hostile) == row["messages_sha256"]
+        assert "DROP TABLE" in row["messages"]
+
+
+async def test_a_failure_is_stored_like_an_answer_with_what_it_took(database_url: str) -> None:
+    def fail(_: Sequence[Message]) -> Reply:
+        raise ModelUnavailable("no", "timeout", Spent(Usage(30, 0, 5, False), 0.1, 2.0, 4))
+
+    async with opened(database_url) as room:
+        account = Account(Budget(), {})
+        with pytest.raises(ModelUnavailable):
+            await ask(await room.session(Scripted(fail), account=account))
+        [use] = account.uses.values()
+        assert (use.calls, use.failed, use.estimated, use.tokens, use.http_calls) == (1, 1, 1, 35, 4)
+        recovered = Scripted()
+        with pytest.raises(ModelUnavailable) as again:
+            await ask(await room.session(recovered))
+        assert again.value.cause == "timeout"
+        assert recovered.asked == 0
+
+
+async def test_of_two_writers_the_first_is_right_for_both(database_url: str) -> None:
+    async with opened(database_url) as room:
+        # Two processes: neither knows of the other's flights.
+        one = await room.session(Scripted(lambda _: reply("one")))
+        room.flights = Flights()
+        other = await room.session(Scripted(lambda _: reply("other")))
+        assert (await ask(one)).text == "one"
+        assert (await ask(other)).text == "one"
+        assert len(await room.rows()) == 1
+
+
+async def test_recalling_gives_the_stored_answer_to_the_very_question_and_asks_nobody(
+    database_url: str,
+) -> None:
+    def recall(
+        session: ModelSession, messages: Sequence[Message] = ASKED, temperature: float = 0.8
+    ) -> Reply | None:
+        return session.recall(KEY, messages, temperature=temperature, max_tokens=50)
+
+    async with opened(database_url) as room:
+        model = Scripted()
+        session = await room.session(model)
+        assert recall(session) is None
+        assert model.asked == 0
+        answered = await ask(session)
+        taken_up = await room.session(model)
+        assert recall(session) == recall(taken_up) == answered
+        assert recall(taken_up, [Message("user", "another question")]) is None
+        assert recall(taken_up, temperature=0.1) is None
+        assert model.asked == 1
+
+
+async def test_recalling_a_failure_fails(database_url: str) -> None:
+    def fail(_: Sequence[Message]) -> Reply:
+        raise ModelUnavailable("no", "timeout")
+
+    async with opened(database_url) as room:
+        session = await room.session(Scripted(fail))
+        with pytest.raises(ModelUnavailable):
+            await ask(session)
+        with pytest.raises(ModelUnavailable):
+            session.recall(KEY, ASKED, temperature=0.8, max_tokens=50)
+
+
+async def test_a_seat_lingers_as_long_as_its_latest_answer_took(database_url: str) -> None:
+    paused: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    latencies = {"1.1.speak.3": 5.0, "1.1.vote.3": 0.25, "1.1.vote.4": 9.0, "1.2.reconsider.3": 77.0}
+
+    def slow(_: Sequence[Message]) -> Reply:
+        return Reply("{}", {}, Usage(1, 0, 1, True), 0.0, latencies[asked], "fake", "stop", 1)
+
+    async with opened(database_url) as room:
+        session = await room.session(Scripted(slow), pause=pause)
+        await session.linger(3)
+        assert paused == [], "who was never asked has nothing to last"
+        for asked in list(latencies)[:3]:
+            await ask(session, CallKey(asked, "any", "", 1))
+        await (await room.session(Scripted(), pause=pause)).linger(3)
+        asked = "1.2.reconsider.3"
+        await ask(session, CallKey(asked, "any", "", 1))
+        await session.linger(3)
+        assert paused == [0.25, LONGEST_PAUSE_S]
+        await (await room.session(Scripted())).linger(3)
+        assert len(paused) == 2, "nobody times a game without a pause"
+
+
+async def test_the_same_question_in_flight_is_joined_even_at_two_sessions(database_url: str) -> None:
+    async with opened(database_url) as room:
+        model = Scripted()
+        model.let.clear()
+        sessions = [await room.session(model) for _ in range(3)]
+        tasks = [asyncio.create_task(ask(session)) for session in sessions for _ in range(4)]
+        await until(lambda: model.asked == 1)
+        model.let.set()
+        assert len({one.text for one in await asyncio.gather(*tasks)}) == 1
+        assert model.asked == 1
+
+
+async def test_a_call_that_was_sent_is_stored_although_its_asker_has_gone(database_url: str) -> None:
+    async with opened(database_url) as room:
+        model = Scripted()
+        model.let.clear()
+        account = Account(Budget(), {})
+        asker = asyncio.create_task(ask(await room.session(model, account=account)))
+        await until(lambda: model.asked == 1)
+        asker.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asker
+        assert model.at_once == 1
+        model.let.set()
+        await room.flights.land(10)
+        assert len(await room.rows()) == 1
+        assert next(iter(account.uses.values())).calls == 1
+        assert (await ask(await room.session(Scripted()))).text == reply().text
+
+
+async def test_a_call_that_waits_in_line_goes_with_its_asker(database_url: str) -> None:
+    async with opened(database_url) as room:
+        model = Scripted()
+        model.let.clear()
+        source = ScriptedSource(model, parallel=1)
+        session = await room.session(model, source=source)
+        first = asyncio.create_task(ask(session))
+        await until(lambda: model.asked == 1)
+        second = asyncio.create_task(ask(session, CallKey("1.1.vote.4", "vote", "", 1)))
+        await asyncio.sleep(0.01)
+        second.cancel()
+        await asyncio.wait([second])
+        model.let.set()
+        await first
+        await room.flights.land(10)
+        assert model.asked == 1
+
+
+@pytest.mark.parametrize("where", ["endpoint", "batch"])
+async def test_no_more_calls_are_in_flight_than_may_be(database_url: str, where: str) -> None:
+    async with opened(database_url) as room:
+        model = Scripted()
+        model.let.clear()
+        account = Account(Budget(max_parallel=3 if where == "batch" else None), {})
+        source = ScriptedSource(model, parallel=3 if where == "endpoint" else 50)
+        asking = [
+            asyncio.create_task(
+                ask(
+                    await room.session(model, f"g_{n}", account=account, source=source),
+                    CallKey(f"1.1.vote.{n}", "vote", "", 1),
+                )
+            )
+            for n in range(1, 10)
+        ]
+        await until(lambda: model.asked == 3)
+        await asyncio.sleep(0.01)
+        model.let.set()
+        await asyncio.gather(*asking)
+        assert (model.asked, model.most_at_once) == (9, 3)
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget(batch=SpendingLimits(max_tokens=300)),
+        Budget(batch=SpendingLimits(max_cost=1.5)),
+        Budget(game=SpendingLimits(max_tokens=221)),
+        Budget(game=SpendingLimits(max_cost=1.2)),
+    ],
+)
+async def test_a_spent_budget_ends_the_asking_and_a_restart_does_not_refill_it(
+    database_url: str, budget: Budget
+) -> None:
+    # A call takes 110 tokens and costs 0.5: the third is the last.
+    async with opened(database_url) as room:
+        model = Scripted()
+        account = Account(budget, {})
+        for number in range(1, 4):
+            await ask(
+                await room.session(model, account=account), CallKey(f"1.1.vote.{number}", "vote", "", 1)
+            )
+        for attempt in (account, Account(budget, dict(account.uses))):
+            with pytest.raises(BudgetSpent):
+                await ask(await room.session(model, account=attempt), CallKey("1.1.vote.4", "vote", "", 1))
+            # What is there already costs nothing.
+            await ask(await room.session(model, account=attempt), CallKey("1.1.vote.1", "vote", "", 1))
+        assert model.asked == 3
+        assert len(await room.rows()) == 3
+        if budget.batch == SpendingLimits():
+            # Another game has its own.
+            await ask(await room.session(model, "g_2", account=account))
+
+
+async def test_one_game_that_has_spent_its_share_does_not_stop_the_others(database_url: str) -> None:
+    async with opened(database_url) as room:
+        account = Account(Budget(game=SpendingLimits(max_tokens=1)), {})
+        model = Scripted()
+        for game in ("g_1", "g_2"):
+            session = await room.session(model, game, account=account)
+            await ask(session)
+            with pytest.raises(BudgetSpent):
+                await ask(session, CallKey("1.1.vote.4", "vote", "", 1))
+        assert not account.is_spent
+
+
+async def test_a_broken_model_breaks_its_game_and_stores_nothing(database_url: str) -> None:
+    def broken(_: Sequence[Message]) -> Reply:
+        raise RuntimeError("a bug of ours")
+
+    async with opened(database_url) as room:
+        with pytest.raises(RuntimeError):
+            await ask(await room.session(Scripted(broken)))
+        assert await room.rows() == []
+        assert (await ask(await room.session(Scripted()))).text == reply().text
+
+
+async def test_a_strict_desk_refuses_an_answer_to_another_question(database_url: str) -> None:
+    async with opened(database_url) as room:
+        await ask(await room.session(Scripted()))
+        other = [*ASKED, Message("user", "And why?")]
+        assert (await ask(await room.session(Scripted()), messages=other)).text == reply().text
+        with pytest.raises(MissingAnswer, match=r"1\.1\.vote\.3.*another question"):
+            await ask(await room.session(Scripted(), strict=True), messages=other)

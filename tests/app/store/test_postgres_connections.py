@@ -1,0 +1,117 @@
+"""Connections to PostgreSQL: lost ones are not used, and those in use are not asked how they are."""
+
+import asyncio
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import DataError, DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from app.store import db
+from app.store.db import Conflict, Database
+from tests.app.store.test_store import Laid, _started, _step
+from tests.postgres import PostgresServer, fresh_database
+
+PID = sa.text("SELECT pg_backend_pid()")
+
+
+@pytest.fixture
+def url(postgres: PostgresServer, laid_out_postgres: str) -> Iterator[str]:
+    """A database of PostgreSQL's, laid out."""
+    with fresh_database(postgres, laid_out_postgres) as made:
+        yield made
+
+
+async def cut_all(url: str) -> int:
+    """Ends every session of the database, as a restart does. Returns how many there were."""
+    engine = create_async_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    async with engine.connect() as connection:
+        found = await connection.execute(
+            sa.text(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        )
+        count = len(found.scalars().all())
+    await engine.dispose()
+    await asyncio.sleep(0.05)  # the loop reads the ends
+    return count
+
+
+async def pids(database: Database, count: int) -> list[int]:
+    """Of as many connections at once."""
+
+    async def one() -> int:
+        async with database.read_engine.connect() as connection:
+            found: int = (await connection.execute(PID)).scalar_one()
+            await asyncio.sleep(0.05)
+            return found
+
+    return await asyncio.gather(*(one() for _ in range(count)))
+
+
+async def test_connections_that_ended_while_they_lay_idle_cost_nobody_an_error(url: str) -> None:
+    laid = await _started(url)
+    journal = await laid.game()
+    await journal.append(_step(1))
+    before = await pids(laid.database, 4)
+    assert await cut_all(url) >= 5  # those of the pool, and the writer's own
+    after = await pids(laid.database, 4)
+    assert not set(before) & set(after)
+    assert await cut_all(url) >= 4
+    await journal.append(_step(2))
+    await laid.game()
+    assert len(await laid.reader.events(journal._game_id)) == journal.head
+    await laid.database.stop()
+
+
+async def test_only_what_was_idle_for_long_is_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    laid = await _started(url)
+    asked: list[Any] = []
+    dead: set[Any] = set()
+    dialect = laid.database.write_engine.dialect
+    ping = dialect.do_ping
+
+    def counted(raw: Any) -> bool:
+        asked.append(raw)
+        if raw in dead:
+            raise dialect.loaded_dbapi.Error("gone")  # type: ignore[attr-defined]
+        return ping(raw)
+
+    monkeypatch.setattr(dialect, "do_ping", counted)
+    (first,) = await pids(laid.database, 1)
+    assert await pids(laid.database, 1) == [first]
+    assert not asked
+    monkeypatch.setattr(db, "ASK_AFTER_S", 0.0)
+    assert await pids(laid.database, 1) == [first]
+    assert len(asked) == 1
+    dead.update(asked)
+    (other,) = await pids(laid.database, 1)
+    assert other != first
+    await laid.database.stop()
+
+
+async def _refused(laid: Laid, statement: Any, row: dict[str, Any]) -> Exception:
+    with pytest.raises((DBAPIError, Conflict)) as fault:
+        await laid.database.writer.append(lambda at: [(statement, [row])])
+    assert "secret" not in "".join(traceback.format_exception(fault.value))
+    return fault.value
+
+
+async def test_what_a_server_quotes_of_a_refused_row_is_not_told_on(url: str) -> None:
+    laid = await _started(url)
+    table = sa.Table(
+        "kinds", sa.MetaData(), sa.Column("name", sa.Text, primary_key=True), sa.Column("n", sa.Integer)
+    )
+    async with laid.database.write_engine.begin() as connection:
+        await connection.run_sync(table.create)
+    statement = sa.insert(table)
+    assert isinstance(await _refused(laid, statement, {"name": "a", "n": "secret"}), DataError)
+    assert isinstance(await _refused(laid, statement, {"name": "a", "n": 1 << 40}), DataError)
+    await laid.database.writer.append(lambda at: [(statement, [{"name": "secret", "n": 1}])])
+    assert isinstance(await _refused(laid, statement, {"name": "secret", "n": 2}), Conflict)
+    await laid.database.stop()

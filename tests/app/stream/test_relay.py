@@ -1,0 +1,208 @@
+"""Spectators are written to by one relay a game and viewer, and miss nothing between it and what they read
+themselves.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.store.log import LogLine
+from app.stream.feed import Feed
+from app.stream.pages import Page, Pages, Spot
+from app.stream.positions import Positions
+from app.stream.relay import Relays
+from engine.terms import FULL, PUBLIC, Viewer
+from tests.app.pages.test_pages import Stored, said
+
+GAME = "g"
+
+
+class Sitting:
+    """A spectator without a socket."""
+
+    def __init__(self, seq: int = 0, viewer: Viewer = PUBLIC) -> None:
+        self.spot = Spot(GAME, viewer, seq, seq)
+        self.got: list[Page] = []
+        self.reads = True
+        """Whether it takes what is written."""
+        self.rung = asyncio.Event()
+
+    def push(self, page: Page, now: float) -> bool:
+        if self.reads:
+            self.got.append(page)
+            self.spot = page.end
+        return self.reads
+
+    def ring(self) -> None:
+        self.rung.set()
+
+
+class World:
+    """A log, its feed, and the relays of both."""
+
+    def __init__(self, events: int = 0) -> None:
+        self.stored = Stored([said(seq) for seq in range(1, events + 1)])
+        self.feed = Feed()
+        self.pages = Pages(self.stored, self.feed.tails, Positions(self.stored))  # type: ignore[arg-type]
+        self.relays = Relays(self.pages, self.feed)
+
+    def append(self, *lines: LogLine) -> None:
+        self.stored.log += lines
+        self.feed.committed(GAME, lines)
+
+    def elsewhere(self, *lines: LogLine) -> None:
+        """Another process appends; its hint comes later."""
+        self.stored.log += lines
+
+
+@contextlib.asynccontextmanager
+async def world(events: int = 0) -> AsyncIterator[World]:
+    one = World(events)
+    try:
+        yield one
+    finally:
+        await one.relays.stop()
+        assert not one.feed._watches
+        assert not one.feed.tails._kept
+
+
+async def until_seq(one: Sitting, seq: int) -> None:
+    async with asyncio.timeout(20):
+        while one.spot.seq < seq:  # noqa: ASYNC110  # no event tells
+            await asyncio.sleep(0)
+
+
+async def test_those_who_sit_get_the_same_bytes_from_memory_in_their_order() -> None:
+    async with world(3) as here:
+        many = [Sitting(3) for _ in range(600)]  # more than are written to at once
+        assert all(here.relays.sit(one) for one in many)
+        await asyncio.sleep(0.05)
+        reads = here.stored.reads
+        for seq in range(4, 9):
+            here.append(said(seq))
+            await until_seq(many[-1], seq)
+        for one in many:
+            await until_seq(one, 8)
+            assert [page.end.seq for page in one.got] == [page.end.seq for page in many[0].got]
+            assert all(mine.frame is first.frame for mine, first in zip(one.got, many[0].got, strict=True))
+        assert here.stored.reads == reads
+
+
+async def test_what_was_committed_between_the_own_reading_and_sitting_down_is_not_lost() -> None:
+    async with world(2) as here:
+        one = Sitting(2)
+        here.append(said(3))  # nobody watched yet
+        assert here.relays.sit(one)
+        await until_seq(one, 3)
+
+
+async def test_who_is_behind_the_relay_has_to_read_first() -> None:
+    async with world(2) as here:
+        first, late = Sitting(2), Sitting(2)
+        assert here.relays.sit(first)
+        here.append(said(3))
+        await until_seq(first, 3)
+        assert not here.relays.sit(late)
+        assert not late.got
+        late.spot = first.spot
+        assert here.relays.sit(late)
+        here.append(said(4))
+        await until_seq(late, 4)
+
+
+async def test_who_is_ahead_of_the_relay_gets_nothing_twice() -> None:
+    async with world(2) as here:
+        slow, ahead = Sitting(2), Sitting(3)
+        assert here.relays.sit(slow)
+        await asyncio.sleep(0.05)
+        here.elsewhere(said(3))
+        assert here.relays.sit(ahead)
+        here.feed.ring(GAME)
+        await until_seq(slow, 3)
+        here.append(said(4))
+        await until_seq(slow, 4)
+        if not ahead.rung.is_set():
+            await until_seq(ahead, 4)
+        assert [page.count for page in ahead.got] in ([1], [])
+
+
+async def test_who_does_not_read_is_let_go_and_costs_the_others_nothing() -> None:
+    async with world() as here:
+        reads, stuck = Sitting(), Sitting()
+        stuck.reads = False
+        assert here.relays.sit(reads)
+        assert here.relays.sit(stuck)
+        here.append(said(1))
+        await until_seq(reads, 1)
+        await asyncio.wait_for(stuck.rung.wait(), 20)
+        here.append(said(2))
+        await until_seq(reads, 2)
+        assert (stuck.spot.seq, stuck.got) == (0, [])
+
+
+async def test_what_another_process_wrote_in_between_is_read_from_the_log() -> None:
+    async with world() as here:
+        one = Sitting()
+        assert here.relays.sit(one)
+        here.append(said(1))
+        await until_seq(one, 1)
+        here.elsewhere(said(2))
+        here.append(said(3))
+        await until_seq(one, 3)
+        assert sum(page.count for page in one.got) == 3
+
+
+async def test_a_viewer_is_written_what_it_may_see_and_nothing_for_the_rest() -> None:
+    async with world() as here:
+        public, full = Sitting(), Sitting(viewer=FULL)
+        assert here.relays.sit(public)
+        assert here.relays.sit(full)
+        await asyncio.sleep(0.05)  # both have read: what comes now comes from memory
+        hidden = LogLine(1, 0, 2, "vote_cast", '{"seat":2,"approve":true}')
+        here.append(hidden, said(2))
+        here.append(said(3)._replace(audience=FULL))
+        here.append(said(4))
+        await until_seq(full, 4)
+        await until_seq(public, 2)
+        text = "".join(page.frame for page in public.got)
+        assert "vote_cast" not in text
+        assert text.count('"seq"') == 2
+
+
+@pytest.mark.parametrize("type_", ["game_ended", "game_cancelled"])
+async def test_the_end_of_a_game_is_written_and_lets_everybody_go(type_: str) -> None:
+    async with world() as here:
+        one = Sitting()
+        assert here.relays.sit(one)
+        await asyncio.sleep(0.05)
+        here.append(said(1), LogLine(2, 0, PUBLIC, type_, "{}"))
+        await asyncio.wait_for(one.rung.wait(), 20)
+        assert one.spot.seq == 2
+
+
+async def test_a_read_that_breaks_sends_everybody_to_look_and_the_next_begins_anew() -> None:
+    async with world() as here:
+        one = Sitting()
+        follow = here.stored.follow
+        here.stored.follow = None  # type: ignore[assignment,method-assign]
+        assert here.relays.sit(one)
+        await asyncio.wait_for(one.rung.wait(), 20)
+        here.stored.follow = follow  # type: ignore[method-assign]
+        await asyncio.sleep(0)
+        assert here.relays.sit(one)
+        here.append(said(1))
+        await until_seq(one, 1)
+
+
+async def test_when_the_last_one_rises_nothing_is_left_over() -> None:
+    async with world() as here:
+        one = Sitting()
+        assert here.relays.sit(one)
+        await asyncio.sleep(0.05)
+        here.relays.rise(one)
+        async with asyncio.timeout(20):
+            while "relay" in {task.get_name() for task in asyncio.all_tasks()}:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert not here.feed._watches
