@@ -42,9 +42,13 @@ _SNIFFED: Final = 4_096
 _SPARSE: Final = 20
 
 # Where no backslash is escaped itself.
-_CONTROL: Final = re.compile(rb"\\u00(?:0[0-8bcdefBCDEF]|1[0-9a-fA-F]|7[fF])")
+_CONTROL: Final = re.compile(rb"\\(?:[bfr]|u00(?:0[0-8bcdefBCDEF]|1[0-9a-fA-F]|7[fF]))")
 _NUL: Final = re.compile(rb"\\u0000")
-_SHORT_CONTROLS: Final = (rb"\b", rb"\f", rb"\r", b"\x7f")
+
+_ONE_TEXT: Final = bytes.maketrans(b'"\t\n\r', b"/   ")
+_TAKEN: Final = bytes(set(range(256)) - set(range(32)) - {0x7F} | set(b"\t\n"))
+_TAKEN_OF_RECORDS: Final = bytes(range(1, 256))
+
 _MARK: Final = secrets.token_hex(16)
 
 _NO_MARKS: Final = bytes(set(range(256)) - set(b"[{,\\"))
@@ -81,7 +85,7 @@ def read_json(
     dense = (len(marks) - len(marks.translate(None, b"\\"))) * _SPARSE > len(body)
     # Only an escape or U+007F makes a fault of a text, only an exponent a number beyond a double.
     if any(mark in body for mark in (b"\\", b"\x7f", b"e", b"E")):
-        _check_scalars(body, record)
+        _check_scalars(body, record, dense=dense)
     # The interpreter's own parser reads all but plain ASCII in half the time, and objects in twice as much.
     plain = body.isascii() and not dense
     return _parse_as_sent(body, text) if few_objects and not plain else _parse(body)
@@ -187,10 +191,10 @@ def _check_elements(structure: bytes) -> None:
         )
 
 
-def _check_scalars(body: bytes, record: bool) -> None:
+def _check_scalars(body: bytes, record: bool, *, dense: bool) -> None:
     """Raises InvalidRequest for a text or a number of the body that we do not take."""
     try:
-        orjson.loads(body)
+        value = orjson.loads(body)
     except orjson.JSONDecodeError as fault:
         beginning = fault.doc[: fault.pos].encode()
         if fault.msg.endswith("surrogate in string"):
@@ -204,32 +208,61 @@ def _check_scalars(body: bytes, record: bool) -> None:
         # The other parser says it better.
         _parse(body)
         raise Unparsable(f"no JSON: {fault.msg}") from None
-    if (control := _first_control(body, record)) is not None:
+    if (control := _first_control(body, value, record, dense=dense)) is not None:
         beginning, character = control
         raise _text_refused(beginning, f"control character, got U+{ord(character):04X}")
 
 
-def _first_control(body: bytes, record: bool) -> tuple[bytes, str] | None:
-    """The first control character in a text that we do not take, after what stands before it."""
-    # Without escaped backslashes, each that is left begins an escape.
-    plain = body.replace(b"\\\\", b"--")
-    found = [match.span()] if (match := (_NUL if record else _CONTROL).search(plain)) else []
-    for spelled in () if record else _SHORT_CONTROLS:
-        if (place := plain.find(spelled)) >= 0:
-            found.append((place, place + len(spelled)))
-    if not found:
+def _first_control(body: bytes, value: Any, record: bool, *, dense: bool) -> tuple[bytes, str] | None:
+    """The first control character in a text that we do not take, after what stands before it. ``dense``:
+    escapes are many.
+    """
+    if not dense:
+        end = len(body) if record or (raw := body.find(b"\x7f")) < 0 else raw
+        escape = body.find(b"\\", 0, end)
+        plain = _without_escaped_backslashes(body[escape:end]) if escape >= 0 else b""
+        if match := (_NUL if record else _CONTROL).search(plain):
+            return body[: escape + match.start()], orjson.loads(b'"%b"' % match[0])
+        return None if end == len(body) else (body[:end], "\x7f")
+    # The search would stop at every escape. All of the body is read as one text instead, in which quotes
+    # become slashes.
+    text: str = orjson.loads(b'"%b"' % body.translate(_ONE_TEXT))
+    refused = text.encode().translate(None, _TAKEN_OF_RECORDS if record else _TAKEN)
+    if not refused:
         return None
-    start, end = min(found)
-    return body[:start], orjson.loads(b'"%b"' % body[start:end])
+    # Written anew, each character has one spelling.
+    character = chr(refused[0])
+    written = orjson.dumps(value)
+    place = _find_escape(written, orjson.dumps(character)[1:-1])
+    # Of a doubled key only the last value is written; the parser refuses such a body.
+    return None if place < 0 else (written[:place], character)
+
+
+def _find_escape(body: bytes, spelling: bytes) -> int:
+    """The first place of an escape, or of a character that needs none; -1: nowhere."""
+    place = body.find(spelling)
+    if place > 0 and body[place - 1] == ord("\\"):  # which may be escaped, or escape the one at this place
+        return _without_escaped_backslashes(body).find(spelling)
+    return place
+
+
+def _without_escaped_backslashes(body: bytes) -> bytes:
+    """As long as the body. Each backslash that is left begins an escape."""
+    return body.replace(b"\\\\", b"--")
 
 
 def _text_refused(beginning: bytes, character: str) -> InvalidRequest:
     """What a body is told which begins so, up to what we do not take within a text."""
-    plain = beginning.replace(b"\\\\", b"--").replace(b'\\"', b"--")
-    beginning = beginning[: plain.rfind(b'"') + 1]  # where the text begins
-    path, text = _way_to_last(beginning + _MARK.encode())
-    is_key = text != _MARK
-    if is_key:  # which counts only with its value
+    quote = beginning.rfind(b'"')
+    if beginning[quote - 1 : quote] == b"\\":  # which may escape it, or be escaped itself
+        quote = _without_escaped_backslashes(beginning).replace(b'\\"', b"--").rfind(b'"')
+    beginning = beginning[: quote + 1]  # where the text begins
+    path: list[str | int] = []
+    is_key = beginning[-64:-1].rstrip(_BLANK).endswith(b"{")
+    if not is_key:
+        path, text = _way_to_last(beginning + _MARK.encode())
+        is_key = text != _MARK  # but a key after a comma
+    if is_key:  # which the parser drops without a value
         path, _ = _way_to_last(beginning + _MARK.encode() + b'":0')
         path.pop()
     return InvalidRequest(

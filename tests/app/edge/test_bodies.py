@@ -156,6 +156,10 @@ async def test_each_route_has_its_own_limit(caller: Caller) -> None:
 PAIRS = r"\ud83d\ude00"
 
 
+CONTROL = r"\u0001"
+FALSE = r"\\u0001"
+
+
 def shapes(size: int) -> dict[str, bytes]:
     """Nasty bodies of about so many bytes."""
 
@@ -195,6 +199,11 @@ def shapes(size: int) -> dict[str, bytes]:
         "two bytes a letter": '"' + "\u00e9" * (size // 2) + '"',
         "escaped letters, then a control character": '["' + r"\u0041" * (size // 6) + r'",{"\u0001":0}]',
         "escaped quotes": '"' + r"\"" * (size // 2) + '"',
+        "escaped backslashes before u0001": f'["{FALSE * (size // 7)}","{CONTROL}"]',
+        "two bytes a letter, then an escape": '"' + "\u00e9" * (size // 2) + r'\n"',
+        "two bytes a letter, then a control character": f'["{chr(0xE9) * (size // 2)}","{CONTROL}"]',
+        "escaped letters, then U+007F": '["' + r"\u0041" * (size // 6) + r'",{"\u007f":0}]',
+        "keys with escapes": "{" + ",".join(rf'"{n:x}\n":0' for n in range(size // 11)) + "}",
         "escapes here and there": '"' + (r"\n" + "x" * 20) * (size // 22) + '"',
         "U+007F at the end": f'"{"x" * size}\x7f"',
         "tiny strings, then a control character inside": many('"ab"', r'["\u0001"]'),
