@@ -11,7 +11,7 @@ from app.seats.seating import remote_seats
 from app.store.games import GameStore
 from app.store.log import timestamp
 from app.store.rows import GameRow
-from app.stream.feed import Feed
+from app.stream.feed import Feed, held_name
 from engine.errors import CorruptLog, InvalidInput
 from engine.terms import PUBLIC
 from engine.view import read_viewer, viewer_name
@@ -73,7 +73,8 @@ class SeatTokens:
             return self._shown(Grant.to_watch(_now_s() + (new.ttl_s or MAX_WATCH_S), game=game_id))
         if new.raise_epoch:
             epoch = await self._keys.raise_epoch(game_id, viewer)
-            # Whoever holds the seat with an older one looks again, and goes.
+            # Whoever holds the seat with an older one looks again, and goes; so do those who read its stream.
+            self._feed.hint(held_name(game_id, viewer))
             self._feed.hint(game_id)
         else:
             epoch = epoch_of(row.epochs, viewer)

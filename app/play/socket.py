@@ -8,7 +8,7 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -88,6 +88,10 @@ CLOSING_S: Final = 2.0
 """How long a close may wait for its turn behind what the peer has not read. A peer that reads
 nothing never sees one; the listening socket's TCP_USER_TIMEOUT ends it."""
 
+SEAT_CHECK_S: Final = 1.0
+"""How long a connection of a seat may go without looking who holds the seat, while its game moves."""
+
+_REVOKED: Final = "this credential does not stand any more"
 _NO_SEAT: Final = "this connection does not hold a seat that is played from outside"
 
 STRIKES: Final = 3
@@ -210,6 +214,9 @@ class Connection:
         """The seat this connection looks through, where that is played from outside."""
         self._sits = False
         """Whether it holds that seat, and answers for it."""
+        self._seat_hint: str | None = None
+        """What hints go by about the seat whose token or place this connection has."""
+        self._seat_checked = -math.inf
 
     async def run(self) -> None:
         """Returns when the connection has ended; raises only when cancelled."""
@@ -241,16 +248,22 @@ class Connection:
         spot = await self._start(identify, caller)
         self._viewed_by = caller
         self.spot = spot
-        # Seats' eyes are few, and each has to be asked for something, or checked, at every event.
+        # Seats' eyes are few, and each has to be asked for something at many events.
         relayed = spot.viewer in (PUBLIC, FULL)
+        seat = spot.viewer if self._sits else caller.seat
+        self._seat_hint = None if seat is None else held_name(spot.game_id, seat)
         # Watching from before the first read: a commit in between rings.
         names = [] if relayed else [spot.game_id]
-        if self._sits:
-            names.append(held_name(spot.game_id, spot.viewer))
-        with self._sockets.feed.watch(*names) as watch:
+        if self._seat_hint is not None:
+            names.append(self._seat_hint)
+        with self._sockets.feed.watch(*names) as watch, self._tail(spot, relayed=relayed):
             self._watch = watch
             await self._welcome(spot)
             await self._both(self._listen(), self._follow(caller, relayed=relayed))
+
+    def _tail(self, spot: Spot, *, relayed: bool) -> AbstractContextManager[None]:
+        """Keeps the game's last events in memory, as a relay does for those it sends to."""
+        return nullcontext() if relayed else self._sockets.feed.tails.keep(spot.game_id)
 
     async def _both(self, listen: Any, follow: Any) -> NoReturn:
         """Runs the two halves until one raises how the connection ends; the other does not outlive it."""
@@ -359,12 +372,13 @@ class Connection:
         while True:
             if self._sockets.lifecycle.draining:
                 raise Closing(Code.STOPPING, "this replica is stopping")
-            await unbroken(self._check_holding())
-            page = await self._sockets.pages.after(self.spot)
-            if not (caller.is_current(page.epochs) and self._sockets.keys.stands(caller)):
-                raise Closing(Code.UNAUTHENTICATED, "this credential does not stand any more")
+            if not self._sockets.keys.stands(caller):
+                raise Closing(Code.UNAUTHENTICATED, _REVOKED)
+            await self._check_seat(caller)
+            page = await self._page()
             if page.count:
                 await self._send_page(page)
+            self.spot = page.end
             if page.over:
                 raise Closing(Code.OVER, "the game is over and everything has been sent")
             if page.more:
@@ -383,21 +397,43 @@ class Connection:
                     self._sockets.relays.rise(self)
             caught_up = time.monotonic()
 
-    async def _check_holding(self) -> None:
+    async def _page(self) -> Page:
+        """What follows on the spot. Where this process commits the game's events, the log is not read."""
+        spot, sockets = self.spot, self._sockets
+        page = sockets.pages.at_once(spot)
+        if page is not None:
+            return page
+        if not self._watch.rung_by(spot.game_id) and sockets.feed.tails.end(spot.game_id) == spot.place:
+            return Page("", 0, spot, more=False, over=False)
+        return await sockets.pages.after(spot)
+
+    async def _check_seat(self, caller: Caller) -> None:
+        """Raises Closing when the seat's tokens were revoked, or a newer connection holds the seat. Looks
+        when a hint says so, and from time to time: another process's hint may not come.
+        """
+        now = time.monotonic()
+        if self._seat_hint is None:
+            return
+        if not self._watch.rung_by(self._seat_hint) and now - self._seat_checked < SEAT_CHECK_S:
+            return
+        self._seat_checked = now
         spot = self.spot
-        if self._sits and not await self._sockets.seats.holds(spot.game_id, spot.viewer, self._holder):
+        row = await self._sockets.rows.get(spot.game_id)
+        if row is None or not caller.is_current(row.epochs):
+            raise Closing(Code.UNAUTHENTICATED, _REVOKED)
+        if self._sits and not await unbroken(
+            self._sockets.seats.holds(spot.game_id, spot.viewer, self._holder)
+        ):
             raise Closing(Code.REPLACED, "a newer connection holds this seat")
 
     async def _ask(self, asked: str | None) -> str | None:
         """Sends what the seat is asked for, unless it was sent last, and gives its id."""
         if self._view is None:
             return None
-        request = await unbroken(self._sockets.seats.open(self._view))
-        # One that the log has opened since the page was read waits for its events: their hint is on its way.
-        if request is None or self._view.place > self.spot.place:
+        request = await unbroken(self._sockets.seats.asked_after(self._view, self.spot.place, asked))
+        if request is None:
             return asked
-        if request.request_id != asked:
-            await self._send(request.model_dump_json())
+        await self._send(request.model_dump_json())
         return request.request_id
 
     async def _quiet(self, caller: Caller) -> None:

@@ -1,6 +1,7 @@
 """Drives one game on from wherever its log ends."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from agents.table import play
 from app.base import metrics
@@ -72,7 +73,8 @@ async def drive(
         await models.seats(row, batch) if batch is not None and paid else None,
         inboxes.of(row, batch, on_wait) if batch is not None and remote else None,
     )
-    try:
-        await play(log, agents, journal)
-    except BudgetSpent:
-        await journal.append(cancel(BUDGET_SPENT))
+    with feed.tails.keep(game_id) if remote else nullcontext():
+        try:
+            await play(log, agents, journal)
+        except BudgetSpent:
+            await journal.append(cancel(BUDGET_SPENT))

@@ -64,21 +64,26 @@ class GameInbox:
         self._game_id = game_id
         self._allowed = allowed
         self._on_wait = on_wait
+        self._made_at = now_ms()
 
     async def take(self, request: Request) -> RemoteOutcome:
         """The outcome, when there is one. In a game that is stepped by hand nothing is waited for.
 
         Raises NotAnswered there, and Conflict when the game was ended by somebody else meanwhile.
         """
-        told = await self._store.told(self._game_id, request.id)
+        opened_at = self._feed.tails.opened_at(self._game_id)
+        # What was opened since this inbox was made, nobody has answered before it is waited for.
+        just_opened = self._allowed is not None and opened_at is not None and opened_at > self._made_at
+        told = None if just_opened else await self._store.told(self._game_id, request.id)
         if told is None:
-            opened_at = await self._reader.opened_at(self._game_id)
+            if opened_at is None:
+                opened_at = await self._reader.opened_at(self._game_id)
             deadline = deadline_ms(self._allowed, request.kind, opened_at)
             if deadline is None:
                 raise NotAnswered(f"{request.id} waits for its seat's answer")
             self._on_wait()
             with requests_open.track_inprogress():
-                told = await self._waited(request, deadline)
+                told = await self._waited(request, deadline, look_first=not just_opened)
         outcome, refusals = told
         return RemoteOutcome(
             None if outcome.action is None else _action(request, outcome),
@@ -86,10 +91,10 @@ class GameInbox:
             tuple(refusal.detail for refusal in refusals),
         )
 
-    async def _waited(self, request: Request, deadline: int) -> Told:
+    async def _waited(self, request: Request, deadline: int, *, look_first: bool) -> Told:
         with self._feed.watch(request_name(self._game_id, request.id), self._game_id) as watch:
             # Once more, now that a hint would be heard.
-            told = await self._store.told(self._game_id, request.id)
+            told = await self._store.told(self._game_id, request.id) if look_first else None
             while told is None:
                 left_s = (deadline - now_ms()) / 1000
                 if left_s <= 0:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,10 +44,11 @@ from app.store.inbox import (
     canonical,
     no_answer,
 )
-from app.store.log import LogReader, timestamp
+from app.store.log import LogLine, LogReader, is_seen, timestamp
 from app.store.rows import GameRow
 from app.stream import metrics
 from app.stream.feed import Feed, held_name, request_name
+from app.stream.tail import Tails
 from engine.errors import UNREADABLE, AvalonError, CorruptLog, IllegalAction, InvalidAction, InvalidInput
 from engine.events import Thought, read_event
 from engine.rules import Request, asked, check, check_note, default, offered
@@ -81,35 +82,77 @@ def check_answers_for(caller: Caller, viewer: Viewer) -> None:
 class RemoteSeat:
     """One remote seat as it sees its game: the fold of its own stream, read on when it is looked at."""
 
-    def __init__(self, reader: LogReader, game_id: str, seat: Seat, allowed: Mapping[Kind, float] | None):
+    def __init__(
+        self,
+        reader: LogReader,
+        tails: Tails,
+        game_id: str,
+        seat: Seat,
+        allowed: Mapping[Kind, float] | None,
+        is_over: bool,
+    ) -> None:
         self.game_id = game_id
         self.seat = seat
+        self.is_over = is_over
+        """Whether the game was over when this was made."""
         self._reader = reader
+        self._tails = tails
         self._allowed = allowed
         self._state = State()
         self._place = 0
+        self._read_to = 0
+        """Up to here in the full log it has read all that it may see."""
         self._opened_at = 0
+        self._just_opened: str | None = None
         self._reading = asyncio.Lock()
 
     async def advance(self) -> None:
         """Reads on to the end of the seat's stream."""
         async with self._reading:
-            while lines := await self._reader.lines(self.game_id, self.seat, self._place, _PAGE):
-                try:
-                    apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
-                except UNREADABLE as fault:
-                    cause = type(fault).__name__
-                    raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
-                # What opens a request is public: a seat's own events only ever close one.
-                self._opened_at = next(
-                    (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
-                )
-                self._place = lines[-1].seq
+            await self._advance()
+
+    async def _advance(self) -> None:
+        while lines := await self._reader.lines(self.game_id, self.seat, self._read_to, _PAGE):
+            self._take(lines, lines[-1].seq)
+
+    async def catch_up(self, place: int = 0) -> None:
+        """Reads on as far as this process knows the log, and at least to ``place``."""
+        async with self._reading:
+            fresh = self._tails.after(self.game_id, self._read_to) if self._read_to else ()
+            if fresh:
+                before = self.request
+                seen = [line for line in fresh if is_seen(line, self.seat)]
+                self._take(seen, fresh[-1].seq)
+                if (request := self.request) is not None and request != before:
+                    self._just_opened = request.id
+            elif self._read_to < place or self._tails.end(self.game_id) != self._read_to:
+                await self._advance()
+
+    def _take(self, lines: Sequence[LogLine], read_to: int) -> None:
+        try:
+            apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
+        except UNREADABLE as fault:
+            cause = type(fault).__name__
+            raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
+        # What opens a request is public: a seat's own events only ever close one.
+        self._opened_at = next(
+            (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
+        )
+        self._place = lines[-1].seq if lines else self._place
+        self._read_to = read_to
 
     @property
     def place(self) -> int:
         """Where the last event that it has read stands in the full log."""
         return self._place
+
+    def is_asked(self, request_id: str) -> bool:
+        """Whether this is the open request, as far as the seat has read."""
+        return self.request is not None and self.request.id == request_id
+
+    def is_just_opened(self, request: Request) -> bool:
+        """Whether this process has just committed what opened the request: nobody has answered it before."""
+        return request.id == self._just_opened
 
     @property
     def request(self) -> Request | None:
@@ -198,7 +241,10 @@ class Seats:
             return None
         batch = await self._games.batch(row.batch_id)
         assert batch is not None
-        return RemoteSeat(self._reader, row.game_id, viewer, allowances(row, batch))
+        is_over = row.status not in OPEN
+        return RemoteSeat(
+            self._reader, self._feed.tails, row.game_id, viewer, allowances(row, batch), is_over
+        )
 
     async def status(self, game_id: str) -> GameStatus:
         """The game's, as things are now. Raises NotFound."""
@@ -214,6 +260,21 @@ class Seats:
         if request is None:
             return None
         standing = await self._inbox.standing(view.game_id, request.id)
+        return self._still(view, request, standing)
+
+    async def asked_after(self, view: RemoteSeat, place: int, last: str | None) -> Asked | None:
+        """What a seat is asked for whose connection has sent its stream up to ``place``; None for what was
+        sent ``last``, and where ``open`` says None.
+        """
+        await view.catch_up(place)
+        request = view.request
+        # One that was opened after that place waits for its events: their hint is on its way.
+        if request is None or request.id == last or view.place > place:
+            return None
+        if view.is_just_opened(request):
+            standing = RequestState(None, 0)
+        else:
+            standing = await self._inbox.standing(view.game_id, request.id)
         return self._still(view, request, standing)
 
     def _still(self, view: RemoteSeat, request: Request, standing: RequestState) -> Asked | None:
@@ -273,28 +334,30 @@ class Seats:
         read = _read(kind, answer)
         # What cannot be read is no answer that was accepted.
         said = "" if isinstance(read, InvalidAction) else canonical(read.model_dump(exclude_unset=True))
-        stored = await self._inbox.outcome(view.game_id, request_id)
-        if stored is not None:
-            return _again(request_id, stored, said)
-        await view.advance()
+        await view.catch_up()
+        if not view.is_asked(request_id):
+            # Perhaps by an event that has not come here yet.
+            await view.advance()
         request = view.request
         if request is None or request.id != request_id:
-            # Between the two looks its outcome may have reached the log.
             stored = await self._inbox.outcome(view.game_id, request_id)
             if stored is None:
                 raise _unknown(view.seat)
             return _again(request_id, stored, said)
+        if view.is_over:
+            raise TooLate("the game is over")
         deadline = view.deadline(request)
         if deadline is not None and now_ms() >= deadline:
             stored = await self._inbox.settle(view.game_id, request_id, no_answer(view.seat, "deadline"))
             self._feed.hint(request_name(view.game_id, request_id))
             return _again(request_id, stored, said)
-        await self._check_running(view.game_id)
         try:
             if isinstance(read, InvalidAction):
                 raise read
             view.check(read)
         except (InvalidAction, IllegalAction) as refusal:
+            if (stored := await self._inbox.outcome(view.game_id, request_id)) is not None:
+                return _again(request_id, stored, said)
             return await self._refuse(view, request, refusal, answer, message)
         assert isinstance(answer, Answer)
         thoughts = view.read_thoughts(request, answer.thoughts)
@@ -302,11 +365,6 @@ class Seats:
         return await self._accept(
             view, request, answer_outcome(view.seat, said, thoughts.sent, refused, via), thoughts.refused
         )
-
-    async def _check_running(self, game_id: str) -> None:
-        row = await self._games.game(game_id)
-        if row is None or row.status not in OPEN:
-            raise TooLate("the game is over")
 
     async def _accept(
         self, view: RemoteSeat, request: Request, answer: RequestOutcome, refused: tuple[RefusedThought, ...]

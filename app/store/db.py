@@ -126,6 +126,9 @@ def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine
         pool_size=1 if writes else 4,
         max_overflow=0,
         hide_parameters=True,  # what players say and hold has no place in an error's text
+        # A read is one statement as a rule, and each step goes to the connection's thread and back.
+        skip_autocommit_rollback=not writes,
+        isolation_level=None if writes else "AUTOCOMMIT",
     )
     _prepare(engine.sync_engine, settings, writes=writes)
     return engine
@@ -150,9 +153,11 @@ def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
             cursor.execute("PRAGMA query_only = ON")
         cursor.close()
 
-    @event.listens_for(engine, "begin")
-    def _on_begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if writes:
+
+        @event.listens_for(engine, "begin")
+        def _on_begin(connection: Connection) -> None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _create_private(database: str) -> None:

@@ -266,16 +266,16 @@ class LogReader:
 
     async def follow(
         self, game_id: str, viewer: Viewer, after_place: int, limit: int
-    ) -> tuple[dict[str, Any] | None, list[LogLine]]:
-        """The viewer's next events after a place, and the game's ``status`` and ``epochs`` of the same
-        moment; None for a game that there is not. Raises CorruptLog for a hole up to the last of them, and
-        to the head where nothing follows on them.
+    ) -> tuple[str | None, list[LogLine]]:
+        """The game's status and the viewer's next events after a place, of the same moment; None for a game
+        that there is not. Raises CorruptLog for a hole up to the last of them, and to the head where nothing
+        follows on them.
         """
         joined = games.outerjoin(
             events, and_(events.c.game_id == games.c.game_id, events.c.seq > after_place, *_seen_by(viewer))
         )
         query = (
-            select(games.c.status, games.c.epochs, games.c.head, *_COLUMNS)
+            select(games.c.status, games.c.head, *_COLUMNS)
             .select_from(joined)
             .where(games.c.game_id == game_id)
             .order_by(events.c.seq)
@@ -285,14 +285,14 @@ class LogReader:
             rows = (await connection.execute(query)).all()
             if not rows:
                 return None, []
-            status, epochs, head, seq, *_ = rows[0]
-            lines = [] if seq is None else [_line(game_id, row[3:]) for row in rows]
+            status, head, seq, *_ = rows[0]
+            lines = [] if seq is None else [_line(game_id, row[2:]) for row in rows]
             if type(head) is not int:
                 raise CorruptLog(f"the row of {game_id} does not read (head)")
             last = lines[-1].seq if len(lines) == limit else head
             if not (viewer == FULL and _follow_on(lines, after_place, last)):
                 await _check_between(connection, game_id, after_place, last)
-        return {"status": status, "epochs": epochs}, lines
+        return status, lines
 
     async def opened_at(self, game_id: str) -> int:
         """Commit time (ms) of the latest public event: it opened whatever is open now."""

@@ -18,20 +18,30 @@ def request_name(game_id: str, request_id: str) -> str:
 
 
 def held_name(game_id: str, seat: int) -> str:
-    """What hints about who holds a seat go by."""
+    """What hints about a seat go by: that another connection holds it, or that its tokens were revoked."""
     return f"{game_id}/seat:{seat}"
 
 
 class Watch:
     """One watcher's bell."""
 
-    __slots__ = ("_bell",)
+    __slots__ = ("_bell", "_rung")
 
     def __init__(self) -> None:
         self._bell = asyncio.Event()
+        self._rung: set[str] = set()
 
-    def ring(self) -> None:
+    def ring(self, name: str = "") -> None:
+        """Wakes the watcher. ``name``: what the hint is about."""
+        self._rung.add(name)
         self._bell.set()
+
+    def rung_by(self, name: str) -> bool:
+        """Whether a hint by this name has come since this was last asked."""
+        if name in self._rung:
+            self._rung.discard(name)
+            return True
+        return False
 
     async def wait(self, timeout: float | None) -> bool:  # noqa: ASYNC109  # a bound on silence, not on work
         """Returns at the next hint or after ``timeout`` seconds (None: never); True when it is worth reading
@@ -86,9 +96,13 @@ class Feed:
                     del self._watches[name]
 
     def committed(self, game_id: str, lines: Sequence[LogLine]) -> None:
-        """These events of a game have just been committed by this process."""
+        """These events of a game have just been committed by this process. Its watchers are woken, but not
+        rung by the game's name: the tail holds what is new.
+        """
         self.tails.add(game_id, lines)
-        self.hint(game_id)
+        for watch in self._watches.get(game_id, ()):
+            watch.ring()
+        self.on_hint(game_id)
 
     def hint(self, name: str) -> None:
         """There is more to read about this, here and in other processes."""
@@ -97,10 +111,10 @@ class Feed:
 
     def ring(self, name: str) -> None:
         """Wakes those in this process who wait for this."""
-        for one in self._watches.get(name, ()):
-            one.ring()
+        for watch in self._watches.get(name, ()):
+            watch.ring(name)
 
     def ring_all(self) -> None:
         """Wakes everybody: the service is stopping, or a credential may have ended."""
-        for one in self._everybody:
-            one.ring()
+        for watch in self._everybody:
+            watch.ring()

@@ -3,9 +3,9 @@
 import itertools
 from array import array
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from app.protocol.messages import events_frame
 from app.store.games import OPEN
@@ -55,8 +55,6 @@ class Page:
     """Whether the page was full, so that reading on pays at once."""
     over: bool
     """Whether this page ends the stream: nothing will ever follow."""
-    epochs: Mapping[str, int] | None
-    """Of the seats' tokens, as they were at the read. Spectators' pages need not tell them."""
 
 
 class Block:
@@ -81,7 +79,7 @@ class Block:
         """The block without its first so many events. Of what follows on it the next page tells."""
         payload = self._payload if not past else _OPENING + self._payload[self._starts[past] :]
         count = len(self._starts) - past
-        return Page(payload.decode(), count, self._end, more=True, over=False, epochs=None)
+        return Page(payload.decode(), count, self._end, more=True, over=False)
 
 
 class Pages:
@@ -126,14 +124,12 @@ class Pages:
         return block
 
     def at_once(self, spot: Spot) -> Page | None:
-        """The page of a spectator, where this process has just committed what follows on ``spot``; None: it
-        has to be read.
-        """
-        fresh = self._tails.after(spot.game_id, spot.place) if spot.viewer in (PUBLIC, FULL) else ()
+        """The page, where this process has just committed what follows on ``spot``; None: read it."""
+        fresh = self._tails.after(spot.game_id, spot.place)
         if not fresh:
             return None
         seen = [line for line in fresh if is_seen(line, spot.viewer)]
-        page = _page(spot, seen[:MAX_EVENTS], None, over=is_last(fresh[-1]))
+        page = _page(spot, seen[:MAX_EVENTS], over=is_last(fresh[-1]))
         # Past what this viewer is not shown, so that the tail does for the next page as well.
         return page if page.more else replace(page, end=replace(page.end, place=fresh[-1].seq))
 
@@ -141,15 +137,14 @@ class Pages:
         fresh = self.at_once(spot)
         if fresh is not None:
             return fresh
-        game, lines = await self._reader.follow(spot.game_id, spot.viewer, spot.place, MAX_EVENTS)
-        if game is None:
+        status, lines = await self._reader.follow(spot.game_id, spot.viewer, spot.place, MAX_EVENTS)
+        if status is None:
             # Closed as if it were over, its bots would never come back to it.
             raise CorruptLog(f"game {spot.game_id} was there, and is not in the database any more")
-        over = game["status"] not in OPEN
-        return _page(spot, lines, game, over=over)
+        return _page(spot, lines, over=status not in OPEN)
 
 
-def _page(spot: Spot, lines: Sequence[LogLine], game: Mapping[str, Any] | None, *, over: bool) -> Page:
+def _page(spot: Spot, lines: Sequence[LogLine], *, over: bool) -> Page:
     """A page of as many of these lines as it holds; ``over``: nothing follows on the last of them."""
     items: list[bytes] = []
     size = len(_OPENING) + 2
@@ -163,5 +158,4 @@ def _page(spot: Spot, lines: Sequence[LogLine], game: Mapping[str, Any] | None, 
     place = lines[len(items) - 1].seq if items else spot.place
     end = Spot(spot.game_id, spot.viewer, spot.seq + len(items), place)
     frame = (_OPENING + b",".join(items) + b"]}").decode() if items else ""
-    epochs = None if game is None else game["epochs"]
-    return Page(frame, len(items), end, more, over and not more, epochs)
+    return Page(frame, len(items), end, more, over and not more)

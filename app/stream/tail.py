@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from app.store.log import LogLine
+from engine.terms import PUBLIC
 
 __all__ = ["MAX_LINES", "Tails"]
 
@@ -45,6 +46,17 @@ class Tails:
             kept.clear()
         kept += lines
         del kept[:-MAX_LINES]
+
+    def end(self, game_id: str) -> int | None:
+        """The place of the last event that is kept; None: none is."""
+        kept = self._kept.get(game_id)
+        return kept[-1].seq if kept else None
+
+    def opened_at(self, game_id: str) -> int | None:
+        """Commit time (ms) of the last public event that is kept; None: none is."""
+        return next(
+            (line.at for line in reversed(self._kept.get(game_id, ())) if line.audience == PUBLIC), None
+        )
 
     def after(self, game_id: str, place: int) -> Sequence[LogLine]:
         """All events after a place in the full log, as far as they are kept; none where the next is not."""

@@ -14,7 +14,7 @@ from app.stream.pages import Page, Pages, Spot
 from app.stream.positions import Positions
 from app.stream.relay import Relays
 from engine.terms import FULL, PUBLIC, Viewer
-from tests.app.pages.test_pages import Stored, said
+from tests.app.stream.test_pages import Stored, said
 
 GAME = "g"
 

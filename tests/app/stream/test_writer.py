@@ -109,7 +109,7 @@ async def test_a_peer_that_the_relay_finds_gone_is_closed_without_an_error() -> 
     connection = Connection(websocket, sockets)
     connection._viewed_by = None  # type: ignore[assignment]
     end = Spot("g", PUBLIC, 1, 1)
-    page = Page("{}", 1, end, more=False, over=False, epochs=None)
+    page = Page("{}", 1, end, more=False, over=False)
     assert not connection.push(page, 0.0)
     assert not connection.push(page, 0.0)  # Starlette says so differently the second time.
     await connection._close(1000, "the game is over")

@@ -1,3 +1,5 @@
+"""Pages of streams: read once for all who wait at the same spot, whole, and never too large."""
+
 import asyncio
 import json
 from typing import Any
@@ -26,13 +28,13 @@ class Stored:
 
     async def follow(
         self, game_id: str, viewer: int, after_place: int, limit: int
-    ) -> tuple[dict[str, Any], list[LogLine]]:
+    ) -> tuple[str, list[LogLine]]:
         self.reads += 1
         self.begun.set()
         seen = [line for line in self.log if line.seq > after_place and is_seen(line, viewer)]
         found = seen[:limit]
         await self.answering.wait()
-        return {"status": self.status, "epochs": None}, found
+        return self.status, found
 
     async def places(self, game_id: str, viewer: int, after_place: int) -> list[int]:
         return [line.seq for line in self.log if line.seq > after_place]
