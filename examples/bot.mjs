@@ -1,4 +1,4 @@
-// Plays one seat by chance. Needs Node 22 or newer, which brings a WebSocket of its own:
+// Plays one seat at random. Needs Node 22 or newer, which has WebSocket built in:
 // node bot.mjs ws://localhost:8000/ws GAME TOKEN
 if (typeof WebSocket === "undefined") {
   console.error(`bot.mjs needs Node 22 or newer, which has WebSocket built in; this is ${process.version}`);
@@ -36,7 +36,7 @@ function talk() {
       if (!given.has(name)) {
         given.set(name, { t: "act", id: `a${++ids}`, request_id: name, action: choose(request) });
       }
-      send(given.get(name)); // asked again after a break, we say the same again
+      send(given.get(name)); // asked again after a break: the same answer
     };
 
     socket.onopen = () =>
@@ -51,7 +51,7 @@ function talk() {
       } else if (frame.t === "error") {
         console.error(frame.code, frame.detail);
         if (frame.request && /^(illegal|invalid)-action$/.test(frame.code)) {
-          given.delete(frame.request.request_id); // refused, and still open
+          given.delete(frame.request.request_id); // refused, but still open
           answer(frame.request);
         }
       }

@@ -1,4 +1,4 @@
-"""Plays one seat by chance, with nothing but `websockets`: python bot.py ws://localhost:8000/ws GAME TOKEN"""
+"""Plays one seat at random, with `websockets` alone: python bot.py ws://localhost:8000/ws GAME TOKEN"""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ class Bot:
 
     async def play(self, url: str) -> None:
         while True:
-            code, wait = 1006, 0.0  # it broke, until we know better
+            code, wait = 1006, 0.0  # broken, unless the close says otherwise
             try:
                 async with connect(url, subprotocols=["avalon.v1"]) as socket:
                     with contextlib.suppress(ConnectionClosed):
@@ -50,7 +50,7 @@ class Bot:
             self.failures += 1
 
     async def talk(self, socket) -> None:
-        await socket.send(json.dumps({**self.identify, "after": len(self.events)}))  # we go on from there
+        await socket.send(json.dumps({**self.identify, "after": len(self.events)}))  # continue there
         async for text in socket:
             frame = json.loads(text)
             if frame["t"] == "events":
@@ -61,18 +61,18 @@ class Bot:
                 await self.answer(socket, frame)
             elif frame["t"] == "error":
                 print(frame["code"], frame["detail"], file=sys.stderr)
-                again = frame.get("request")  # what is open now; after other codes it comes by itself
+                again = frame.get("request")  # what is open now; after other codes it also comes separately
                 if again and frame["code"] in {"illegal-action", "invalid-action"}:
                     self.given.pop(again["request_id"], None)
                     await self.answer(socket, again)
 
     async def answer(self, socket, request: dict) -> None:
         name = request["request_id"]
-        if name not in self.given:  # asked again after a break, we say the same again
+        if name not in self.given:  # asked again after a break: the same answer
             action = choose(request, self.events)
             act = {"t": "act", "id": uuid.uuid4().hex, "request_id": name, "action": action}
             self.given[name] = json.dumps(act)
-        with contextlib.suppress(ConnectionClosed):  # what came before the close is still to be read
+        with contextlib.suppress(ConnectionClosed):  # frames from before the close are still to be read
             await socket.send(self.given[name])
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Plays one seat by chance, with curl and jq alone: bot.sh http://localhost:8000 GAME TOKEN
+# Plays one seat at random, with curl and jq alone: bot.sh http://localhost:8000 GAME TOKEN
 url=$1 game=$2 token=$3
 last=${TMPDIR:-/tmp}/bot.$$
 trap 'rm -f "$last" "$last.head"' EXIT
@@ -15,7 +15,7 @@ call() {
     body=$(cat "$last" 2>/dev/null)
 }
 
-# Waits what the server asked for, and anything up to 0.5 s doubled with every failure, at most 30 s.
+# Waits as long as the server asked, plus a random time of up to 0.5 s, doubled with every failure, at most 30 s.
 pause() {
     asked=$(sed -n 's/^[Rr]etry-[Aa]fter: *\([0-9]*\).*/\1/p' "$last.head" 2>/dev/null)
     sleep "$(jq -n --argjson n "$failures" --argjson asked "${asked:-0}" --argjson r "$(random)" \
@@ -46,7 +46,7 @@ while :; do
     [ -n "$request" ] || continue
     id=$(printf %s "$request" | jq -r .request_id)
     action=$(printf %s "$request" | choose)
-    # The same answer, until the server has said something to it.
+    # Sends the same answer until the server replies to it.
     while call POST "/games/$game/requests/$id/action" "{\"action\": $action}"; do
         case $status in
         000 | 429 | 5??) pause ;;
@@ -54,7 +54,7 @@ while :; do
         esac
     done
     failures=0
-    # Refused (409, 422), or too late (410): what is open now is asked anew.
+    # Refused (409, 422), or too late (410): the loop asks again what is open now.
     [ "$status" = 200 ] || printf '%s\n' "$body" | jq -r '.code + " " + .detail' >&2
 done
 call GET "/games/$game"
