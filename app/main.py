@@ -199,7 +199,7 @@ class Composition:
             self.runner,
             self.pickup,
         )
-        self.seats = Seats(self.store, self.reader, self.inbox, self.feed)
+        self.seats = Seats(inboxes)
         self.access = Access(self.store)
         self.lifecycle.on_drain = self.feed.ring_all
 

@@ -29,7 +29,7 @@ from app.base.schemas import (
     Tokens,
 )
 from app.edge.tokens import MAX_SEAT_S, MAX_WATCH_S, SEAT_S
-from app.seats.deadlines import ALLOWANCE_S, MAX_ALLOWANCE_S, MIN_ALLOWANCE_S
+from app.seats.remote_seat import ALLOWANCE_S, MAX_ALLOWANCE_S, MIN_ALLOWANCE_S
 from engine.profile import (
     Approval,
     Assassination,

@@ -19,7 +19,8 @@ from app.games.deps import AccessDep, GameId, access_of
 from app.games.routes import ViewerName
 from app.protocol.messages import ActAck, Answer, OpenRequests, SentAnswer, read_answer
 from app.seats.deps import FeedDep, SeatsDep, seats_of
-from app.seats.seats import Refused, RemoteSeat, Seats, check_answers_for
+from app.seats.remote_seat import RemoteSeat
+from app.seats.seats import Refused, Seats, check_answers_for
 from app.store.games import OPEN
 from engine.errors import InvalidAction
 from engine.terms import FULL, PUBLIC, Seat

@@ -58,7 +58,8 @@ from app.protocol.messages import (
     refusal_text,
 )
 from app.seats.limits import BURST, RATE, Allowance, Doorstep, Strikes
-from app.seats.seats import Accepted, Refused, RemoteSeat, Seats, check_answers_for
+from app.seats.remote_seat import RemoteSeat
+from app.seats.seats import Accepted, Refused, Seats, check_answers_for
 from app.settings import Settings
 from app.store.rows import GameRow
 from app.stream.feed import Feed, held_name

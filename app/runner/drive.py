@@ -73,7 +73,7 @@ async def drive(
         await models.seats(row, batch) if batch is not None and paid else None,
         inboxes.of(row, batch, on_wait) if batch is not None and remote else None,
     )
-    with feed.tails.keep(game_id) if remote else nullcontext():
+    with inboxes.driving(game_id) if remote else nullcontext():
         try:
             await play(log, agents, journal)
         except BudgetSpent:

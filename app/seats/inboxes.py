@@ -1,6 +1,7 @@
 """What remote agents wait on: the outcome of a request, or its deadline, whichever is first."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import orjson
@@ -9,7 +10,7 @@ from agents.agent import RemoteOutcome
 from app.base.clock import now_ms
 from app.base.errors import NotAnswered
 from app.protocol.actions import stored_action
-from app.seats.deadlines import allowances, deadline_ms
+from app.seats.remote_seat import RemoteSeat, allowances, deadline_ms
 from app.store.db import Conflict
 from app.store.games import OPEN, GameStore
 from app.store.inbox import InboxStore, RequestOutcome, StoredRefusal, no_answer
@@ -19,7 +20,7 @@ from app.stream.feed import Feed, request_name
 from app.stream.metrics import deadlines_missed, requests_open
 from engine.actions import SeatAction
 from engine.rules import Request
-from engine.terms import Kind
+from engine.terms import Kind, Seat
 
 __all__ = ["GameInbox", "Inboxes", "NoInbox"]
 
@@ -38,6 +39,18 @@ class Inboxes:
         self.games = games
         self.reader = reader
         self.feed = feed
+        self.driven: dict[str, dict[Seat, RemoteSeat]] = {}
+        """Of the games that this process drives, the seats that somebody has looked through."""
+
+    @contextmanager
+    def driving(self, game_id: str) -> Iterator[None]:
+        """Keeps the game's seats and its last events in memory while the block lasts."""
+        with self.feed.tails.keep(game_id):
+            self.driven[game_id] = {}
+            try:
+                yield
+            finally:
+                del self.driven[game_id]
 
     def of(self, row: GameRow, batch: BatchRow, on_wait: Callable[[], None] = lambda: None) -> "GameInbox":
         """The inbox of one game. ``on_wait`` is told when a request has to be waited for."""

@@ -2,11 +2,10 @@
 here, so a seat may change between them in the middle of a request.
 """
 
-import asyncio
 import itertools
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,22 +20,15 @@ from app.edge.auth import Caller
 from app.protocol.actions import (
     Action,
     RefusedThought,
-    ThoughtsRead,
-    action_schema,
-    engine_action,
-    legal_actions,
     read_action,
-    read_thoughts,
-    shown_action,
-    thoughts_schema,
 )
 from app.protocol.messages import Answer, Asked
-from app.seats.deadlines import allowances, deadline_ms
+from app.seats.inboxes import Inboxes
 from app.seats.limits import BURST, RATE, Allowance
+from app.seats.remote_seat import RemoteSeat, allowances
 from app.seats.seating import REMOTE
-from app.store.games import OPEN, GameStore
+from app.store.games import OPEN
 from app.store.inbox import (
-    InboxStore,
     RequestOutcome,
     RequestState,
     StoredRefusal,
@@ -44,21 +36,14 @@ from app.store.inbox import (
     canonical,
     no_answer,
 )
-from app.store.log import LogLine, LogReader, is_seen, timestamp
 from app.store.rows import GameRow
 from app.stream import metrics
-from app.stream.feed import Feed, held_name, request_name
-from app.stream.tail import Tails
-from engine.errors import UNREADABLE, AvalonError, CorruptLog, IllegalAction, InvalidAction, InvalidInput
-from engine.events import Thought, read_event
-from engine.rules import Request, asked, check, check_note, default, offered
-from engine.state import State, apply
-from engine.terms import PUBLIC, Kind, Seat, Viewer
+from app.stream.feed import held_name, request_name
+from engine.errors import AvalonError, IllegalAction, InvalidAction, InvalidInput
+from engine.rules import Request
+from engine.terms import Kind, Seat, Viewer
 
-__all__ = ["Accepted", "Refused", "RemoteSeat", "Seats", "check_answers_for"]
-
-_PAGE: Final = 500
-"""Events read from the database at a time."""
+__all__ = ["Accepted", "Refused", "Seats", "check_answers_for"]
 
 _WHY: Final[Mapping[str, str]] = {
     "deadline": "its deadline has passed and the default was played",
@@ -77,128 +62,6 @@ def check_answers_for(caller: Caller, viewer: Viewer) -> None:
     """
     if caller.seat != viewer and not caller.mints:
         raise Forbidden("answering for a seat needs its token, or the scope tokens:mint")
-
-
-class RemoteSeat:
-    """One remote seat as it sees its game: the fold of its own stream, read on when it is looked at."""
-
-    def __init__(
-        self,
-        reader: LogReader,
-        tails: Tails,
-        game_id: str,
-        seat: Seat,
-        allowed: Mapping[Kind, float] | None,
-        is_over: bool,
-    ) -> None:
-        self.game_id = game_id
-        self.seat = seat
-        self.is_over = is_over
-        """Whether the game was over when this was made."""
-        self._reader = reader
-        self._tails = tails
-        self._allowed = allowed
-        self._state = State()
-        self._place = 0
-        self._read_to = 0
-        """Up to here in the full log it has read all that it may see."""
-        self._opened_at = 0
-        self._just_opened: str | None = None
-        self._reading = asyncio.Lock()
-
-    async def advance(self) -> None:
-        """Reads on to the end of the seat's stream."""
-        async with self._reading:
-            await self._advance()
-
-    async def _advance(self) -> None:
-        while lines := await self._reader.lines(self.game_id, self.seat, self._read_to, _PAGE):
-            self._take(lines, lines[-1].seq)
-
-    async def catch_up(self, place: int = 0) -> None:
-        """Reads on as far as this process knows the log, and at least to ``place``."""
-        async with self._reading:
-            fresh = self._tails.after(self.game_id, self._read_to) if self._read_to else ()
-            if fresh:
-                before = self.request
-                seen = [line for line in fresh if is_seen(line, self.seat)]
-                self._take(seen, fresh[-1].seq)
-                if (request := self.request) is not None and request != before:
-                    self._just_opened = request.id
-            elif self._read_to < place or self._tails.end(self.game_id) != self._read_to:
-                await self._advance()
-
-    def _take(self, lines: Sequence[LogLine], read_to: int) -> None:
-        try:
-            apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
-        except UNREADABLE as fault:
-            cause = type(fault).__name__
-            raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
-        # What opens a request is public: a seat's own events only ever close one.
-        self._opened_at = next(
-            (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
-        )
-        self._place = lines[-1].seq if lines else self._place
-        self._read_to = read_to
-
-    @property
-    def place(self) -> int:
-        """Where the last event that it has read stands in the full log."""
-        return self._place
-
-    def is_asked(self, request_id: str) -> bool:
-        """Whether this is the open request, as far as the seat has read."""
-        return self.request is not None and self.request.id == request_id
-
-    def is_just_opened(self, request: Request) -> bool:
-        """Whether this process has just committed what opened the request: nobody has answered it before."""
-        return request.id == self._just_opened
-
-    @property
-    def request(self) -> Request | None:
-        """What the log says the seat is asked for; whether it has answered is the inbox's word."""
-        return asked(self._state.table, self._state.hand(self.seat))
-
-    @property
-    def opened_at(self) -> int:
-        """Commit time of what opened the present request, ms."""
-        return self._opened_at
-
-    def deadline(self, request: Request) -> int | None:
-        """When the default is played for it, ms; None: never by itself."""
-        return deadline_ms(self._allowed, request.kind, self._opened_at)
-
-    def check(self, action: Action) -> None:
-        """Raises IllegalAction for what the rules refuse, by what the seat itself sees."""
-        check(self._state.table, self._state.hand(self.seat), engine_action(action))
-
-    def read_thoughts(self, request: Request, thoughts: object) -> ThoughtsRead:
-        """The thoughts beside a legal answer: which are kept, and what is wrong with the others."""
-        table, hand = self._state.table, self._state.hand(self.seat)
-
-        def check_one(thought: Thought, pointer: str) -> None:
-            check_note(table, hand, thought, pointer)
-
-        return read_thoughts(request, thoughts, check_one)
-
-    def shown(self, request: Request, refused: int) -> Asked:
-        """The request as its seat gets it, with so many attempts used up."""
-        table, hand = self._state.table, self._state.hand(self.seat)
-        menu = offered(table, hand, request.kind)
-        deadline = self.deadline(request)
-        return Asked(
-            request_id=request.id,
-            kind=request.kind,
-            team_size=request.team_size,
-            menu=None if menu is None else list(menu),
-            deadline=None if deadline is None else timestamp(deadline),
-            ttl_ms=None if deadline is None else max(deadline - now_ms(), 0),
-            schema_=action_schema(table, hand, request),
-            thoughts_schema=thoughts_schema(table, hand, request),
-            legal=legal_actions(table, hand),
-            default=shown_action(default(table, request)),
-            attempts_left=ATTEMPTS - refused,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +88,12 @@ class Refused:
 class Seats:
     """The remote seats of all games."""
 
-    def __init__(self, games: GameStore, reader: LogReader, inbox: InboxStore, feed: Feed) -> None:
-        self._games = games
-        self._reader = reader
-        self._inbox = inbox
-        self._feed = feed
+    def __init__(self, inboxes: Inboxes) -> None:
+        self._games = inboxes.games
+        self._reader = inboxes.reader
+        self._inbox = inboxes.store
+        self._feed = inboxes.feed
+        self._driven = inboxes.driven
         self._allowances: dict[tuple[str, Seat], Allowance] = {}
         self._process = random_name()
         self._came = itertools.count(1)
@@ -239,12 +103,14 @@ class Seats:
         seats = row.seats
         if not 1 <= viewer <= len(seats) or seats[viewer - 1].get("agent") != REMOTE:
             return None
-        batch = await self._games.batch(row.batch_id)
-        assert batch is not None
-        is_over = row.status not in OPEN
-        return RemoteSeat(
-            self._reader, self._feed.tails, row.game_id, viewer, allowances(row, batch), is_over
-        )
+        kept = self._driven.get(row.game_id, {})
+        if viewer not in kept:
+            batch = await self._games.batch(row.batch_id)
+            assert batch is not None
+            allowed = allowances(row, batch)
+            kept.setdefault(viewer, RemoteSeat(self._reader, self._feed.tails, row.game_id, viewer, allowed))
+        kept[viewer].is_over = row.status not in OPEN
+        return kept[viewer]
 
     async def status(self, game_id: str) -> GameStatus:
         """The game's, as things are now. Raises NotFound."""

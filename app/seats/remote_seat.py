@@ -1,0 +1,182 @@
+"""One remote seat as it sees its game: what it is asked, how long it may take, and what it may answer."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import orjson
+
+from agents.table import ATTEMPTS
+from app.base.clock import now_ms
+from app.protocol.actions import (
+    Action,
+    ThoughtsRead,
+    action_schema,
+    engine_action,
+    legal_actions,
+    read_thoughts,
+    shown_action,
+    thoughts_schema,
+)
+from app.protocol.messages import Asked
+from app.store.log import LogLine, LogReader, is_seen, timestamp
+from app.store.rows import BatchRow, GameRow
+from app.stream.tail import Tails
+from engine.errors import UNREADABLE, CorruptLog
+from engine.events import Thought, read_event
+from engine.rules import Request, asked, check, check_note, default, offered
+from engine.state import State, apply
+from engine.terms import PUBLIC, Kind, Seat
+
+__all__ = ["ALLOWANCE_S", "MAX_ALLOWANCE_S", "MIN_ALLOWANCE_S", "RemoteSeat", "allowances", "deadline_ms"]
+
+_PAGE: Final = 500
+"""Events read from the database at a time."""
+
+ALLOWANCE_S: Final[Mapping[Kind, float]] = {
+    Kind.PROPOSE_TEAM: 120.0,
+    Kind.SPEAK: 120.0,
+    Kind.RECONSIDER: 120.0,
+    Kind.VOTE: 60.0,
+    Kind.CARD: 60.0,
+    Kind.SUMMARISE: 120.0,
+    Kind.ASSASSINATE: 120.0,
+}
+"""Where a batch says nothing else: a person can type a speech, a program can ask a slow model."""
+
+MIN_ALLOWANCE_S: Final = 0.1
+MAX_ALLOWANCE_S: Final = 7 * 24 * 3600.0
+
+
+def allowances(game: GameRow, batch: BatchRow) -> Mapping[Kind, float] | None:
+    """Seconds by kind of request, of a game's row and its batch's; None: stepped by hand, without end."""
+    if game.drive != "auto":
+        return None
+    given = batch.spec.get("deadlines_s") or {}
+    return {kind: float(given.get(kind.value, seconds)) for kind, seconds in ALLOWANCE_S.items()}
+
+
+def deadline_ms(allowed: Mapping[Kind, float] | None, kind: Kind, opened_at: int) -> int | None:
+    """When the default is played: so long after the commit that opened the request."""
+    return None if allowed is None else opened_at + round(allowed[kind] * 1000)
+
+
+class RemoteSeat:
+    """One remote seat as it sees its game: the fold of its own stream, read on when it is looked at."""
+
+    def __init__(
+        self,
+        reader: LogReader,
+        tails: Tails,
+        game_id: str,
+        seat: Seat,
+        allowed: Mapping[Kind, float] | None,
+    ) -> None:
+        self.game_id = game_id
+        self.seat = seat
+        self.is_over = False
+        """Whether the game was over when somebody last began to look through the seat."""
+        self._reader = reader
+        self._tails = tails
+        self._allowed = allowed
+        self._state = State()
+        self._place = 0
+        self._read_to = 0
+        """Up to here in the full log it has read all that it may see."""
+        self._opened_at = 0
+        self._just_opened: str | None = None
+        self._reading = asyncio.Lock()
+
+    async def advance(self) -> None:
+        """Reads on to the end of the seat's stream."""
+        async with self._reading:
+            await self._advance()
+
+    async def _advance(self) -> None:
+        while lines := await self._reader.lines(self.game_id, self.seat, self._read_to, _PAGE):
+            self._take(lines, lines[-1].seq)
+
+    async def catch_up(self, place: int = 0) -> None:
+        """Reads on as far as this process knows the log, and at least to ``place``."""
+        async with self._reading:
+            fresh = self._tails.after(self.game_id, self._read_to) if self._read_to else ()
+            if fresh:
+                before = self.request
+                seen = [line for line in fresh if is_seen(line, self.seat)]
+                self._take(seen, fresh[-1].seq)
+                if (request := self.request) is not None and request != before:
+                    self._just_opened = request.id
+            elif self._read_to < place or self._tails.end(self.game_id) != self._read_to:
+                await self._advance()
+
+    def _take(self, lines: Sequence[LogLine], read_to: int) -> None:
+        try:
+            apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
+        except UNREADABLE as fault:
+            cause = type(fault).__name__
+            raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
+        # What opens a request is public: a seat's own events only ever close one.
+        self._opened_at = next(
+            (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
+        )
+        self._place = lines[-1].seq if lines else self._place
+        self._read_to = read_to
+
+    @property
+    def place(self) -> int:
+        """Where the last event that it has read stands in the full log."""
+        return self._place
+
+    def is_asked(self, request_id: str) -> bool:
+        """Whether this is the open request, as far as the seat has read."""
+        return self.request is not None and self.request.id == request_id
+
+    def is_just_opened(self, request: Request) -> bool:
+        """Whether this process has just committed what opened the request: nobody has answered it before."""
+        return request.id == self._just_opened
+
+    @property
+    def request(self) -> Request | None:
+        """What the log says the seat is asked for; whether it has answered is the inbox's word."""
+        return asked(self._state.table, self._state.hand(self.seat))
+
+    @property
+    def opened_at(self) -> int:
+        """Commit time of what opened the present request, ms."""
+        return self._opened_at
+
+    def deadline(self, request: Request) -> int | None:
+        """When the default is played for it, ms; None: never by itself."""
+        return deadline_ms(self._allowed, request.kind, self._opened_at)
+
+    def check(self, action: Action) -> None:
+        """Raises IllegalAction for what the rules refuse, by what the seat itself sees."""
+        check(self._state.table, self._state.hand(self.seat), engine_action(action))
+
+    def read_thoughts(self, request: Request, thoughts: object) -> ThoughtsRead:
+        """The thoughts beside a legal answer: which are kept, and what is wrong with the others."""
+        table, hand = self._state.table, self._state.hand(self.seat)
+
+        def check_one(thought: Thought, pointer: str) -> None:
+            check_note(table, hand, thought, pointer)
+
+        return read_thoughts(request, thoughts, check_one)
+
+    def shown(self, request: Request, refused: int) -> Asked:
+        """The request as its seat gets it, with so many attempts used up."""
+        table, hand = self._state.table, self._state.hand(self.seat)
+        menu = offered(table, hand, request.kind)
+        deadline = self.deadline(request)
+        return Asked(
+            request_id=request.id,
+            kind=request.kind,
+            team_size=request.team_size,
+            menu=None if menu is None else list(menu),
+            deadline=None if deadline is None else timestamp(deadline),
+            ttl_ms=None if deadline is None else max(deadline - now_ms(), 0),
+            schema_=action_schema(table, hand, request),
+            thoughts_schema=thoughts_schema(table, hand, request),
+            legal=legal_actions(table, hand),
+            default=shown_action(default(table, request)),
+            attempts_left=ATTEMPTS - refused,
+        )
