@@ -8,14 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agents.llm.session import ModelSession
 from app.cli.database import read_settings
 from app.cli.tables import WIDTH
 from app.cli.terminal import fail, reason
 from app.games.views import model_uses
 from app.models.account import Budget, SpendingLimits
-from app.models.recording import AnswersFile, InvalidAnswers, Recording
-from app.models.registry import UnusedSession
+from app.models.recording import UNUSED_SESSION, AnswersFile, InvalidAnswers, Recording
 from app.runner.simulate import Plan
 from app.runner.simulating_models import ModelRun
 from app.seats.seating import ModelSeats, seat_agents
@@ -38,8 +36,7 @@ def model_run(
 ) -> ModelRun:
     """The run that these arguments ask for. Ends the command where they make none. Raises InvalidAgent for
     a seat's options."""
-    session: ModelSession = UnusedSession()
-    seat_agents(plan.seats, "check", ModelSeats(lambda name: session))
+    seat_agents(plan.seats, "check", ModelSeats(lambda name: UNUSED_SESSION))
     endpoint = _endpoint(model, base_url, api_key_env)
     if endpoint is None and answers is None:
         fail(

@@ -361,7 +361,7 @@ class Connection:
                 raise Closing(Code.STOPPING, "this replica is stopping")
             await unbroken(self._check_holding())
             page = await self._sockets.pages.after(self.spot)
-            if not (caller.is_current(page.epochs) and self._sockets.keys.stands(caller)):
+            if not (caller.is_current(page.epochs) and self._sockets.keys.is_valid(caller)):
                 raise Closing(Code.UNAUTHENTICATED, "this credential does not stand any more")
             if page.count:
                 await self._send_page(page)
@@ -408,7 +408,7 @@ class Connection:
         """
         idle_s = self._sockets.settings.idle_s
         while True:
-            if not self._sockets.keys.stands(caller):
+            if not self._sockets.keys.is_valid(caller):
                 return
             left = self._last_sent + idle_s - time.monotonic()
             if left <= 0:
@@ -420,7 +420,7 @@ class Connection:
 
     def push(self, page: Page, now: float) -> bool:
         """Sends the page that follows, if the peer takes it at once and the credential is still valid."""
-        if not self._sockets.keys.stands(self._viewed_by):
+        if not self._sockets.keys.is_valid(self._viewed_by):
             return False
         try:
             sent = send_at_once(self._websocket.send({"type": "websocket.send", "text": page.frame}))
