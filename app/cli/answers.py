@@ -15,7 +15,7 @@ __all__ = ["commands"]
 
 commands = typer.Typer()
 answers_app = typer.Typer(
-    help="What models answered: the record from which a run is repeated.", no_args_is_help=True
+    help="Recorded answers of models, with which a run is repeated.", no_args_is_help=True
 )
 commands.add_typer(answers_app, name="answers")
 
@@ -28,9 +28,9 @@ def export_answers(
 ) -> None:
     """Write every answer that a batch's models gave, straight from the database; no server need run.
 
-    Whoever has the file, the batch's settings and its seeds repeats the batch without a model: with
+    With the file, the batch's settings and its seeds, the batch is repeated without a model: by
     `interintent simulate --agents llm --answers FILE`, or on a server with an endpoint `recorded`. Exit
-    status: 0, 1 when a damaged row was left out (it is named), 2 when nothing was written.
+    status: 0, 1 if a damaged row was left out (it is named), 2 if nothing was written.
     """
     count, damaged = run_or_fail(_write(read_settings(database_url), batch, out))
     note(f"{count} answers in {out}")
@@ -38,7 +38,7 @@ def export_answers(
 
 
 async def _write(settings: Settings, batch: str, out: Path) -> tuple[int, list[str]]:
-    """How many answers were written, and the rows that do not read."""
+    """The number of answers that were written, and the names of damaged rows."""
     signature = Signature()
     damaged = []
     async with on_database(settings) as parts:

@@ -35,8 +35,8 @@ def bot_check_command(
     listen: Annotated[str, typer.Option(help="Where the bot connects; port 0 takes a free one.")] = (
         "127.0.0.1:8765"
     ),
-    patience: Annotated[float, typer.Option(help="Seconds the bot may take for an answer.")] = 60.0,
-    back: Annotated[float, typer.Option(help="Seconds it may take to come back.")] = 35.0,
+    patience: Annotated[float, typer.Option(help="Seconds that the bot may take for an answer.")] = 60.0,
+    back: Annotated[float, typer.Option(help="Seconds that it may take to come back.")] = 35.0,
     quiet: Annotated[float, typer.Option(help="Seconds after which a bot counts as gone.")] = 4.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> None:

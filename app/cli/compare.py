@@ -30,7 +30,7 @@ def compare_command(
     judgements: Judgements = None,
     rater: Annotated[
         list[str] | None,
-        typer.Option(help="Pairs with this rater alone; twice: this pair. Left out: every pair."),
+        typer.Option(help="Only pairs with this rater; given twice: only this pair. Left out: every pair."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, all digits.")] = False,
     jobs: Jobs = 1,
@@ -39,16 +39,16 @@ def compare_command(
     """Compare raters pair by pair on the items of both: who guesses, summarises or judges better.
 
     Each row has both raters' figures, their difference with its 95 % interval over games, the p value of
-    a permutation test that exchanges the two within whole games, the same adjusted for the number of pairs
-    (Holm), and how many items one of them alone has. The table is that of interintent report.
+    a permutation test that exchanges the two within whole games, the p value adjusted for the number of pairs
+    (Holm), and the numbers of items that only one of them has. The table is that of interintent report.
 
-    Exit status 2: there was no game, or no two raters said anything about the same item.
+    Exit status 2: there was no game, or no two raters answered or judged the same item.
     """
     if bool(sources) == bool(batch):
         fail("name files with games, or a batch with --batch")
     if sources:
         if answers is None and judgements is None:
-            fail("name what the raters say, with --answers or --judgements; a batch brings its own")
+            fail("name a file with --answers or --judgements; only a batch brings its own")
         builder = of_files(
             sources, "compare", judgements, answers, Variant(), None, None, rotate=False, jobs=jobs
         )
@@ -58,8 +58,6 @@ def compare_command(
             fail("a batch brings its judgements and answers; --judgements and --answers are for files")
         builder = of_batches(batch, "compare", None, database_url)
     note_passed_over(builder)
-    if not builder.games:
-        raise typer.Exit(2)
     table = make_report(builder).table("raters")
     rows = tuple(row for row in table.rows if set(rater or ()) <= set(row.labels[1:]))
     if not rows:
@@ -82,7 +80,7 @@ _SHARES: Final = ("first", "second", "difference")
 
 
 def _print(table: ReportTable, rows: Iterable[TableRow]) -> None:
-    # Wide where it is no terminal: a program that reads the table must not find it cut.
+    # Wide outside terminals, so that the table is never cut for a program.
     out = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
     printed = Table(box=box.SIMPLE_HEAD, caption=table.caption, caption_justify="left", pad_edge=False)
     for head in (*table.heads, *(f"{name} %" for name in _SHARES), "p", "p, Holm", "items", "games", "alone"):

@@ -21,21 +21,21 @@ __all__ = ["EXPORT_DAMAGED", "commands", "export_lines"]
 commands = typer.Typer()
 
 EXPORT_DAMAGED: Final = b'{"t":"export.damaged"'
-"""How the line of an export begins that names a game which does not read."""
+"""The beginning of the line of an export that names a damaged game."""
 
 
 @commands.command()
 def export(
     what: Annotated[str, typer.Argument(help="A batch (b_…) or a game (g_…).")],
-    view: Annotated[str, typer.Option(help="Whose eyes: public, full, or seat:n of a game.")] = "full",
+    view: Annotated[str, typer.Option(help="The viewer: public, full, or seat:n for a game.")] = "full",
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
-    partial: Annotated[bool, typer.Option(help="Also a batch that still runs.")] = False,
+    partial: Annotated[bool, typer.Option(help="Export a batch even if it is still running.")] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write a stored batch or game as NDJSON, straight from the database; no server need run.
 
     The last line of a batch counts and signs the others, as in `GET /batches/{b}/export`. Exit status: 0, 1
-    when a damaged game was left out (it is named), 2 when nothing was written.
+    if a damaged game was left out (it is named), 2 if nothing was written.
     """
     settings = read_settings(database_url)
     damaged: list[str] = []
@@ -57,7 +57,7 @@ def export(
 
 
 async def export_lines(settings: Settings, what: str, view: str, *, partial: bool) -> AsyncIterator[bytes]:
-    """A batch's or a game's lines. Raises NotFound, InvalidInput or Unfinished."""
+    """The lines of a batch or a game. Raises NotFound, InvalidInput or Unfinished."""
     async with on_database(settings) as parts:
         if what.startswith("b_"):
             if view not in ("public", "full"):

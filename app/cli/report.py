@@ -2,37 +2,29 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn, get_args
 
 import typer
 
-from app.base.errors import NotFound
 from app.cli.arguments import Answers, Batches, DatabaseUrl, Jobs, Judgements, Sources
-from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.terminal import byte_bar, echo, fail, note, writing
 from app.files.games import NO_GOLD, bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.replays import sizes
 from app.files.reporting import ReportWork, counted
-from evaluators.ground.items import Variant
+from evaluators.ground.items import Options, Variant
 from evaluators.report.builder import DAMAGED, ReportBuilder
 from evaluators.report.sections import make_report
 
-__all__ = [
-    "NAMED",
-    "commands",
-    "named",
-    "note_passed_over",
-    "of_batches",
-    "of_files",
-]
+__all__ = ["commands", "fail_without_games", "note_games", "note_passed_over", "of_batches", "of_files"]
 
 commands = typer.Typer()
 
 _OF_SEATS: Final = ("agent", "model", "mechanism", "timing", "profile", "players")
-"""As ``app.evaluations.reports.GROUPS``, whose import takes a second."""
+"""The same as ``app.evaluations.reports.GROUPS``, whose import takes a second."""
 
 _FORMATS: Final = (".html", ".json", ".csv")
 
@@ -49,32 +41,32 @@ def report_command(
     judgements: Judgements = None,
     answers: Answers = None,
     options: Annotated[
-        str, typer.Option(help="Options of the guessing items that are counted: impactful or roles.")
+        str, typer.Option(help="The options of the guesses that are counted: impactful or roles.")
     ] = "impactful",
     group_by: Annotated[
         str | None,
         typer.Option(
-            help="Groups side by side: file, profile, players, agents (games of the same ones) or agent "
-            "(seats of each). With --batch: batch, agent, model, mechanism, timing, profile or players."
+            help="Compare groups: file, profile, players, agents (games with the same agents) or agent (its "
+            "seats). With --batch: batch, agent, model, mechanism, timing, profile or players."
         ),
     ] = None,
     agents: Annotated[
-        str | None, typer.Option(help="Who sat where in the files' games, as given to simulate --agents.")
+        str | None, typer.Option(help="The agents in the files' games, as given to simulate --agents.")
     ] = None,
-    rotate: Annotated[bool, typer.Option(help="The agents moved one seat on from game to game.")] = False,
+    rotate: Annotated[bool, typer.Option(help="The agents moved by one seat after each game.")] = False,
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Report on finished games: the paper's tables beside its figures, and ours, with counts and intervals.
 
-    Two commands give one's own paper:
+    Two commands make the paper's tables for your own games:
 
       interintent simulate -n 200 --seed 1 --out games.ndjson
 
       interintent report games.ndjson --out report.html
 
-    The dimensions that raters judge need --judgements, guessing and summarisation --answers (interintent
-    items writes what is asked); what seats believed while playing is scored without either. Exit status 2:
+    Selection and following need --judgements of raters, guessing and summarisation --answers (interintent
+    items writes the questions); the beliefs of seats during play are scored without either. Exit status 2:
     there was no game to report on.
     """
     form = ".json" if out is None else out.suffix
@@ -85,14 +77,15 @@ def report_command(
     known = ("batch", *_OF_SEATS) if batch else ("file", "profile", "players", "agents", "agent")
     if group_by is not None and group_by not in known:
         fail(f"--group-by takes {', '.join(known)} here, got {group_by}")
-    variant = _variant(options)
+    if options not in get_args(Options):
+        fail(f"--options takes {' or '.join(get_args(Options))}, got {options}")
     if sources:
         builder = of_files(
             sources,
             _title(title, sources),
             judgements,
             answers,
-            variant,
+            Variant(options=options),  # type: ignore[arg-type]
             group_by,
             agents,
             rotate=rotate,
@@ -104,16 +97,7 @@ def report_command(
             fail("a batch brings its judgements, answers and agents; --judgements and the like are for files")
         builder = of_batches(batch, _title(title, batch), group_by, database_url)
     note_passed_over(builder)
-    if not builder.games:
-        raise typer.Exit(2)
     _write(builder, out, form)
-
-
-def _variant(options: str) -> Variant:
-    """How items are made with these options. Ends the command for unknown ones."""
-    if options not in ("impactful", "roles"):
-        fail(f"--options takes impactful or roles, got {options}")
-    return Variant(options="roles" if options == "roles" else "impactful")
 
 
 def _title(title: str | None, named: list[str]) -> str:
@@ -135,8 +119,8 @@ def of_files(
     rotate: bool,
     jobs: int,
 ) -> ReportBuilder:
-    """The counts of the games in these files, with what raters say of them. Ends the command where
-    something does not read.
+    """The counts of the games in these files, with the raters' judgements and answers. Ends the command if a
+    file cannot be read.
     """
     try:
         judged = None if judgements is None else read_judgements(judgements)
@@ -171,15 +155,13 @@ def _agents(text: str) -> tuple[str, ...]:
 def of_batches(
     batches: list[str], title: str, group_by: str | None, database_url: str | None
 ) -> ReportBuilder:
-    """The counts of these batches of the database. Ends the command where there is none."""
+    """The counts of these batches of the database. Ends the command for an unknown batch."""
 
     async def count() -> ReportBuilder:
         builder = ReportBuilder(title)
         async with on_database(read_settings(database_url)) as parts:
             for batch in batches:
-                if await parts.store.batch(batch) is None:
-                    raise NotFound(f"there is no batch {batch}")
-                ids = await parts.store.ids(batch, status=("finished",))
+                ids = await finished_games(parts, batch)
                 await parts.evaluations.reports.count(builder, batch, ids, group_by)  # type: ignore[arg-type]
         return builder
 
@@ -187,24 +169,34 @@ def of_batches(
 
 
 def note_passed_over(builder: ReportBuilder) -> None:
-    """Prints on standard error which games are left out, and why none is left where that is so."""
+    """Names the games and rows that are left out on standard error. Ends the command if no game is left."""
     reasons: Counter[str] = Counter(builder.excluded.get("games", {}))
-    for reason, n in reasons.most_common(5):
-        names = [name for name, why in builder.left_out if why == reason]
-        note(f"passed over: {n} × {reason}{named(names, n)}")
+    names: dict[str, list[str]] = {}
+    for name, why in builder.left_out:
+        names.setdefault(why, []).append(name)
+    note_games(reasons, names)
     lost = sum(held.get(DAMAGED, 0) for about, held in builder.excluded.items() if about != "games")
     if lost:
         ending = f" is {DAMAGED}"
         rows = [why.removesuffix(ending) for _, why in builder.left_out if why.endswith(ending)]
-        note(f"left out: {lost} × judgement or answer {DAMAGED}{named(rows, lost)}")
+        note(f"left out: {lost} × judgement or answer {DAMAGED}{_first_names(rows, lost)}")
     if not builder.games:
-        hint = ""
-        if reasons.get(NO_GOLD):
-            hint = ": what seats were and thought is only in a full export"
-        note(f"interintent: no finished game to report on{hint}")
+        fail_without_games("report on", reasons)
 
 
-def named(names: Sequence[str], count: int) -> str:
+def note_games(reasons: Counter[str], names: Mapping[str, Sequence[str]]) -> None:
+    """Prints the most common reasons for which games were left out, each with the first names."""
+    for reason, count in reasons.most_common(5):
+        note(f"passed over: {count} × {reason}{_first_names(names.get(reason, ()), count)}")
+
+
+def fail_without_games(purpose: str, reasons: Mapping[str, int]) -> NoReturn:
+    """Ends the command that has found no finished game for its purpose."""
+    hint = ": roles and thoughts are only in a full export" if reasons.get(NO_GOLD) else ""
+    fail(f"no finished game to {purpose}{hint}")
+
+
+def _first_names(names: Sequence[str], count: int) -> str:
     """The first of ``count`` names, in brackets."""
     shown = ", ".join(names[:NAMED])
     return f" ({shown}{', …' if count > NAMED else ''})" if shown else ""
@@ -230,7 +222,5 @@ def _write(builder: ReportBuilder, out: Path | None, form: str) -> None:
         text = orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2) + b"\n"
     with writing(out) as file:
         file.write(text)
-    if out is None:
-        return
-    games = "1 game" if builder.games == 1 else f"{builder.games} games"
-    echo(f"{games} in {out}")
+    if out is not None:
+        echo(f"{'1 game' if builder.games == 1 else f'{builder.games} games'} in {out}")

@@ -1,4 +1,4 @@
-"""Models in ``simulate``: the one that llm seats ask, and what it cost."""
+"""Models of ``simulate``: the model of llm seats, and its use and cost."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,8 +34,9 @@ def model_run(
     max_cost: float | None,
     parallel: int,
 ) -> ModelRun:
-    """The run that these arguments ask for. Ends the command where they make none. Raises InvalidAgent for
-    a seat's options."""
+    """The run with these options. Ends the command if they make no run. Raises InvalidAgent for a seat's
+    options.
+    """
     seat_agents(plan.seats, "check", ModelSeats(lambda name: UNUSED_SESSION))
     endpoint = _endpoint(model, base_url, api_key_env)
     if endpoint is None and answers is None:
@@ -91,7 +92,7 @@ def uses_as_json(uses: Mapping[UseKey, Use]) -> dict[str, Any]:
 
 
 def print_uses(uses: Mapping[UseKey, Use], console: Console | None = None) -> None:
-    """What models took, by model and step."""
+    """Prints the use of models, by model and step."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("model, step", no_wrap=True)
     for heading in ("calls", "failed", "prompt", "cached", "completion", "cost", "waiting"):

@@ -495,7 +495,7 @@ async def test_keys_are_made_listed_and_revoked_from_the_command_line(tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["create", "--name", "a"], "name what it may do"),
+        (["create", "--name", "a"], "--scope is missing"),
         (["create", "--name", "a", "--scope", "games:fly"], "'games:fly'"),
         (["create", "--name", "", "--scope", "all"], "1 to 100"),
         (["create", "--name", "a", "--scope", "all", "--expires", "soon"], "'soon'"),
