@@ -204,13 +204,13 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
         for fault in error.errors()
     ]
     problem = PROBLEMS[edge.InvalidRequest]
-    places = ", ".join(fault["pointer"] or "/" for fault in faults[:5])
+    pointers = ", ".join(fault["pointer"] or "/" for fault in faults[:5])
     total = getattr(error, "total", len(faults))
     things = "1 thing" if total == 1 else f"{total} things"
     first = f", of which the first {len(faults)} are listed" if total > len(faults) else ""
     if getattr(error, "at_least", False):
         things = f"at least {things}"
-    return ProblemResponse(problem_body(problem, f"{things} to correct{first}: {places}", faults), 422)
+    return ProblemResponse(problem_body(problem, f"{things} to correct{first}: {pointers}", faults), 422)
 
 
 _BY_STATUS: Final = {

@@ -30,7 +30,7 @@ COMMANDS: Final = {
         "export", "Write a stored batch or game as NDJSON, straight from the database; no server need run."
     ),
     "annotations": Command("annotations", "Judgements of raters about selections and following, as CSV."),
-    "answers": Command("answers", "Recorded answers of models, with which a run is repeated."),
+    "answers": Command("export", "Recorded answers of models, with which a run is repeated."),
     "authors": Command(
         "authors",
         "Run folders of the InterIntent authors' program: check their figures, write their layout.",
@@ -60,7 +60,7 @@ COMMANDS: Final = {
         "intervals.",
     ),
     "compare": Command(
-        "compare",
+        "report",
         "Compare raters pair by pair on the items of both: who guesses, summarises or judges better.",
     ),
     "fake-model": Command(

@@ -277,9 +277,9 @@ def _note_passed_over(files: list[PassedOver]) -> None:
         echo(f"  and {len(files) - _NAMED} more", err=True)
 
 
-def _end(found: int, failed: int, paths: list[str]) -> None:
+def _end(records: int, failed: int, paths: list[str]) -> None:
     """Ends the command if there were no records, or if some failed."""
-    if not found:
+    if not records:
         fail(f"no records found in {', '.join(paths)}", named=False)
     if failed:
         raise typer.Exit(1)

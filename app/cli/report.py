@@ -1,16 +1,20 @@
-"""The command ``report``."""
+"""The commands ``report`` and ``compare``: the figures of finished games and of raters."""
 
 import os
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, NoReturn, get_args
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 from app.cli.arguments import Answers, Batches, DatabaseUrl, Jobs, Judgements, Sources
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
-from app.cli.terminal import byte_bar, echo, fail, note, writing
+from app.cli.terminal import byte_bar, echo, fail, note, print_json, writing
 from app.files.games import NO_GOLD, bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.replays import sizes
@@ -18,8 +22,10 @@ from app.files.reporting import ReportWork, counted
 from evaluators.ground.items import Options, Variant
 from evaluators.report.builder import DAMAGED, ReportBuilder
 from evaluators.report.sections import make_report
+from evaluators.report.tables import ReportTable, TableRow
+from evaluators.statistics.figures import Figure
 
-__all__ = ["commands", "fail_without_games", "note_games", "note_passed_over", "of_batches", "of_files"]
+__all__ = ["commands", "fail_without_games", "note_games"]
 
 commands = typer.Typer()
 
@@ -80,7 +86,7 @@ def report_command(
     if options not in get_args(Options):
         fail(f"--options takes {' or '.join(get_args(Options))}, got {options}")
     if sources:
-        builder = of_files(
+        builder = _of_files(
             sources,
             _title(title, sources),
             judgements,
@@ -95,8 +101,8 @@ def report_command(
         assert batch
         if judgements or answers or agents:
             fail("a batch brings its judgements, answers and agents; --judgements and the like are for files")
-        builder = of_batches(batch, _title(title, batch), group_by, database_url)
-    note_passed_over(builder)
+        builder = _of_batches(batch, _title(title, batch), group_by, database_url)
+    _note_passed_over(builder)
     _write(builder, out, form)
 
 
@@ -107,7 +113,7 @@ def _title(title: str | None, named: list[str]) -> str:
     return f"Report of {', '.join(names[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def of_files(
+def _of_files(
     sources: list[str],
     title: str,
     judgements: Path | None,
@@ -152,7 +158,7 @@ def _agents(text: str) -> tuple[str, ...]:
     return names * 5 if len(names) == 1 else names
 
 
-def of_batches(
+def _of_batches(
     batches: list[str], title: str, group_by: str | None, database_url: str | None
 ) -> ReportBuilder:
     """The counts of these batches of the database. Ends the command for an unknown batch."""
@@ -168,7 +174,7 @@ def of_batches(
     return run_or_fail(count())
 
 
-def note_passed_over(builder: ReportBuilder) -> None:
+def _note_passed_over(builder: ReportBuilder) -> None:
     """Names the games and rows that are left out on standard error. Ends the command if no game is left."""
     reasons: Counter[str] = Counter(builder.excluded.get("games", {}))
     names: dict[str, list[str]] = {}
@@ -224,3 +230,104 @@ def _write(builder: ReportBuilder, out: Path | None, form: str) -> None:
         file.write(text)
     if out is not None:
         echo(f"{'1 game' if builder.games == 1 else f'{builder.games} games'} in {out}")
+
+
+# --- compare ------------------------------------------------------------------------------------
+
+
+@commands.command("compare")
+def compare_command(
+    sources: Sources = None,
+    batch: Batches = None,
+    answers: Answers = None,
+    judgements: Judgements = None,
+    rater: Annotated[
+        list[str] | None,
+        typer.Option(help="Only pairs with this rater; given twice: only this pair. Left out: every pair."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, all digits.")] = False,
+    jobs: Jobs = 1,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Compare raters pair by pair on the items of both: who guesses, summarises or judges better.
+
+    Each row has both raters' figures, their difference with its 95 % interval over games, the p value of
+    a permutation test that exchanges the two within whole games, the p value adjusted for the number of pairs
+    (Holm), and the numbers of items that only one of them has. The table is that of interintent report.
+
+    Exit status 2: there was no game, or no two raters answered or judged the same item.
+    """
+    if bool(sources) == bool(batch):
+        fail("name files with games, or a batch with --batch")
+    if sources:
+        if answers is None and judgements is None:
+            fail("name a file with --answers or --judgements; only a batch brings its own")
+        builder = _of_files(
+            sources, "compare", judgements, answers, Variant(), None, None, rotate=False, jobs=jobs
+        )
+    else:
+        assert batch
+        if judgements or answers:
+            fail("a batch brings its judgements and answers; --judgements and --answers are for files")
+        builder = _of_batches(batch, "compare", None, database_url)
+    _note_passed_over(builder)
+    table = make_report(builder).table("raters")
+    rows = tuple(row for row in table.rows if set(rater or ()) <= set(row.labels[1:]))
+    if not rows:
+        known = sorted({name for row in table.rows for name in row.labels[1:]})
+        fail(
+            f"no such pair; compared are {', '.join(known)}"
+            if known
+            else "no two raters answered or judged the same item"
+        )
+    if as_json:
+        chosen = ReportTable(
+            table.name, table.section, table.title, table.caption, table.heads, table.columns, rows
+        )
+        print_json(chosen.as_json())
+        return
+    _print_pairs(table, rows)
+
+
+_SHARES: Final = ("first", "second", "difference")
+
+
+def _print_pairs(table: ReportTable, rows: Iterable[TableRow]) -> None:
+    # Wide outside terminals, so that the table is never cut for a program.
+    out = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+    printed = Table(box=box.SIMPLE_HEAD, caption=table.caption, caption_justify="left", pad_edge=False)
+    for head in (*table.heads, *(f"{name} %" for name in _SHARES), "p", "p, Holm", "items", "games", "alone"):
+        printed.add_column(head, justify="left" if head in table.heads else "right")
+    for row in rows:
+        difference = row.figures["difference"]
+        alone = " · ".join(_number(row.figures[name]) for name in ("first only", "second only"))
+        printed.add_row(
+            *row.labels,
+            *(_share(row.figures[name], signed=name == "difference") for name in _SHARES),
+            *(_p(row.figures[name]) for name in ("p", "p, Holm")),
+            "" if difference.items is None else f"{difference.items:,}",
+            "" if difference.games is None else f"{difference.games:,}",
+            alone,
+        )
+        if difference.value is None:
+            note(f"{' | '.join(row.labels)}: {difference.note}")
+    out.print(printed)
+
+
+def _share(figure: Figure, *, signed: bool) -> str:
+    if figure.value is None:
+        return "—"
+    shown = f"{100 * figure.value:+.1f}" if signed else f"{100 * figure.value:.1f}"
+    if figure.low is None or figure.high is None:
+        return shown
+    return f"{shown} [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+
+
+def _p(figure: Figure) -> str:
+    if figure.value is None:
+        return "—"
+    return f"{figure.value:.3f}" if figure.value >= 0.001 else "<0.001"
+
+
+def _number(figure: Figure) -> str:
+    return f"{figure.value or 0:,.0f}"

@@ -216,8 +216,8 @@ def guarded(command: Callable[[], object]) -> None:
         raise SystemExit(CLOSED) from None
     except OSError as fault:
         _silence()
-        where = "" if fault.filename is None else f"{os.fsdecode(fault.filename)}: "
-        _end(f"{where}{reason(fault)}", REFUSED)
+        file = "" if fault.filename is None else f"{os.fsdecode(fault.filename)}: "
+        _end(f"{file}{reason(fault)}", REFUSED)
     except Exception as fault:
         last = traceback.extract_tb(fault.__traceback__)[-1]
         place = f"{Path(last.filename).name}, line {last.lineno}"
