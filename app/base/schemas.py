@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 MAX_MEMBERS = 100
-
+"""The most members of an object in a body."""
 
 GameStatus = Literal["created", "running", "finished", "cancelled", "failed"]
 

@@ -5,7 +5,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -311,37 +310,35 @@ def export(
     left out, 2 if no game could be written.
     """
     try:
-        done = asyncio.run(_export(what, out, judgements, database_url))
+        counts = asyncio.run(_export(what, out, judgements, database_url))
     except FileNotFoundError as fault:
         fail(f"no such file: {fault.filename or fault}")
     except OSError as fault:
         fail(f"cannot write {fault.filename}: {reason(fault)}")
     except AvalonError as fault:
         fail(str(fault))
-    if not done.written:
+    if not counts["games"]:
         fail("no game could be written")
-    echo(f"{done.written} games in {out}, {done.files} files written")
-    if done.left_out:
+    echo(f"{counts['games']} games in {out}, {counts['files']} files written")
+    if counts["left out"]:
         raise typer.Exit(1)
 
 
-@dataclass
-class _Exported:
-    written: int = 0
-    left_out: int = 0
-    files: int = 0
+async def _export(
+    what: list[str], out: Path, judgements: Path | None, database_url: str | None
+) -> Counter[str]:
+    """Exports one game after another, so that a batch takes no more memory than one game.
 
-
-async def _export(what: list[str], out: Path, judgements: Path | None, database_url: str | None) -> _Exported:
-    """Exports one game after another, so that a batch takes no more memory than one game."""
+    Returns the numbers of ``games`` and ``files`` that were written, and of games ``left out``.
+    """
     by_game: dict[str, list[Judgement]] = {}
     for judgement in () if judgements is None else read_judgements(judgements):
         by_game.setdefault(judgement.game_id, []).append(judgement)
-    done = _Exported()
+    counts = Counter[str]()
     names: set[str] = set()
     async for game_id, log, stored in _logs(what, database_url):
         if not log:
-            done.left_out += 1
+            counts["left out"] += 1
             note(f"{game_id} is left out: its log is damaged")
             continue
         name = _folder_name(game_id, names)
@@ -352,12 +349,12 @@ async def _export(what: list[str], out: Path, judgements: Path | None, database_
         try:
             contents = write_game(name, log, of_game)
         except InvalidRun as fault:
-            done.left_out += 1
+            counts["left out"] += 1
             note(f"{game_id} is left out: {fault}")
             continue
-        done.files += write_folder(out, contents)
-        done.written += 1
-    return done
+        counts["files"] += write_folder(out, contents)
+        counts["games"] += 1
+    return counts
 
 
 def _folder_name(game_id: str, taken: set[str]) -> str:

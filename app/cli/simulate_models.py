@@ -91,7 +91,7 @@ def uses_as_json(uses: Mapping[UseKey, Use]) -> dict[str, Any]:
     }
 
 
-def print_uses(uses: Mapping[UseKey, Use], console: Console | None = None) -> None:
+def print_uses(uses: Mapping[UseKey, Use]) -> None:
     """Prints the use of models, by model and step."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("model, step", no_wrap=True)
@@ -104,7 +104,7 @@ def print_uses(uses: Mapping[UseKey, Use], console: Console | None = None) -> No
             of_model = total(use for other, use in uses.items() if (other.endpoint, other.model) == last)
             table.add_row(Text(key.model, style="bold"), *_figures(of_model))
         table.add_row(Text(f"  {key.step}"), *_figures(uses[key]))
-    (console or Console(highlight=False, markup=False, emoji=False)).print(table, width=WIDTH, crop=False)
+    Console(highlight=False, markup=False, emoji=False).print(table, width=WIDTH, crop=False)
 
 
 def _figures(use: Use) -> list[str]:

@@ -36,7 +36,6 @@ __all__ = [
     "guarded",
     "note",
     "print_json",
-    "printable",
     "reason",
     "writing",
 ]
@@ -55,19 +54,13 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
-def printable(text: str, encoding: str | None = None) -> str:
-    """The text with characters escaped that the encoding does not have."""
-    encoding = encoding or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def fail(message: str, code: int = REFUSED, *, named: bool = True) -> NoReturn:
-    """Prints the message, after the program's name if ``named``, and ends the command. Markup in the message
-    is not interpreted.
+def fail(message: str, *, named: bool = True) -> NoReturn:
+    """Prints the message, after the program's name if ``named``, and ends the command with status 2. Markup
+    in the message is not interpreted.
     """
     line = Text.assemble(("interintent: ", "bold")) if named else Text()
     _errors.print(line.append(clean(message)), soft_wrap=True)
-    raise typer.Exit(code)
+    raise typer.Exit(REFUSED)
 
 
 def note(message: str) -> None:
@@ -77,8 +70,8 @@ def note(message: str) -> None:
 
 def echo(line: str, *, err: bool = False) -> None:
     """Prints a line; characters that the stream's encoding does not have are escaped."""
-    stream = sys.stderr if err else sys.stdout
-    typer.echo(printable(line, stream.encoding), err=err)
+    encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
+    typer.echo(line.encode(encoding, "backslashreplace").decode(encoding), err=err)
 
 
 def print_json(value: Any) -> None:

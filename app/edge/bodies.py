@@ -21,6 +21,7 @@ from app.base.errors import TooLarge, TooSlow, Unparsable, WrongMediaType
 from app.base.faults import beginning, first_faults
 from app.base.json_reader import MAX_BODY, MAX_DEPTH, read_json
 from app.base.off_loop import off_loop
+from app.base.schemas import MAX_MEMBERS
 from app.edge.deps import Guard, caller_of, forget_caller
 from app.settings import Settings
 
@@ -28,9 +29,6 @@ __all__ = ["BodyRoute", "Bounds", "takes"]
 
 _AT_ONCE: Final = 65_536
 """Bytes that are parsed on the event loop: a few milliseconds."""
-
-MAX_MEMBERS: Final = 100
-"""Members of a larger object that are validated first."""
 
 _RECHECK_S: Final = 1.0
 """After a body that took longer to arrive, the credential is checked again."""
@@ -97,7 +95,11 @@ class BodyRoute(APIRoute):
     def get_route_handler(self) -> _Handler:
         handle = super().get_route_handler()
         if not self.takes_body:
-            return self._without_body(handle)
+
+            async def unread(request: Request) -> Response:
+                return await handle(Request(request.scope, _no_receive))
+
+            return unread
         guards = [
             depends.dependency for depends in self.dependencies if isinstance(depends.dependency, Guard)
         ]
@@ -132,13 +134,6 @@ class BodyRoute(APIRoute):
             return await handle(BodyRequest(request, body, value))
 
         return guarded
-
-    @staticmethod
-    def _without_body(handle: _Handler) -> _Handler:
-        async def unread(request: Request) -> Response:
-            return await handle(Request(request.scope, _no_receive))
-
-        return unread
 
 
 async def _read(request: Request, limit: int, settings: Settings) -> bytes:

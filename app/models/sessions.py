@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
@@ -51,16 +52,14 @@ class Answers(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class _Flight:
     """A call in flight, and the number of those who wait for it."""
 
-    __slots__ = ("begun", "task", "waiters")
-
-    def __init__(self) -> None:
-        self.task: asyncio.Task[Call] | None = None
-        self.waiters = 0
-        self.begun = False
-        """Whether it may have cost something, so that it is not cancelled."""
+    task: asyncio.Task[Call] | None = None
+    waiters: int = 0
+    begun: bool = False
+    """Whether it may have cost something, so that it is not cancelled."""
 
 
 class Flights:

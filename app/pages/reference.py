@@ -11,9 +11,8 @@ from app.base import metrics
 from app.base.errors import NotFound, NotReady
 from app.base.off_loop import off_loop
 from app.base.problems import INTERNAL, PROBLEMS, ProblemKind, documented, in_text
-from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute
-from app.edge.deps import CallerDep, LifecycleDep
+from app.edge.deps import LifecycleDep, needs
 from app.games.schemas import IntentionView, ProfileView
 from app.protocol.asyncapi import document, standalone
 from app.store.db import Database
@@ -125,18 +124,14 @@ async def show_readiness(lifecycle: LifecycleDep, request: Request) -> Health:
     return Health(status="ready")
 
 
-def _may_scrape(caller: CallerDep) -> Caller:
-    caller.needs("metrics:read")
-    return caller
-
-
 @router.get(
     "/metrics",
     summary="Prometheus metrics",
+    dependencies=[Depends(needs("metrics:read"))],
     response_class=Response,
     responses=documented(
         also={200: {"content": in_text("text/plain"), "description": "The exposition format."}}
     ),
 )
-async def show_metrics(_: Annotated[Caller, Depends(_may_scrape)]) -> Response:
+async def show_metrics() -> Response:
     return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)
