@@ -12,7 +12,6 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app import pages
 from app.base import metrics, problems
 from app.base.lifecycle import Lifecycle
 from app.edge.auth import Keys
@@ -30,7 +29,8 @@ from app.games.service import Games
 from app.games.tokens import router as tokens_router
 from app.models.endpoints import Endpoints
 from app.models.registry import ModelRegistry
-from app.pages import reference
+from app.pages.reference import router as reference_router
+from app.pages.routes import router as pages_router
 from app.play.routes import router as seats_router
 from app.play.socket import Sockets
 from app.play.socket import router as socket_router
@@ -122,8 +122,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
-    app.include_router(reference.router, tags=["reference"])
-    app.include_router(pages.router, tags=["pages"])
+    app.include_router(reference_router, tags=["reference"])
+    app.include_router(pages_router, tags=["pages"])
     app.include_router(socket_router, tags=["seats"])
     app.add_middleware(CallerCheck, keyless=lambda: not app.state.keys.configured, origins=settings.origins)
     return app

@@ -1,7 +1,7 @@
-"""What the service takes from outside itself: the time, and chance.
+"""The time and randomness of the service.
 
-Everything that a client is sent and is not a fact of a game comes from here: commit times, ids,
-seeds, traces. So a test can hold it still and compare two runs byte for byte.
+Commit times, ids, seeds and traces come from here: everything that a client is sent and that is not a fact of
+a game. So a test can fix them and compare two runs byte for byte.
 """
 
 import secrets
@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["Outside", "held", "now_ms", "random_bits", "random_name"]
+__all__ = ["Clock", "now_ms", "random_bits", "random_name", "use_clock"]
 
 
-class Outside:
+class Clock:
     """The real time, and the operating system's randomness."""
 
     def now_ms(self) -> int:
@@ -22,30 +22,30 @@ class Outside:
         return secrets.randbits(count)
 
 
-_outside = Outside()
+_clock = Clock()
 
 
 def now_ms() -> int:
     """UTC, milliseconds since 1970."""
-    return _outside.now_ms()
+    return _clock.now_ms()
 
 
 def random_bits(count: int) -> int:
-    """That many bits nobody can guess."""
-    return _outside.random_bits(count)
+    """An integer of that many unpredictable bits."""
+    return _clock.random_bits(count)
 
 
 def random_name() -> str:
-    """16 hexadecimal digits: a trace's or a connection's name."""
+    """16 hexadecimal digits: the name of a trace or a connection."""
     return f"{random_bits(64):016x}"
 
 
 @contextmanager
-def held(instead: Outside) -> Iterator[None]:
-    """Takes time and chance from elsewhere while the block lasts."""
-    global _outside
-    before, _outside = _outside, instead
+def use_clock(clock: Clock) -> Iterator[None]:
+    """Replaces the clock while the block lasts."""
+    global _clock
+    before, _clock = _clock, clock
     try:
         yield
     finally:
-        _outside = before
+        _clock = before

@@ -1,39 +1,39 @@
-"""What can go wrong at the edge.
+"""Errors of the service, beside those of the rules.
 
 AvalonError                (engine.errors)
-├── InvalidInput           could we read it?
+├── InvalidInput           it cannot be read
 │   ├── InvalidRequest     a body, a query or a cursor of the wrong shape
 │   ├── CredentialInUrl    a key or a token where logs would keep it
 │   └── Unparsable         not JSON at all
-└── RefusedRequest         do we allow it now?
-    ├── NotFound           no such thing, or not for this caller: alike
-    ├── Unauthenticated    no credential, or one we do not know
-    ├── Forbidden          this credential does not reach so far
-    ├── DrivenAutomatically  a step, for a game that steps itself
-    ├── Stale              the game moved on since the caller looked
-    ├── BeyondHead         after a position that is not there yet
-    ├── Unfinished         an export of a batch that still runs
-    ├── AlreadyOver        nothing left to cancel or to step
-    ├── AlreadyGraded      a rater's answer to an item that has one
-    ├── AlreadyJudged      a rater's second word on the same intention
-    ├── AlreadySeen        a guess about what the caller was shown
-    ├── NotComparable      two raters with nothing in common
-    ├── UnknownRequest     no such request of this seat: another's, or none, alike
+└── RefusedRequest         it can be read, and is refused
+    ├── NotFound           unknown, or not for this caller: the same answer
+    ├── Unauthenticated    no valid credential
+    ├── Forbidden          the credential does not allow it
+    ├── DrivenAutomatically  a step of a game that the service drives
+    ├── Stale              the game has moved on since the caller read it
+    ├── BeyondHead         a position after the last event
+    ├── Unfinished         an export of a running batch
+    ├── AlreadyOver        nothing is left to cancel or to step
+    ├── AlreadyGraded      a rater's second answer to an item
+    ├── AlreadyJudged      a rater's second judgement of an intention
+    ├── AlreadySeen        a guess about something that the caller was shown
+    ├── NotComparable      two raters with no item in common
+    ├── UnknownRequest     the seat has no such request open
     ├── AlreadyAnswered    another answer to this request was accepted before
-    ├── TooLate            that request is closed: the default was played
-    ├── RateLimited        more, and faster, than one caller may
-    ├── NotAnswered        a step, and a remote seat has not answered yet
-    ├── BudgetSpent        no further call to a model may be paid
-    ├── MissingAnswer      a recording lacks what was asked
-    ├── KeyReused          one idempotency key, two bodies
-    ├── KeyInUse           the same key is being worked on
-    ├── TooLarge           more than we read
-    ├── TooSlow            a body that stopped coming, or came for too long
-    ├── WrongMediaType     not JSON by its own word
-    ├── NotAllowed         this address takes other methods
-    ├── UpgradeRequired    the socket's address, asked over plain HTTP
-    ├── Draining           stopping; ask again elsewhere or later
-    └── NotReady           starting, stopping, or without its database
+    ├── TooLate            the request is closed: its default was played
+    ├── RateLimited        too many requests in too short a time
+    ├── NotAnswered        a step while a remote seat has not answered
+    ├── BudgetSpent        the budget for models is spent
+    ├── MissingAnswer      a recording has no answer to the question
+    ├── KeyReused          one idempotency key with two bodies
+    ├── KeyInUse           a request with the same key is in progress
+    ├── TooLarge           a body beyond the size limit
+    ├── TooSlow            a body that took too long to arrive
+    ├── WrongMediaType     a body declared as something other than JSON
+    ├── NotAllowed         the address takes other methods
+    ├── UpgradeRequired    plain HTTP at the socket's address
+    ├── Draining           the service is stopping
+    └── NotReady           the service is starting, stopping, or without its database
 """
 
 from engine.errors import AvalonError, InvalidInput
@@ -83,7 +83,7 @@ class InvalidRequest(InvalidInput):
 
 
 class CredentialInUrl(InvalidInput):
-    """A key or a token in a path or a query."""
+    """A key or a token in a path or a query, where logs would keep it."""
 
 
 class Unparsable(InvalidInput):
@@ -91,19 +91,19 @@ class Unparsable(InvalidInput):
 
 
 class RefusedRequest(AvalonError):
-    """It was read, and is refused."""
+    """The request was read, and is refused."""
 
 
 class NotFound(RefusedRequest):
-    """No such thing, or not for this caller."""
+    """It does not exist, or not for this caller; callers cannot tell which."""
 
 
 class Unauthenticated(RefusedRequest):
-    """No credential, or one we do not know."""
+    """No credential, or an invalid one."""
 
 
 class Forbidden(RefusedRequest):
-    """The credential does not reach so far."""
+    """The credential does not allow this."""
 
 
 class DrivenAutomatically(RefusedRequest):
@@ -119,7 +119,7 @@ class BeyondHead(RefusedRequest):
 
 
 class Unfinished(RefusedRequest):
-    """The batch still runs."""
+    """The batch is still running."""
 
 
 class AlreadyOver(RefusedRequest):
@@ -127,11 +127,11 @@ class AlreadyOver(RefusedRequest):
 
 
 class UnknownRequest(RefusedRequest):
-    """No such request is open for this seat. Another seat's request answers just so."""
+    """No such request is open for this seat. Another seat's request gets the same answer."""
 
 
 class AlreadyAnswered(RefusedRequest):
-    """Another answer to this request was accepted before, and counts."""
+    """Another answer to this request was accepted before."""
 
 
 class TooLate(RefusedRequest):
@@ -139,7 +139,7 @@ class TooLate(RefusedRequest):
 
 
 class RateLimited(RefusedRequest):
-    """Too many in too short a time."""
+    """Too many requests in too short a time."""
 
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message)
@@ -147,39 +147,39 @@ class RateLimited(RefusedRequest):
 
 
 class NotAnswered(RefusedRequest):
-    """A step needs the answer of a remote seat that has not come yet."""
+    """A step needs the answer of a remote seat, which has not come yet."""
 
 
-class _Placed(RefusedRequest):
-    """A refusal that names the part of the request that it is about."""
+class _RefusedPart(RefusedRequest):
+    """A refusal that points to one part of the request."""
 
     def __init__(self, message: str, pointer: str) -> None:
         super().__init__(message)
         self.pointer = pointer
 
 
-class AlreadyGraded(_Placed):
+class AlreadyGraded(_RefusedPart):
     """The rater's answer to this item was graded before."""
 
 
-class AlreadyJudged(_Placed):
+class AlreadyJudged(_RefusedPart):
     """The rater has judged this intention before."""
 
 
-class AlreadySeen(_Placed):
-    """The credential was shown the gold that it guesses."""
+class AlreadySeen(_RefusedPart):
+    """The credential was shown the answer that it guesses."""
 
 
 class NotComparable(RefusedRequest):
-    """Two raters who said nothing about the same thing, or whose answers count by different rules."""
+    """Two raters with no item in common, or whose answers are scored by different rules."""
 
 
 class BudgetSpent(RefusedRequest):
-    """A game's or a batch's budget for models is spent."""
+    """The budget of a game or a batch for models is spent."""
 
 
 class MissingAnswer(RefusedRequest):
-    """The recorded answers hold none to this question, or an answer to another."""
+    """The recorded answers hold no answer to this question."""
 
 
 class KeyReused(RefusedRequest):
@@ -187,27 +187,27 @@ class KeyReused(RefusedRequest):
 
 
 class KeyInUse(RefusedRequest):
-    """The same idempotency key is being worked on."""
+    """A request with the same idempotency key is in progress."""
 
 
 class TooLarge(RefusedRequest):
-    """The body is larger than we read."""
+    """The body exceeds the size limit."""
 
 
 class TooSlow(RefusedRequest):
-    """The body stopped coming, or came for too long."""
+    """The body took too long to arrive, or paused for too long."""
 
 
 class WrongMediaType(RefusedRequest):
-    """The body says of itself that it is not JSON."""
+    """The request declares its body as something other than JSON."""
 
 
 class NotAllowed(RefusedRequest):
-    """The address exists and takes other methods."""
+    """The address exists, and takes other methods."""
 
 
 class UpgradeRequired(RefusedRequest):
-    """The address speaks WebSocket only."""
+    """The address takes WebSocket handshakes only."""
 
 
 class Draining(RefusedRequest):
@@ -215,4 +215,4 @@ class Draining(RefusedRequest):
 
 
 class NotReady(RefusedRequest):
-    """The service starts, stops, or has lost its database."""
+    """The service is starting, stopping, or without its database."""

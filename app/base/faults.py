@@ -1,4 +1,4 @@
-"""Where a value does not fit its model: a few places, as JSON pointers."""
+"""Where a value does not fit its model, as JSON pointers."""
 
 from collections.abc import Iterable
 from itertools import islice, takewhile
@@ -9,20 +9,20 @@ from pydantic import TypeAdapter, ValidationError
 __all__ = ["MAX_FAULTS", "beginning", "first_faults", "json_pointer"]
 
 MAX_FAULTS: Final = 50
-"""Faults that an answer names at most."""
+"""The most faults that an answer names."""
 
 _MAX_PART: Final = 256
 
 
 def json_pointer(path: Iterable[str | int]) -> str:
-    """The pointer (RFC 6901) to this place; to what holds it, where a key on the way is very long."""
+    """The pointer (RFC 6901) for this path, cut off before a key of more than 256 characters."""
     parts = takewhile(lambda part: len(part) <= _MAX_PART, map(str, path))
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def first_faults(refused: ValidationError, value: Any, model: TypeAdapter[Any]) -> list[dict[str, Any]]:
-    """MAX_FAULTS faults at most, of ``value`` which ``model`` refused. They never hold what was sent."""
-    # Faults take many times the room of what they are about, so many are made of the beginning alone.
+    """The first MAX_FAULTS faults of the ``value`` that ``model`` refused, without the value's text."""
+    # Faults take many times the memory of their value, so many faults are made of its beginning alone.
     if refused.error_count() > MAX_FAULTS:
         try:
             model.validate_python(beginning(value))
@@ -35,7 +35,7 @@ def first_faults(refused: ValidationError, value: Any, model: TypeAdapter[Any]) 
 
 
 def beginning(value: Any) -> Any:
-    """The value without most of its elements, where it has more than are named in any answer."""
+    """The value cut to the first 2 * MAX_FAULTS of its elements, nested ones included."""
     return _beginning(value, [2 * MAX_FAULTS])
 
 

@@ -1,5 +1,5 @@
-"""Reads JSON strictly: no NaN, no doubled keys, no U+0000, no lone surrogates; its size, its depth and the
-number of its elements are bounded.
+"""Reads JSON strictly: no NaN, no duplicate keys, no U+0000, no lone surrogates; depth, number of elements
+and length of numbers are bounded.
 """
 
 import json
@@ -18,25 +18,24 @@ from app.base.faults import json_pointer
 __all__ = ["MAX_ANSWER", "MAX_ANSWER_DEPTH", "MAX_BODY", "MAX_DEPTH", "MAX_RECORD", "read_json"]
 
 MAX_BODY: Final = 1 << 20
-"""Bytes of a request's body."""
+"""The most bytes of a request's body."""
 
 MAX_RECORD: Final = 4 << 20
-"""Bytes of a foreign record: the largest real record we know takes 51 kB."""
+"""The most bytes of a foreign record; the largest known record has 51 kB."""
 
 MAX_ANSWER: Final = 32_768
-"""Bytes of a seat's answer, over HTTP as over a socket."""
+"""The most bytes of a seat's answer, over HTTP and over a socket."""
 
 MAX_ANSWER_DEPTH: Final = 16
-"""Arrays and objects inside each other in a seat's answer."""
+"""The deepest nesting of arrays and objects in a seat's answer."""
 
 MAX_DEPTH: Final = 32
-"""Arrays and objects inside each other; our own deepest body has six."""
+"""The deepest nesting of arrays and objects; our own deepest body has six levels."""
 
 MAX_ELEMENTS: Final = 50_000
-"""Elements of arrays and members of objects in a body, all together."""
+"""The most elements of arrays and members of objects in a body, in total."""
 
 _MAX_DIGITS: Final = 128
-
 
 _SNIFFED: Final = 4_096
 _SPARSE: Final = 20
@@ -65,10 +64,10 @@ def read_json(
 ) -> Any:
     """The JSON value in ``body``, read strictly.
 
-    ``record``: text of others' making, in which control characters are met and kept, all but
-    U+0000. ``check_text``: False leaves to the caller what texts and numbers hold. Raises Unparsable
-    for what is not JSON, InvalidRequest with a pointer for text we do not take, and for more than
-    MAX_ELEMENTS elements.
+    ``record``: a foreign record, whose texts may contain control characters other than U+0000.
+    ``check_text``: with False, texts and numbers are not checked. Raises Unparsable for invalid JSON, and
+    InvalidRequest for more than MAX_ELEMENTS elements, or with a pointer for a text or a number that is not
+    allowed.
     """
     try:
         text = body.decode()
@@ -76,17 +75,17 @@ def read_json(
         raise Unparsable(f"the body is not UTF-8 at byte {fault.start}") from None
     if len(body) > _SNIFFED:
         _check_beginning(body[:_SNIFFED])
-    # Before anything is built of it: elements take many times the room of their text.
+    # Checked before parsing, since elements take many times the memory of their text.
     marks = body.translate(None, _NO_MARKS)
     _check_structure(body, marks, max_depth)
     few_objects = marks.count(b"{") * _SPARSE < len(body)
     if not check_text:
         return _parse_as_sent(body, text) if few_objects else _parse_objects_as_sent(body)
     dense = (len(marks) - len(marks.translate(None, b"\\"))) * _SPARSE > len(body)
-    # Only an escape or U+007F makes a fault of a text, only an exponent a number beyond a double.
+    # A text can be invalid only by an escape or U+007F, and a number only by an exponent.
     if any(mark in body for mark in (b"\\", b"\x7f", b"e", b"E")):
         _check_scalars(body, record, dense=dense)
-    # The interpreter's own parser reads all but plain ASCII in half the time, and objects in twice as much.
+    # Python's own parser takes half the time for all but plain ASCII, and twice the time for objects.
     plain = body.isascii() and not dense
     return _parse_as_sent(body, text) if few_objects and not plain else _parse(body)
 
@@ -99,28 +98,28 @@ def _parse(body: bytes) -> Any:
 
 
 def _parse_as_sent(body: bytes, text: str) -> Any:
-    """The value, in which texts may hold lone surrogates; ``text`` is the body decoded."""
+    """The value, whose texts may contain lone surrogates; ``text`` is the decoded body."""
     try:
         return _AS_SENT.decode(text)
     except ValueError:
-        _parse(body)  # which tells what is wrong
+        _parse(body)  # raises with a better message
         raise Unparsable("no JSON") from None
 
 
 def _parse_objects_as_sent(body: bytes) -> Any:
-    """The same for many objects, at each of which the hook of the interpreter's own parser costs much."""
+    """The same for many objects, for each of which the hook of Python's own parser takes long."""
     try:
         return _parse(body)
     except Unparsable as fault:
         if not _is_surrogate(fault):
             raise
-    # With U+E800 in the place of U+D800 the other parser reads on, and finds what else is wrong.
+    # With U+E800 instead of U+D800, jiter reads on and finds any other fault.
     _parse(body.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\uE"))
     return json.loads(body)
 
 
 def _check_beginning(beginning: bytes) -> None:
-    """Refuses at little cost a body that is no JSON from early on."""
+    """Raises Unparsable at little cost for a body whose beginning is invalid."""
     try:
         jiter.from_json(beginning, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError as fault:
@@ -129,12 +128,12 @@ def _check_beginning(beginning: bytes) -> None:
 
 
 def _is_surrogate(fault: Exception) -> bool:
-    """Whether the parser stopped at a lone surrogate. Others tell of that one, by its place."""
+    """Whether the parser stopped at a lone surrogate, which is reported elsewhere, with its pointer."""
     return "hex escape" in str(fault)
 
 
 def _unparsable(fault: ValueError) -> Unparsable:
-    # The parser repeats a duplicate key, which may be a secret.
+    # The parser's message quotes a duplicate key, which may be a secret.
     what, _, place = str(fault).rpartition(" at ")
     if what.startswith("Detected duplicate key"):
         what = "an object names each key once"
@@ -158,11 +157,11 @@ _AS_SENT: Final = json.JSONDecoder(object_pairs_hook=_no_doubles, parse_constant
 def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
     opened = marks.count(b"[") + marks.count(b"{")
     many = opened + marks.count(b",") > MAX_ELEMENTS
-    # A number that is too long has digits at four of these places.
+    # A number that is too long has digits at four consecutive sampled positions.
     long = len(body) > _MAX_DIGITS and b"0000" in body[:: _MAX_DIGITS // 4].translate(_ZEROS)
     if opened <= max_depth and not many and not long:
         return
-    # Of strings, one quote each is left.
+    # Each string is replaced by one quote.
     plain = body.replace(b"\\\\", b"--").replace(b'\\"', b"--") if b"\\" in body else body
     structure = b'"'.join(plain.split(b'"')[::2])
     if opened > max_depth:
@@ -192,7 +191,7 @@ def _check_elements(structure: bytes) -> None:
 
 
 def _check_scalars(body: bytes, record: bool, *, dense: bool) -> None:
-    """Raises InvalidRequest for a text or a number of the body that we do not take."""
+    """Raises InvalidRequest for a text or a number that is not allowed."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as fault:
@@ -205,7 +204,7 @@ def _check_scalars(body: bytes, record: bool, *, dense: bool) -> None:
             raise InvalidRequest(
                 "a number beyond what a double holds", json_pointer(path), "number"
             ) from None
-        # The other parser says it better.
+        # jiter has a better message.
         _parse(body)
         raise Unparsable(f"no JSON: {fault.msg}") from None
     if (control := _first_control(body, value, record, dense=dense)) is not None:
@@ -271,7 +270,7 @@ def _text_refused(beginning: bytes, character: str) -> InvalidRequest:
 
 
 def _way_to_last(beginning: bytes) -> tuple[list[str | int], Any]:
-    """The path to the scalar with which the beginning of a body ends, and the scalar."""
+    """The path to the last scalar in the beginning of a body, and the scalar."""
     node = jiter.from_json(beginning, partial_mode="trailing-strings")
     path: list[str | int] = []
     while isinstance(node, dict | list) and node:

@@ -1,4 +1,4 @@
-"""Whether the service takes work: it is starting, ready, or stopping."""
+"""The state of the service: starting, ready, or stopping."""
 
 from collections.abc import Callable
 
@@ -6,20 +6,20 @@ __all__ = ["Lifecycle"]
 
 
 class Lifecycle:
-    """Starting at first; ``open`` makes it ready; ``drain`` ends that for good."""
+    """Begins as starting; ``open`` makes it ready, and ``drain`` makes it stop for good."""
 
     def __init__(self) -> None:
         self.ready = False
         self.draining = False
         self.on_drain: Callable[[], None] = lambda: None
-        """Told once draining begins: those who follow a stream are let go."""
+        """Called when draining begins, so that open streams end."""
 
     def open(self) -> None:
-        """The service is ready, unless it was asked to stop meanwhile."""
+        """Makes the service ready, unless it is stopping already."""
         self.ready = not self.draining
 
     def drain(self) -> None:
-        """No new work."""
+        """Refuses new work from now on."""
         self.draining = True
         self.ready = False
         self.on_drain()

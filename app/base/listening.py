@@ -1,4 +1,4 @@
-"""How to stop listening: asyncio's own way leaves connections half made."""
+"""Stops a listening server without asyncio's race, which leaves connections half made."""
 
 import asyncio
 from typing import Final
@@ -6,15 +6,15 @@ from typing import Final
 __all__ = ["stop_listening"]
 
 _TURNS: Final = 3
-"""Of the loop, until what was accepted is a connection, known to its protocol, its handler begun."""
+"""Iterations of the loop until every accepted connection has its protocol and its handler."""
 
 
 async def stop_listening(server: asyncio.Server) -> None:
-    """Takes no more connections; those that were taken go on. Does nothing where that was so already.
+    """Stops accepting connections; open ones go on. Does nothing for a server that was stopped before.
 
-    ``close`` alone breaks a connection that the loop accepted in the same turn: asyncio is about to attach
-    it to the server, finds that closed, and drops it half made, with a ResourceWarning whenever the garbage
-    is collected (seen with Python 3.11; uvloop serves it).
+    ``close`` alone breaks a connection that the loop accepted in the same iteration: asyncio finds the server
+    closed when it attaches the connection, and drops it half made, with a ResourceWarning at some later
+    garbage collection (seen with Python 3.11; uvloop serves the connection).
     """
     loop = asyncio.get_running_loop()
     for sock in server.sockets:

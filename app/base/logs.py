@@ -1,4 +1,4 @@
-"""The service's own log: readable on a terminal, JSON lines elsewhere. Never what players say."""
+"""The service's log: readable on a terminal, JSON lines elsewhere. It never holds what players say."""
 
 import logging
 import sys
@@ -11,7 +11,7 @@ __all__ = ["configure"]
 
 
 class _StandardError:
-    """Standard error as it is when a line is written; a program may exchange it."""
+    """The current ``sys.stderr``, which a program may replace."""
 
     def write(self, text: str) -> int:
         return sys.stderr.write(text)
@@ -21,19 +21,19 @@ class _StandardError:
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """What clients send wrong is counted by the code of its close; anybody could fill the log with it."""
+    """Leaves out invalid UTF-8 of clients, with which anybody could fill the log; a metric counts it."""
     return record.msg != "Invalid UTF-8 sequence received from client."
 
 
 def configure() -> None:
-    """Sends structlog and the standard library's logging to stderr in one form."""
+    """Sends structlog and the standard library's logging to stderr in the same format."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     stderr = _StandardError()
-    # Never a traceback's local variables: they hold tokens, seeds and roles.
+    # Tracebacks never show local variables, which hold tokens, seeds and roles.
     if sys.stderr.isatty():
         render: list[structlog.typing.Processor] = [
             structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)

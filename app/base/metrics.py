@@ -1,4 +1,4 @@
-"""What Prometheus scrapes."""
+"""Metrics for Prometheus."""
 
 from typing import Final
 
@@ -66,5 +66,5 @@ _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"
 
 
 def method_label(method: str) -> str:
-    """The label of a request's method. A caller may invent any; those share one label."""
+    """The label of a request's method; all unknown methods share one label."""
     return method if method in _METHODS else "other"

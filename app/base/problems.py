@@ -1,4 +1,4 @@
-"""Every error as one problem (RFC 9457), for HTTP and for sockets alike."""
+"""Errors as problems (RFC 9457), for HTTP and the socket alike."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from evaluators.errors import InvalidRun, UnknownItem, Unmeasurable
 __all__ = [
     "INTERNAL",
     "PROBLEMS",
-    "Problem",
+    "ProblemKind",
     "ProblemResponse",
     "ProblemView",
     "define",
@@ -41,64 +41,64 @@ log = structlog.get_logger()
 MEDIA_TYPE: Final = "application/problem+json"
 
 _MAX_MESSAGE: Final = 500
-"""Characters of a message that is not ours: some name what was sent."""
+"""The most characters of a message that is not ours, since some quote the value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One kind of problem: stable code, constant title, HTTP status."""
+class ProblemKind:
+    """One kind of problem: a stable code, a constant title, and the HTTP status."""
 
     code: str
     title: str
     status: int
 
 
-PROBLEMS: Final[Mapping[type[AvalonError], Problem]] = {
-    rules.InvalidProfile: Problem("invalid-profile", "These settings make no game", 422),
-    rules.InvalidAction: Problem("invalid-action", "The action cannot be read", 422),
-    rules.InvalidRecord: Problem("invalid-record", "The record does not follow its schema", 422),
-    rules.IllegalAction: Problem("illegal-action", "The rules do not allow this action now", 409),
-    rules.IllegalRecord: Problem("illegal-record", "The record breaks a rule", 422),
-    rules.CorruptLog: Problem("corrupt-log", "This game cannot be continued", 500),
-    InvalidAgent: Problem("invalid-agent", "No agent can be made from this", 422),
-    UnknownItem: Problem("unknown-item", "No such item is scored", 422),
-    InvalidRun: Problem("invalid-run", "The run folder cannot be read", 422),
-    Unmeasurable: Problem("unmeasurable", "This game has nothing to measure yet", 409),
-    ModelUnavailable: Problem("model-unavailable", "No model answered in time", 503),
-    edge.InvalidRequest: Problem("invalid-request", "The request cannot be read", 422),
-    edge.CredentialInUrl: Problem("credential-in-url", "A credential has no place in an address", 400),
-    edge.Unparsable: Problem("unparsable", "The body is not clean JSON", 400),
-    edge.NotFound: Problem("not-found", "Nothing here for this caller", 404),
-    edge.Unauthenticated: Problem("unauthenticated", "A valid credential is needed", 401),
-    edge.Forbidden: Problem("forbidden", "This credential does not reach so far", 403),
-    edge.DrivenAutomatically: Problem("driven-automatically", "This game steps itself", 409),
-    edge.Stale: Problem("stale", "The game has moved on", 412),
-    edge.BeyondHead: Problem("beyond-head", "No event at that position yet", 416),
-    edge.Unfinished: Problem("unfinished", "The batch is still running", 409),
-    edge.AlreadyOver: Problem("already-over", "It has already ended", 409),
-    edge.UnknownRequest: Problem("unknown-request", "No such request is open for this seat", 404),
-    edge.AlreadyAnswered: Problem("already-answered", "Another answer was accepted before", 409),
-    edge.TooLate: Problem("too-late", "That request is closed", 410),
-    edge.RateLimited: Problem("rate-limited", "Too many in too short a time", 429),
-    edge.NotAnswered: Problem("not-answered", "A remote seat has not answered yet", 409),
-    edge.AlreadyGraded: Problem("already-graded", "This was graded before", 409),
-    edge.AlreadyJudged: Problem("already-judged", "This rater has judged it before", 409),
-    edge.AlreadySeen: Problem("already-seen", "The answer was shown to this credential", 409),
-    edge.NotComparable: Problem("not-comparable", "These two cannot be compared", 409),
-    edge.BudgetSpent: Problem("budget-spent", "The budget for models is spent", 409),
-    edge.MissingAnswer: Problem("missing-answer", "The recorded answers do not fit this game", 409),
-    edge.KeyReused: Problem("idempotency-key-reused", "This key came with another body before", 422),
-    edge.KeyInUse: Problem("idempotency-key-in-use", "A request with this key is being worked on", 409),
-    edge.TooLarge: Problem("too-large", "The body is larger than we read", 413),
-    edge.TooSlow: Problem("too-slow", "The body came too slowly", 408),
-    edge.WrongMediaType: Problem("wrong-media-type", "The body must be JSON", 415),
-    edge.NotAllowed: Problem("method-not-allowed", "This address takes other methods", 405),
-    edge.UpgradeRequired: Problem("upgrade-required", "This address speaks WebSocket", 426),
-    edge.Draining: Problem("draining", "The service is stopping", 503),
-    edge.NotReady: Problem("not-ready", "The service cannot take requests now", 503),
+PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
+    rules.InvalidProfile: ProblemKind("invalid-profile", "These settings make no game", 422),
+    rules.InvalidAction: ProblemKind("invalid-action", "The action cannot be read", 422),
+    rules.InvalidRecord: ProblemKind("invalid-record", "The record does not follow its schema", 422),
+    rules.IllegalAction: ProblemKind("illegal-action", "The rules do not allow this action now", 409),
+    rules.IllegalRecord: ProblemKind("illegal-record", "The record breaks a rule", 422),
+    rules.CorruptLog: ProblemKind("corrupt-log", "This game cannot be continued", 500),
+    InvalidAgent: ProblemKind("invalid-agent", "No agent can be made from this", 422),
+    UnknownItem: ProblemKind("unknown-item", "No such item is scored", 422),
+    InvalidRun: ProblemKind("invalid-run", "The run folder cannot be read", 422),
+    Unmeasurable: ProblemKind("unmeasurable", "This game has nothing to measure yet", 409),
+    ModelUnavailable: ProblemKind("model-unavailable", "No model answered in time", 503),
+    edge.InvalidRequest: ProblemKind("invalid-request", "The request cannot be read", 422),
+    edge.CredentialInUrl: ProblemKind("credential-in-url", "A credential has no place in an address", 400),
+    edge.Unparsable: ProblemKind("unparsable", "The body is not clean JSON", 400),
+    edge.NotFound: ProblemKind("not-found", "Nothing here for this caller", 404),
+    edge.Unauthenticated: ProblemKind("unauthenticated", "A valid credential is needed", 401),
+    edge.Forbidden: ProblemKind("forbidden", "This credential does not reach so far", 403),
+    edge.DrivenAutomatically: ProblemKind("driven-automatically", "This game steps itself", 409),
+    edge.Stale: ProblemKind("stale", "The game has moved on", 412),
+    edge.BeyondHead: ProblemKind("beyond-head", "No event at that position yet", 416),
+    edge.Unfinished: ProblemKind("unfinished", "The batch is still running", 409),
+    edge.AlreadyOver: ProblemKind("already-over", "It has already ended", 409),
+    edge.UnknownRequest: ProblemKind("unknown-request", "No such request is open for this seat", 404),
+    edge.AlreadyAnswered: ProblemKind("already-answered", "Another answer was accepted before", 409),
+    edge.TooLate: ProblemKind("too-late", "That request is closed", 410),
+    edge.RateLimited: ProblemKind("rate-limited", "Too many in too short a time", 429),
+    edge.NotAnswered: ProblemKind("not-answered", "A remote seat has not answered yet", 409),
+    edge.AlreadyGraded: ProblemKind("already-graded", "This was graded before", 409),
+    edge.AlreadyJudged: ProblemKind("already-judged", "This rater has judged it before", 409),
+    edge.AlreadySeen: ProblemKind("already-seen", "The answer was shown to this credential", 409),
+    edge.NotComparable: ProblemKind("not-comparable", "These two cannot be compared", 409),
+    edge.BudgetSpent: ProblemKind("budget-spent", "The budget for models is spent", 409),
+    edge.MissingAnswer: ProblemKind("missing-answer", "The recorded answers do not fit this game", 409),
+    edge.KeyReused: ProblemKind("idempotency-key-reused", "This key came with another body before", 422),
+    edge.KeyInUse: ProblemKind("idempotency-key-in-use", "A request with this key is being worked on", 409),
+    edge.TooLarge: ProblemKind("too-large", "The body is larger than we read", 413),
+    edge.TooSlow: ProblemKind("too-slow", "The body came too slowly", 408),
+    edge.WrongMediaType: ProblemKind("wrong-media-type", "The body must be JSON", 415),
+    edge.NotAllowed: ProblemKind("method-not-allowed", "This address takes other methods", 405),
+    edge.UpgradeRequired: ProblemKind("upgrade-required", "This address speaks WebSocket", 426),
+    edge.Draining: ProblemKind("draining", "The service is stopping", 503),
+    edge.NotReady: ProblemKind("not-ready", "The service cannot take requests now", 503),
 }
 
-INTERNAL: Final = Problem("internal", "Something broke on our side", 500)
+INTERNAL: Final = ProblemKind("internal", "Something broke on our side", 500)
 
 
 class ProblemResponse(JSONResponse):
@@ -108,15 +108,15 @@ class ProblemResponse(JSONResponse):
         return orjson.dumps(content)
 
 
-def problem_of(error: AvalonError) -> Problem:
-    """The problem an error maps to. A leaf without a row is our bug, and a test finds it."""
+def problem_of(error: AvalonError) -> ProblemKind:
+    """The kind of problem of an error. Raises KeyError for an error without a row in PROBLEMS."""
     return PROBLEMS[type(error)]
 
 
 def problem_body(
-    problem: Problem, detail: str, fields: Sequence[Mapping[str, str]] = (), /, **more: Any
+    problem: ProblemKind, detail: str, fields: Sequence[Mapping[str, str]] = (), /, **more: Any
 ) -> dict[str, Any]:
-    """The problem as JSON values. For 500 the detail is constant: what broke stays inside."""
+    """The body of a problem. For status 500 the detail is constant, since the cause must not get out."""
     body = {
         "type": f"/problems/{problem.code}",
         "title": problem.title,
@@ -139,24 +139,15 @@ def _fields(error: AvalonError) -> list[dict[str, str]]:
     return [{"pointer": pointer, "code": code, "message": str(error)}]
 
 
-def _more(error: AvalonError) -> dict[str, Any]:
-    if isinstance(error, rules.IllegalRecord):
-        return {
-            "record": error.record,
-            "quest": error.quest,
-            "attempt": error.attempt,
-            "move": error.move,
-            "rule": error.rule,
-            "expected": error.expected,
-            "found": error.found,
-        }
-    return {}
+_RECORD_MEMBERS: Final = ("record", "quest", "attempt", "move", "rule", "expected", "found")
 
 
 def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
-    """The response for one of our own errors. ``more``: members that only this kind of problem has."""
+    """The response for one of our own errors. ``more``: further members of its body."""
     problem = problem_of(error)
-    body = problem_body(problem, str(error) or problem.title, _fields(error), **_more(error), **more)
+    if isinstance(error, rules.IllegalRecord):
+        more |= {name: getattr(error, name) for name in _RECORD_MEMBERS}
+    body = problem_body(problem, str(error) or problem.title, _fields(error), **more)
     headers = {}
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -174,21 +165,21 @@ def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
 
 
 def _pointer(location: Sequence[str | int], kind: str, body: object) -> str:
-    # RFC 6901: the body's own path, without FastAPI's leading "body"; a parameter is named plainly.
+    # FastAPI's location begins with the part of the request, which the pointer leaves out.
     parts = list(location)
     place = parts.pop(0) if location and location[0] in ("body", "query", "path", "header") else None
     if place == "body":
-        parts = _found_in(body, parts, missing=kind == "missing")
+        parts = _path_in(body, parts, missing=kind == "missing")
     return json_pointer(parts)
 
 
-def _found_in(body: object, parts: Sequence[str | int], *, missing: bool) -> list[str | int]:
-    # Pydantic's path also names the alternatives it tried and marks keys: neither is part of the body.
+def _path_in(body: object, parts: Sequence[str | int], *, missing: bool) -> list[str | int]:
+    # Pydantic's path also names the alternatives that it tried, and marks keys: neither is part of the body.
     path: list[str | int] = []
-    here = body
+    value = body
     for index, part in enumerate(parts):
         try:
-            here = here[part]  # type: ignore[index]
+            value = value[part]  # type: ignore[index]
         except (KeyError, IndexError, TypeError):
             if not missing or index < len(parts) - 1:
                 continue
@@ -203,7 +194,7 @@ async def _on_avalon_error(request: Request, error: Exception) -> Response:
 
 async def _on_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    # Message and place, never the value: it may be a secret, or an attack on whoever reads the log.
+    # Never the value itself: it may be a secret, or an attack on readers of logs.
     faults = [
         {
             "pointer": _pointer(fault["loc"], str(fault["type"]), error.body),
@@ -213,13 +204,13 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
         for fault in error.errors()
     ]
     problem = PROBLEMS[edge.InvalidRequest]
-    places = ", ".join(fault["pointer"] or "/" for fault in faults[:5])
+    pointers = ", ".join(fault["pointer"] or "/" for fault in faults[:5])
     total = getattr(error, "total", len(faults))
     things = "1 thing" if total == 1 else f"{total} things"
-    first = f", the first {len(faults)} of them named here" if total > len(faults) else ""
+    first = f", of which the first {len(faults)} are listed" if total > len(faults) else ""
     if getattr(error, "at_least", False):
         things = f"at least {things}"
-    return ProblemResponse(problem_body(problem, f"{things} to mend{first}: {places}", faults), 422)
+    return ProblemResponse(problem_body(problem, f"{things} to correct{first}: {pointers}", faults), 422)
 
 
 _BY_STATUS: Final = {
@@ -233,27 +224,26 @@ _BY_STATUS: Final = {
     )
 }
 
-
-_NOWHERE: Final = "nothing is at this address; / lists what there is, and the socket is at /ws"
+_NO_SUCH_ADDRESS: Final = "there is nothing at this address; / lists the addresses, and the socket is at /ws"
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     problem = _BY_STATUS.get(error.status_code, INTERNAL)
-    detail = _NOWHERE if error.status_code == 404 else problem.title
+    detail = _NO_SUCH_ADDRESS if error.status_code == 404 else problem.title
     return ProblemResponse(problem_body(problem, detail), problem.status, dict(error.headers or {}))
 
 
-async def _on_anything_else(request: Request, error: Exception) -> Response:
+async def _on_other_error(request: Request, error: Exception) -> Response:
     body = problem_body(INTERNAL, INTERNAL.title)
     log.error("request broke", trace_id=body["trace_id"], path=request.url.path, exc_info=error)
     return ProblemResponse(body, 500)
 
 
 class ProblemField(BaseModel):
-    """One thing to mend."""
+    """One fault of a request."""
 
-    pointer: str = Field(description="JSON pointer (RFC 6901) into what was sent; empty: all of it.")
+    pointer: str = Field(description="JSON pointer (RFC 6901) into the request; empty: all of it.")
     code: str
     message: str
 
@@ -269,7 +259,9 @@ class ProblemView(BaseModel):
     detail: str
     code: str
     trace_id: str
-    errors: list[ProblemField] = Field(default_factory=list, description="Of what could not be read.")
+    errors: list[ProblemField] = Field(
+        default_factory=list, description="The faults of a request that could not be read."
+    )
 
 
 _ALWAYS: Final = (400, 401, 403, 422)
@@ -278,39 +270,32 @@ _ALWAYS: Final = (400, 401, 403, 422)
 def documented(
     *statuses: int, also: Mapping[int | str, dict[str, Any]] | None = None
 ) -> dict[int | str, dict[str, Any]]:
-    """The problems a route may answer with, and ``also`` what it adds, for its OpenAPI entry."""
-    return {
-        **(also or {}),
-        **_documented(*statuses),
-    }
-
-
-def _documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {
-        status: {
+    """The responses of a route's OpenAPI entry: problems with these statuses, and ``also`` others."""
+    responses = dict(also or {})
+    # A body that can be too large can be too slow.
+    for status in sorted({*_ALWAYS, *statuses, *({408} if 413 in statuses else ())}):
+        responses[status] = {
             "description": ", ".join(sorted({p.title for p in PROBLEMS.values() if p.status == status})),
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemView"}}},
         }
-        # Whatever can be too large can be too slow.
-        for status in sorted({*_ALWAYS, *statuses, *({408} if 413 in statuses else ())})
-    }
+    return responses
 
 
 def in_text(*media: str) -> dict[str, Any]:
-    """The ``content`` of an answer that is text in one of these media types, for its OpenAPI entry."""
+    """The ``content`` of a text response with one of these media types, for its OpenAPI entry."""
     return {media_type: {"schema": {"type": "string"}} for media_type in media}
 
 
 def define(document: dict[str, Any]) -> None:
-    """Adds the schema that ``documented`` refers to: FastAPI knows only the models of its own fields."""
+    """Adds the schema that ``documented`` refers to, since FastAPI adds only the models of routes."""
     schema = ProblemView.model_json_schema(ref_template="#/components/schemas/{model}")
     inner = schema.pop("$defs")
     document["components"]["schemas"] |= {**inner, ProblemView.__name__: schema}
 
 
 def install(app: FastAPI) -> None:
-    """Hands every error of the application to its problem."""
+    """Adds the handlers that answer every error with a problem."""
     app.add_exception_handler(AvalonError, _on_avalon_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(Exception, _on_anything_else)
+    app.add_exception_handler(Exception, _on_other_error)

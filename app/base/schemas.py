@@ -1,4 +1,4 @@
-"""What the messages of several rooms are made of: checked once where it comes in, plain values inside."""
+"""Fields and base classes of messages that several rooms use."""
 
 from typing import Annotated, Literal
 
@@ -33,18 +33,18 @@ __all__ = [
 ]
 
 MAX_MEMBERS = 100
-
+"""The most members of an object in a body."""
 
 GameStatus = Literal["created", "running", "finished", "cancelled", "failed"]
 
 
 def _whole(value: object) -> object:
-    # JSON Schema takes 1.0 for an integer, so we do; "1" and true are none.
+    # As in JSON Schema, 1.0 is an integer; "1" and true are not.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _few(value: object) -> object:
-    # The bound of such a field is checked last, when every member has been found wrong.
+    # Checked before the members: pydantic checks its own bound only after it has validated all of them.
     if isinstance(value, dict) and len(value) > MAX_MEMBERS:
         raise ValueError(f"at most {MAX_MEMBERS} members, got {len(value)}")
     return value
@@ -54,11 +54,11 @@ FEW = BeforeValidator(_few)
 
 
 ReadJson = Annotated[JsonValue, SkipValidation]
-"""JSON because the reader of bodies made it: to go through it again would copy it."""
+"""A value that the JSON reader made; validating it again would copy it."""
 
 
 AS_WHOLE = BeforeValidator(_whole)
-"""After the bounds of a field, never before: there its JSON Schema would not have the bounds."""
+"""Goes after the bounds of a field: before them, the field's JSON Schema would lose its bounds."""
 
 
 SeatNumber = Annotated[int, Field(ge=1, le=10), AS_WHOLE]
@@ -80,7 +80,7 @@ Cost = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Strict(BaseModel):
-    """Unknown fields are refused, nothing is coerced."""
+    """A body or a message: unknown fields are refused, and values are not converted."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, populate_by_name=True, hide_input_in_errors=True
@@ -88,7 +88,7 @@ class Strict(BaseModel):
 
 
 class Shown(BaseModel):
-    """What we answer."""
+    """An answer of the service."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 

@@ -24,33 +24,33 @@ from engine.errors import AvalonError
 __all__ = ["commands"]
 
 CALLER: Final = "operator"
-"""Whose judgements they are: those of the operator's own key."""
+"""The caller under which judgements are stored: the operator."""
 
 _STEP: Final = 50
-"""Judgements after which the progress bar moves."""
+"""The progress bar moves after so many judgements."""
 
 commands = typer.Typer()
 annotations_app = typer.Typer(
-    help="What raters say of selections and following, as CSV in and out.", no_args_is_help=True
+    help="Judgements of raters about selections and following, as CSV.", no_args_is_help=True
 )
 commands.add_typer(annotations_app, name="annotations")
 
 
 @annotations_app.command("export")
 def export(
-    batch: Annotated[str | None, typer.Option(help="Of the finished games of this batch.")] = None,
-    game: Annotated[str | None, typer.Option(help="Of this game.")] = None,
-    rater: Annotated[str | None, typer.Option(help="Of this rater only.")] = None,
+    batch: Annotated[str | None, typer.Option(help="Export the finished games of this batch.")] = None,
+    game: Annotated[str | None, typer.Option(help="Export this game.")] = None,
+    rater: Annotated[str | None, typer.Option(help="Export this rater only.")] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write the latest judgement of every rater as CSV to standard output, straight from the database.
 
     The columns are those of `GET /annotations?format=csv`; `annotations import` reads them back. Exit status:
-    0, 1 when a damaged row was left out (it is named), 2 when nothing was written.
+    0, 1 if a damaged row was left out (it is named), 2 if nothing was written.
     """
     work = _exported(read_settings(database_url), game=game, batch=batch, rater=rater)
     text, damaged = run_or_fail(work)
-    # Lines end as CSV has them, on every system.
+    # As bytes: the lines end as in CSV, on every system.
     sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
     end_with_damaged(damaged)
@@ -67,24 +67,22 @@ def import_(
         ),
     ],
     rater: Annotated[
-        str | None, typer.Option(help="Who judged, for every line; else the column rater says.")
+        str | None, typer.Option(help="The rater of every line. Left out: the column rater.")
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(help="human, model or program, for every line; else the column kind, or human."),
+        typer.Option(help="human, model or program, for every line. Left out: the column kind, or human."),
     ] = None,
     revise: Annotated[
         bool,
-        typer.Option(
-            "--revise", help="Judge anew what a rater has judged already; the earlier word stays stored."
-        ),
+        typer.Option("--revise", help="Replace earlier judgements of the same raters, which stay stored."),
     ] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Store the judgements of a CSV file: all of them or, when one line is wrong, none.
 
-    The checks are those of `POST /annotations`; what is wrong is named by line and column. Lines that
-    judge nothing are passed over. Exit status: 0, 2 when nothing was stored.
+    The checks are those of `POST /annotations`; faults are named by line and column. Lines without a
+    judgement are ignored. Exit status: 0, 2 if nothing was stored.
     """
     settings = read_settings(database_url)
     try:
@@ -101,13 +99,13 @@ def import_(
             stored = asyncio.run(_imported(settings, text, rater=rater, kind=kind, revise=revise, show=show))
         except AvalonError as fault:
             fail(f"{fault}; nothing was stored")
-    typer.echo(f"{stored.stored} judgements stored, {stored.revised} of them in place of earlier ones")
+    typer.echo(f"{stored.stored} judgements stored, {stored.revised} of them replace earlier ones")
 
 
 async def _exported(
     settings: Settings, *, game: str | None, batch: str | None, rater: str | None
 ) -> tuple[str, list[str]]:
-    """Every rater's latest judgements as CSV, and the rows that do not read. Raises NotFound, InvalidRequest,
+    """Every rater's latest judgements as CSV, and the names of damaged rows. Raises NotFound, InvalidRequest,
     Unfinished.
     """
     async with on_database(settings) as parts:
@@ -126,7 +124,7 @@ async def _imported(
     revise: bool,
     show: Callable[[int, int], None],
 ) -> Stored:
-    """Stores a sheet's judgements, all or none. Raises InvalidRequest and AlreadyJudged with the line."""
+    """Stores all judgements of a sheet, or none. Raises InvalidRequest and AlreadyJudged with the line."""
     lines = list(read_sheet(text, rater=rater, kind=kind))
     if not lines:
         raise InvalidRequest("the file holds no judgement")
@@ -150,7 +148,7 @@ async def _imported(
         except AlreadyJudged as fault:
             line = lines[int(fault.pointer.rpartition("/")[2])]
             raise AlreadyJudged(
-                f"line {line.number}: {line.rater.name} has judged it already; --revise judges anew", ""
+                f"line {line.number}: {line.rater.name} has judged this already; --revise replaces it", ""
             ) from None
         except IntegrityError:
             raise AlreadyJudged("the same raters' judgements are being stored; try again", "") from None

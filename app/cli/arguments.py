@@ -1,11 +1,22 @@
-"""Options and arguments that several commands take."""
+"""Options and arguments of several commands."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["Answers", "Batches", "DatabaseUrl", "Jobs", "Judgements", "Sources"]
+__all__ = [
+    "Answers",
+    "ApiKeyEnv",
+    "BaseUrl",
+    "Batches",
+    "DatabaseUrl",
+    "Jobs",
+    "Judgements",
+    "MaxCost",
+    "MaxTokens",
+    "Sources",
+]
 
 DatabaseUrl = Annotated[
     str | None,
@@ -18,8 +29,8 @@ Sources = Annotated[
     typer.Argument(
         metavar="SOURCE…",
         help="Games as NDJSON of simulate --out or of a full export, or avalon-replay records, packed or not "
-        "(.gz, .zip, .tar.gz), directories of these, - for standard input. If one path is not there, "
-        "nothing is read.",
+        "(.gz, .zip, .tar.gz), directories of these, - for standard input. Nothing is read if a path does "
+        "not exist.",
         show_default=False,
     ),
 ]
@@ -30,15 +41,23 @@ Batches = Annotated[
 Answers = Annotated[
     Path | None,
     typer.Option(
-        help="Guesses and summaries: bodies of POST /evaluations, or answers with a rater, one a line."
+        help="Guesses and summaries, one a line: bodies of POST /evaluations, or answers with a rater."
     ),
 ]
 Judgements = Annotated[
     Path | None,
-    typer.Option(
-        help="What raters judged: CSV or JSON of GET /annotations. A report on a batch uses the batch's own."
-    ),
+    typer.Option(help="Judgements of raters: CSV or JSON of GET /annotations. A batch brings its own."),
 ]
 Jobs = Annotated[
-    int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core. The figures are the same.")
+    int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one per core. The results are the same.")
+]
+BaseUrl = Annotated[
+    str | None, typer.Option(help="A server of the OpenAI protocol, e.g. http://127.0.0.1:8080/v1.")
+]
+ApiKeyEnv = Annotated[str | None, typer.Option(help="The environment variable with the server's key.")]
+MaxTokens = Annotated[
+    int | None, typer.Option(min=1, help="Make no more calls after so many tokens, prompts included.")
+]
+MaxCost = Annotated[
+    float | None, typer.Option(help="The same for the cost by the endpoint's configured prices.")
 ]

@@ -5,7 +5,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -14,7 +13,6 @@ import typer
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import read_settings, run_or_fail
 from app.cli.run_folders import (
-    StoredGames,
     judgement_lines,
     judgements_in_store,
     log_lines,
@@ -45,7 +43,7 @@ from evaluators.ground.judgements import Judgement
 __all__ = ["commands"]
 
 UNREADABLE: Final = 2
-"""Exit status where there is nothing to check: no such folder, no game that can be read."""
+"""Exit status if there is nothing to check: no such folder, or no game that can be read."""
 
 authors_app = typer.Typer(
     help="Run folders of the InterIntent authors' program: check their figures, write their layout.",
@@ -74,7 +72,7 @@ def _read(folder: Path) -> Run:
 
 
 def _taken(run: Run) -> tuple[list[TakenGame], dict[str, InvalidRun]]:
-    """The games of a run, and why others cannot be taken."""
+    """The games of a run that can be imported, and the faults of the others."""
     taken: list[TakenGame] = []
     broken = dict(run.broken)
     with count_bar("games", len(run.games)) as show:
@@ -98,22 +96,22 @@ def import_command(
     ] = None,
     judgements: Annotated[
         Path | None,
-        typer.Option(help="Also write the raters' judgements to this file, one a line."),
+        typer.Option(help="Also write the raters' judgements to this file, one per line."),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace the files of --out and --judgements.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was taken as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Take the games of a run folder of the InterIntent authors' program, with thoughts and judgements.
+    """Import the games of a run folder of the InterIntent authors' program, with thoughts and judgements.
 
-    They become finished games of the store (no server need run). A game's id is a digest of what
-    happened in it: taking the same folder again changes nothing. What is unusual in the files is
-    listed. Exit status: 0, 1 when a game was left out, 2 when there was none to take.
+    They become finished games in the database (no server need run). A game's id is a digest of its log, so
+    importing the same folder again changes nothing. Oddities of the files are listed. Exit status: 0, 1 if a
+    game was left out, 2 if there was no game to import.
     """
     run = _read(folder)
     taken, broken = _taken(run)
     if not taken:
-        fail("no game could be taken")
+        fail("no game could be imported")
     report: dict[str, Any] = {
         "games": [_summary(game) for game in taken],
         "left_out": {name: str(fault) for name, fault in broken.items()},
@@ -125,7 +123,7 @@ def import_command(
         results.append(_write(out, content, overwrite, f"{len(taken)} games"))
         report["out"] = str(out)
     else:
-        stored = _store(database_url, taken)
+        stored = run_or_fail(store_games(read_settings(database_url), taken))
         report |= {
             "batch": stored.batch,
             "new": list(stored.new),
@@ -192,10 +190,6 @@ def _write(file: Path, content: bytes, overwrite: bool, what: str) -> str:
     return f"{what} in {file}"
 
 
-def _store(database_url: str | None, taken: list[TakenGame]) -> StoredGames:
-    return run_or_fail(store_games(read_settings(database_url), taken))
-
-
 # --- authors check ----------------------------------------------------------------------------------
 
 
@@ -203,7 +197,7 @@ def _store(database_url: str | None, taken: list[TakenGame]) -> StoredGames:
 def check(
     folder: Folder,
     differing: Annotated[
-        bool, typer.Option("--differing", help="Print the figures that differ and no others.")
+        bool, typer.Option("--differing", help="Print only the figures that differ.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
@@ -211,10 +205,10 @@ def check(
 ) -> None:
     """Recompute every figure that DIR/expected.json names, and print it beside the expectation.
 
-    The games are taken as by import, and figures are computed from our games and judgements; only
-    the order of names in proposals, the number of annotation cells and the guesses and summaries
-    themselves are read from the authors' files. The last line is "N agree, M differ". A figure that is not
-    known differs. Exit status: 0 when nothing differs, 1 when something does, 2 when nothing could be read.
+    The games are read as by import, and figures are computed from our games and judgements; only the order
+    of names in proposals, the number of annotation cells, and the guesses and summaries themselves come from
+    the authors' files. The last line is "N agree, M differ". An unknown figure differs. Exit status: 0 if
+    nothing differs, 1 if a figure differs, 2 if nothing could be read.
     """
     expected = _expected(folder)
     run = _read(folder)
@@ -251,7 +245,7 @@ def _expected(folder: Path) -> Any:
     try:
         expected = json.loads(file.read_bytes())
     except FileNotFoundError:
-        fail(f"there is no {file}, which names the figures to compare with")
+        fail(f"there is no {file} with the figures to compare")
     except (OSError, ValueError) as fault:
         fail(f"{file} cannot be read: {fault}")
     if not isinstance(expected, dict):
@@ -260,7 +254,7 @@ def _expected(folder: Path) -> Any:
 
 
 def _first_two(expected: dict[str, Any]) -> list[str]:
-    """The files from which the expected figures of two games were made."""
+    """The files behind the expected figures of two games."""
     kappa = expected.get("kappa")
     named = kappa.get("first_two_files_are") if isinstance(kappa, dict) else None
     return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
@@ -277,7 +271,7 @@ def _print_compared(compared: list[Compared]) -> None:
 
 
 def _figure(value: Any) -> str:
-    """A figure on one line: 5/11 = 0.454545, or its numbers by name."""
+    """A figure on one line, such as ``5/11 = 0.454545``, or its numbers by name."""
     if isinstance(value, dict):
         if value.keys() == {"num", "den", "value"}:
             return f"{value['num']}/{value['den']} = {_figure(value['value'])}"
@@ -296,58 +290,55 @@ def export(
         list[str],
         typer.Argument(
             metavar="WHAT…",
-            help="Batches (b_…) and games (g_…) of the store, or NDJSON files of our logs.",
+            help="Batches (b_…) and games (g_…) of the database, or NDJSON files of our logs.",
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The run folder to write; made if it does not exist.")],
+    out: Annotated[Path, typer.Option(help="The run folder to write; it is created if it does not exist.")],
     judgements: Annotated[
         Path | None,
         typer.Option(
-            help="Judgements to fill the annotation files with, one a line. Left out: the stored judgements "
-            "of stored games."
+            help="Judgements for the annotation files, one per line. Left out: those of stored games."
         ),
     ] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write games in the authors' layout, so that their scripts run on them.
 
-    Only finished games of profile interintent with five seats fit this layout; others are left out
-    and named. Annotation files without judgements have blank cells, for a rater to fill.
-    Exit status: 0, 1 when a game was left out, 2 when none could be written.
+    Only finished games of profile interintent with five seats fit this layout; others are left out and named.
+    Annotation files without judgements have blank cells, for a rater to fill. Exit status: 0, 1 if a game was
+    left out, 2 if no game could be written.
     """
     try:
-        done = asyncio.run(_export(what, out, judgements, database_url))
+        counts = asyncio.run(_export(what, out, judgements, database_url))
     except FileNotFoundError as fault:
         fail(f"no such file: {fault.filename or fault}")
     except OSError as fault:
         fail(f"cannot write {fault.filename}: {reason(fault)}")
     except AvalonError as fault:
         fail(str(fault))
-    if not done.written:
+    if not counts["games"]:
         fail("no game could be written")
-    echo(f"{done.written} games in {out}, {done.files} files written")
-    if done.left_out:
+    echo(f"{counts['games']} games in {out}, {counts['files']} files written")
+    if counts["left out"]:
         raise typer.Exit(1)
 
 
-@dataclass
-class _Exported:
-    written: int = 0
-    left_out: int = 0
-    files: int = 0
+async def _export(
+    what: list[str], out: Path, judgements: Path | None, database_url: str | None
+) -> Counter[str]:
+    """Exports one game after another, so that a batch takes no more memory than one game.
 
-
-async def _export(what: list[str], out: Path, judgements: Path | None, database_url: str | None) -> _Exported:
-    """Game by game: a batch of thousands takes the memory of one."""
+    Returns the numbers of ``games`` and ``files`` that were written, and of games ``left out``.
+    """
     by_game: dict[str, list[Judgement]] = {}
     for judgement in () if judgements is None else read_judgements(judgements):
         by_game.setdefault(judgement.game_id, []).append(judgement)
-    done = _Exported()
+    counts = Counter[str]()
     names: set[str] = set()
     async for game_id, log, stored in _logs(what, database_url):
         if not log:
-            done.left_out += 1
+            counts["left out"] += 1
             note(f"{game_id} is left out: its log is damaged")
             continue
         name = _folder_name(game_id, names)
@@ -358,16 +349,16 @@ async def _export(what: list[str], out: Path, judgements: Path | None, database_
         try:
             contents = write_game(name, log, of_game)
         except InvalidRun as fault:
-            done.left_out += 1
+            counts["left out"] += 1
             note(f"{game_id} is left out: {fault}")
             continue
-        done.files += write_folder(out, contents)
-        done.written += 1
-    return done
+        counts["files"] += write_folder(out, contents)
+        counts["games"] += 1
+    return counts
 
 
 def _folder_name(game_id: str, taken: set[str]) -> str:
-    """A folder name of its own: the authors' scripts name a game by what follows the last underscore."""
+    """An unused folder name. The authors' scripts name a game by the part after the last underscore."""
     stem = re.sub(r"[^A-Za-z0-9-]+", "-", game_id.removeprefix("g_")).strip("-") or "game"
     name, number = f"game_{stem}", 1
     while name in taken:
@@ -377,7 +368,7 @@ def _folder_name(game_id: str, taken: set[str]) -> str:
 
 
 async def _logs(what: list[str], database_url: str | None) -> AsyncIterator[tuple[str, "list[Event]", bool]]:
-    """Game, log, and whether it comes from the store."""
+    """(game, log, whether it is a stored game) of each name."""
     for name in what:
         if name.startswith(("b_", "g_")) and not Path(name).exists():  # noqa: ASYNC240  # nobody waits beside it
             async for game, log in logs_in_store(read_settings(database_url), name):

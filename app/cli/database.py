@@ -1,4 +1,4 @@
-"""Commands that work on a database while no service need run."""
+"""Access of commands to settings and to a database, without a running service."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -18,13 +18,13 @@ from engine.errors import AvalonError
 if TYPE_CHECKING:
     from app.main import Composition
 
-__all__ = ["on_database", "read_settings", "run_or_fail"]
+__all__ = ["finished_games", "on_database", "read_settings", "run_or_fail"]
 
 T = TypeVar("T")
 
 
 def read_settings(database_url: str | None = None, **options: Any) -> Settings:
-    """The settings of the environment, with the command's options in their place. Ends the command for wrong
+    """The settings of the environment, overridden by the command's options. Ends the command for invalid
     ones.
     """
     if database_url is not None:
@@ -38,18 +38,11 @@ def read_settings(database_url: str | None = None, **options: Any) -> Settings:
 
 
 def run_or_fail(work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work. Ends the command where the work is refused."""
+    """The result of the work. Ends the command if the work is refused."""
     try:
         return asyncio.run(work)
     except AvalonError as fault:
         fail(str(fault))
-
-
-def _need_database(settings: Settings) -> None:
-    """Raises NotFound where there is no database: SQLite would make an empty one."""
-    if settings.database_url.startswith("sqlite") and not sqlite_exists(settings.database_url):
-        file = make_url(settings.database_url).database
-        raise NotFound(f"there is no database {file}; name it with --database-url or DATABASE_URL")
 
 
 @asynccontextmanager
@@ -58,13 +51,17 @@ async def on_database(
 ) -> AsyncIterator["Composition"]:
     """The parts of a service that is not started; they are stopped at the end.
 
-    ``writes``: the schema is brought up to date. ``makes``: the database may be new. Raises NotFound for a
-    database that is not there or cannot be used.
+    ``writes``: the schema is migrated. ``makes``: a missing database is created. Raises NotFound for a
+    database that does not exist or cannot be used.
     """
     from app.main import Composition
 
-    if not makes:
-        _need_database(settings)
+    url = settings.database_url
+    # SQLite would create a missing file.
+    if not makes and url.startswith("sqlite") and not sqlite_exists(url):
+        raise NotFound(
+            f"there is no database {make_url(url).database}; name it with --database-url or DATABASE_URL"
+        )
     parts = Composition(settings)
     try:
         if writes:
@@ -75,6 +72,13 @@ async def on_database(
     except ConnectionError as fault:
         raise NotFound(f"the database cannot be reached: {fault}") from None
     finally:
-        # A call to a model is paid for: its answer is awaited and stored.
+        # Calls to models are paid for: their answers are awaited and stored.
         await parts.models.stop(settings.drain_s)
         await parts.database.stop()
+
+
+async def finished_games(parts: "Composition", batch: str) -> list[str]:
+    """The ids of a batch's finished games, in their order. Raises NotFound for an unknown batch."""
+    if await parts.store.batch(batch) is None:
+        raise NotFound(f"there is no batch {batch}")
+    return await parts.store.ids(batch, status=("finished",))

@@ -1,4 +1,4 @@
-"""The command ``export``: games and batches straight from a database."""
+"""The commands ``export`` and ``answers export``: games, batches and recorded answers from a database."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +11,7 @@ from app.base.errors import InvalidRequest
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import end_with_damaged, note, writing
+from app.models.recording import Signature, line_of
 from app.settings import Settings
 from app.store.log import game_texts
 from engine.terms import FULL, PUBLIC
@@ -19,23 +20,27 @@ from engine.view import read_viewer
 __all__ = ["EXPORT_DAMAGED", "commands", "export_lines"]
 
 commands = typer.Typer()
+answers_app = typer.Typer(
+    help="Recorded answers of models, with which a run is repeated.", no_args_is_help=True
+)
+commands.add_typer(answers_app, name="answers")
 
 EXPORT_DAMAGED: Final = b'{"t":"export.damaged"'
-"""How the line of an export begins that names a game which does not read."""
+"""The beginning of the line of an export that names a damaged game."""
 
 
 @commands.command()
 def export(
     what: Annotated[str, typer.Argument(help="A batch (b_…) or a game (g_…).")],
-    view: Annotated[str, typer.Option(help="Whose eyes: public, full, or seat:n of a game.")] = "full",
+    view: Annotated[str, typer.Option(help="The viewer: public, full, or seat:n for a game.")] = "full",
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
-    partial: Annotated[bool, typer.Option(help="Also a batch that still runs.")] = False,
+    partial: Annotated[bool, typer.Option(help="Export a batch even if it is still running.")] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write a stored batch or game as NDJSON, straight from the database; no server need run.
 
     The last line of a batch counts and signs the others, as in `GET /batches/{b}/export`. Exit status: 0, 1
-    when a damaged game was left out (it is named), 2 when nothing was written.
+    if a damaged game was left out (it is named), 2 if nothing was written.
     """
     settings = read_settings(database_url)
     damaged: list[str] = []
@@ -57,7 +62,7 @@ def export(
 
 
 async def export_lines(settings: Settings, what: str, view: str, *, partial: bool) -> AsyncIterator[bytes]:
-    """A batch's or a game's lines. Raises NotFound, InvalidInput or Unfinished."""
+    """The lines of a batch or a game. Raises NotFound, InvalidInput or Unfinished."""
     async with on_database(settings) as parts:
         if what.startswith("b_"):
             if view not in ("public", "full"):
@@ -73,3 +78,37 @@ async def export_lines(settings: Settings, what: str, view: str, *, partial: boo
                 yield text
         else:
             raise InvalidRequest(f"a batch's id starts with b_, a game's with g_; got {what!r}")
+
+
+@answers_app.command("export")
+def export_answers(
+    batch: Annotated[str, typer.Argument(help="A batch (b_…).")],
+    out: Annotated[Path, typer.Option(help="Write to this file.")],
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write every answer that a batch's models gave, straight from the database; no server need run.
+
+    With the file, the batch's settings and its seeds, the batch is repeated without a model: by
+    `interintent simulate --agents llm --answers FILE`, or on a server with an endpoint `recorded`. Exit
+    status: 0, 1 if a damaged row was left out (it is named), 2 if nothing was written.
+    """
+    count, damaged = run_or_fail(_write_answers(read_settings(database_url), batch, out))
+    note(f"{count} answers in {out}")
+    end_with_damaged(damaged)
+
+
+async def _write_answers(settings: Settings, batch: str, out: Path) -> tuple[int, list[str]]:
+    """The number of answers that were written, and the names of damaged rows."""
+    signature = Signature()
+    damaged = []
+    async with on_database(settings) as parts:
+        await parts.games.batch_row(batch)
+        with writing(out) as file:
+            async for game, call in parts.models.calls.of_batch(batch):
+                if isinstance(call, str):
+                    damaged.append(call)
+                    continue
+                about = {"game": game.game_id, "position": game.position}
+                file.write(signature.add(line_of(game.seed, call, about)))
+            file.write(signature.line())
+    return signature.count, damaged

@@ -24,7 +24,7 @@ def fake_model_command(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8001,
     brain: Annotated[
-        str, typer.Option(help=f"What it answers: {', '.join(BRAINS)}. noise: JSON of the asked schema.")
+        str, typer.Option(help=f"Kind of answers: {', '.join(BRAINS)}. noise: random JSON of the schema.")
     ] = "noise",
     latency: Annotated[
         str,
@@ -32,25 +32,25 @@ def fake_model_command(
     ] = "0",
     fault: Annotated[
         list[str] | None,
-        typer.Option(help="NAME, NAME:RATE or NAME:RATE:TIMES. Repeatable; --list-faults names them."),
+        typer.Option(help="NAME, NAME:RATE or NAME:RATE:TIMES. Repeatable; --list-faults lists them."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of answers, latencies and faults.")] = 0,
-    model: Annotated[str, typer.Option(help="What it calls itself.")] = "fake",
+    seed: Annotated[int, typer.Option(help="The seed of answers, latencies and faults.")] = 0,
+    model: Annotated[str, typer.Option(help="The model's name.")] = "fake",
     count_file: Annotated[
-        Path | None, typer.Option(help="Append a line of JSON for every completion asked for.")
+        Path | None, typer.Option(help="Append a line of JSON to this file for every request.")
     ] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Print every fault and stop.")] = False,
 ) -> None:
     """Serve a fake model over the OpenAI chat-completions protocol. A TEST INSTRUMENT, no model.
 
-    It tries a game with language models without a key, and shows what they would cost: it counts calls
-    and tokens (GET /stats), can be slow, and can misbehave in the ways of real servers, all from a seed.
+    It plays games with language models without a key, and shows what they would cost: it counts calls and
+    tokens (GET /stats), can be slow, and can have the faults of real servers, all from a seed.
 
     Example: interintent fake-model --latency lognormal:1.0,0.5 --fault status_429_seconds:0.1
     """
     if list_faults:
-        for name, what in FAULTS.items():
-            typer.echo(f"{name:24} {what}")
+        for name, effect in FAULTS.items():
+            typer.echo(f"{name:24} {effect}")
         return
     if brain not in BRAINS:
         fail(f"no such brain: {brain!r}; there are {', '.join(BRAINS)}")

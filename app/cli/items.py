@@ -6,12 +6,11 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from app.base.errors import NotFound
 from app.cli.arguments import DatabaseUrl, Sources
-from app.cli.database import on_database, read_settings, run_or_fail
-from app.cli.report import NAMED, named
+from app.cli.database import finished_games, on_database, read_settings, run_or_fail
+from app.cli.report import fail_without_games, note_games
 from app.cli.terminal import Output, byte_bar, fail, note, writing
-from app.files.games import NO_GOLD, Unusable, bundles, games_in
+from app.files.games import Unusable, bundles, games_in
 from app.files.judgements import UnreadableFile, read_judgements
 from app.files.replays import sizes
 from engine.errors import AvalonError, CorruptLog
@@ -38,28 +37,28 @@ def items_command(
     reader: Annotated[
         str, typer.Option(help="Who guesses: drawn (one other seat, by --seed), all, or a seat's number.")
     ] = "drawn",
-    seed: Annotated[str, typer.Option(help="Draws the reader.")] = "0",
+    seed: Annotated[str, typer.Option(help="The seed that draws the reader.")] = "0",
     options: Annotated[
-        str, typer.Option(help="What a guesser chooses from: impactful, or roles (the role lists).")
+        str, typer.Option(help="The options of a guess: impactful, or roles (the lists of the roles).")
     ] = "impactful",
-    history: Annotated[str, typer.Option(help="all earlier rounds, or this round alone.")] = "all",
+    history: Annotated[str, typer.Option(help="all: all earlier rounds. round: this round alone.")] = "all",
     context: Annotated[
         str, typer.Option(help="seat: as the seat saw it. release: as the authors' scripts build it.")
     ] = "seat",
     judgements: Annotated[
         Path | None,
-        typer.Option(help="Only what was followed with 3 or more, by these judgements (CSV or JSON)."),
+        typer.Option(help="Only intentions followed with 3 or more by these judgements (CSV or JSON)."),
     ] = None,
     with_gold: Annotated[
-        bool, typer.Option("--with-gold", help="With the right answers, and without items that have none.")
+        bool, typer.Option("--with-gold", help="Add the right answers, and leave out items without one.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write items of finished games as JSON lines: what raters and models are asked.
 
-    One dimension a run; `datasets` reads the lines as they are. What is left out is named on standard
-    error, with the reason. Score answers to them with interintent report --answers, or POST /evaluations.
+    One run writes one dimension; `datasets` reads the lines unchanged. Left-out items and games are named on
+    standard error, with the reasons. Score answers with interintent report --answers, or POST /evaluations.
 
     Example: interintent items games.ndjson --dimension guessing --reader all > items.jsonl
     """
@@ -118,9 +117,7 @@ class _Writer:
     def take(self, game: Game | Unusable) -> None:
         if isinstance(game, Unusable):
             self._unusable[game.reason] += 1
-            self._named.setdefault(game.reason, [])
-            if len(self._named[game.reason]) < NAMED:
-                self._named[game.reason].append(game.what)
+            self._named.setdefault(game.reason, []).append(game.what)
             return
         self._games += 1
         lines = items(
@@ -131,24 +128,18 @@ class _Writer:
             self._file.write(line.encode() + b"\n")
 
     def note_totals(self) -> None:
-        """Prints what was written and what was not. Ends the command where there was no game."""
+        """Prints the numbers of items and games. Ends the command if there was no game."""
         left = ", ".join(f"{reason} {n}" for reason, n in self._excluded.most_common())
         note(f"{self._items} items of {self._games} games" + (f"; left out: {left}" if left else ""))
-        for reason, n in self._unusable.most_common(5):
-            note(f"passed over: {n} × {reason}{named(self._named[reason], n)}")
+        note_games(self._unusable, self._named)
         if not self._games:
-            hint = ""
-            if self._unusable.get(NO_GOLD):
-                hint = ": what seats were and thought is only in a full export"
-            fail(f"no finished game to make items of{hint}")
+            fail_without_games("make items of", self._unusable)
 
 
 def _of_batch(batch: str, database_url: str | None, writer: _Writer) -> None:
     async def write() -> None:
         async with on_database(read_settings(database_url)) as parts:
-            if await parts.store.batch(batch) is None:
-                raise NotFound(f"there is no batch {batch}")
-            for game_id in await parts.store.ids(batch, status=("finished",)):
+            for game_id in await finished_games(parts, batch):
                 try:
                     writer.take(await parts.evaluations.games.by_id(game_id))
                 except CorruptLog as fault:

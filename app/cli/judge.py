@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
 from app.base.errors import AlreadyOver, NotFound
-from app.cli.arguments import DatabaseUrl
+from app.cli.arguments import ApiKeyEnv, BaseUrl, DatabaseUrl, MaxCost, MaxTokens
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import count_bar, echo, fail, note, print_json
 from app.edge.auth import OPERATOR
@@ -25,13 +24,16 @@ __all__ = ["commands", "judged"]
 commands = typer.Typer()
 
 _POLL_S: Final = 0.5
-"""Seconds between two looks at the progress."""
+"""Seconds between two readings of the progress."""
 
 OnProgress = Callable[[str, int, int], None]
-"""Takes the evaluation, how many games are done, and how many there are."""
+"""Takes the evaluation's id, the number of games that are done, and the number of all games."""
 
 SPENT: Final = 3
-"""Exit status of a judging whose budget was spent."""
+"""Exit status if the budget was spent."""
+
+_ENDPOINT: Final = "model"
+"""The name in the evaluation of the endpoint of --base-url."""
 
 
 @commands.command("judge")
@@ -49,44 +51,38 @@ def judge_command(
             help="An endpoint of INTERINTENT_MODELS, or with --base-url the server's name of its model."
         ),
     ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="A server of the OpenAI protocol, e.g. http://127.0.0.1:8080/v1.")
-    ] = None,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="The environment variable that holds the server's key.")
-    ] = None,
+    base_url: BaseUrl = None,
+    api_key_env: ApiKeyEnv = None,
     rules: Annotated[bool, typer.Option("--rules", help="Let the rules judge instead of a model.")] = False,
     name: Annotated[
-        str | None, typer.Option(help="The rater's name of what it says.  [judge and the model]")
+        str | None, typer.Option(help="The judge's name as a rater.  [judge and the model]")
     ] = None,
-    attempts: Annotated[int, typer.Option(min=1, max=5, help="Answers asked for where one is unusable.")] = 3,
-    temperature: Annotated[float, typer.Option(min=0, max=2, help="Of the judge.")] = 0.0,
+    attempts: Annotated[int, typer.Option(min=1, max=5, help="Attempts if an answer is unusable.")] = 3,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="The judge's temperature.")] = 0.0,
     planted: Annotated[
         int,
-        typer.Option(min=0, max=10, help="Of statements: speeches of known truth that measure it, a game."),
+        typer.Option(
+            min=0, max=10, help="For statements: speeches of known truth per game, which measure the judge."
+        ),
     ] = 1,
-    max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Ask no more when it took so many, prompts included.")
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option(help="The same for what the endpoint's configured prices say.")
-    ] = None,
-    parallel: Annotated[int | None, typer.Option(min=1, help="Calls in flight at once.")] = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    parallel: Annotated[int | None, typer.Option(min=1, help="Concurrent calls.")] = None,
     regrade_of: Annotated[
-        str | None, typer.Option(help="An evaluation of the same judge whose items are judged anew.")
+        str | None, typer.Option(help="An evaluation of the same judge whose items are judged again.")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(help="Go on with the evaluation (e_…) that an earlier command left off.")
+        str | None, typer.Option(help="Go on with the evaluation (e_…) of an interrupted command.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the evaluation as JSON.")] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Let a model judge finished games, straight on the database; no server need run.
 
-    Answers are stored before they are used. Ctrl-C stops between two of them, and --resume goes on behind
-    them; who has had enough cancels with POST /evaluations/{e}/cancel. interintent report --batch shows the
-    result. Exit status: 0, 1 when nothing could be judged, 2 when it was refused, 3 when the budget was
-    spent, 130 when it was stopped.
+    Answers are stored before they are used. Ctrl-C stops the command, and --resume goes on after the last
+    stored answer; POST /evaluations/{e}/cancel ends the evaluation for good. interintent report --batch shows
+    the result. Exit status: 0, 1 if nothing could be judged, 2 if the command was refused, 3 if the budget
+    was spent, 130 if the command was stopped.
 
     Example: interintent judge b_… --dimension statements --model llama --base-url http://127.0.0.1:8080/v1
     """
@@ -108,37 +104,33 @@ def judge_command(
             spec = {"kind": "model", "model": endpoint, "name": rater, "attempts": attempts}
             spec |= {"temperature": temperature, "planted": planted}
         assert what is not None
-        task = _new_judging(what, dimension, spec, max_tokens, max_cost, parallel, regrade_of)
-    progress = JudgeProgress(resume)
+        budget = {"max_tokens": max_tokens, "max_cost": max_cost, "max_parallel": parallel}
+        source = {"batch" if what.startswith("b_") else "game": what}
+        body = {"dimension": dimension, "judge": spec, "budget": budget, "regrade_of": regrade_of, **source}
+        try:
+            task = NewJudging.model_validate(body)
+        except ValidationError as fault:
+            first = fault.errors(include_input=False)[0]
+            fail(f"{' '.join(map(str, first['loc']))}: {first['msg']}")
+    progress = (resume, 0, 0)
     with count_bar("games") as show:
 
         def on_progress(evaluation: str, done: int, games: int) -> None:
-            progress.evaluation, progress.done, progress.games = evaluation, done, games
+            nonlocal progress
+            progress = (evaluation, done, games)
             show(done, games)
 
         try:
             view = run_or_fail(judged(settings, task, on_progress))
         except KeyboardInterrupt:
-            _end_stopped(progress, base_url, model)
+            endpoint_options = f" --base-url {base_url} --model {model}" if base_url else ""
+            _end_stopped(*progress, endpoint_options)
     if as_json:
         print_json(view.model_dump(mode="json"))
     else:
         _print_result(view)
     if view.status != "scored":
         raise typer.Exit(SPENT if view.reason == BUDGET_SPENT else 1)
-
-
-@dataclass
-class JudgeProgress:
-    """How far a judging is."""
-
-    evaluation: str | None
-    done: int = 0
-    games: int = 0
-
-
-_ENDPOINT: Final = "model"
-"""What the endpoint of --base-url is called in the evaluation."""
 
 
 def _settings(
@@ -154,38 +146,13 @@ def _settings(
     return read_settings(database_url, **options)
 
 
-def _new_judging(
-    what: str,
-    dimension: str,
-    spec: dict[str, Any],
-    max_tokens: int | None,
-    max_cost: float | None,
-    parallel: int | None,
-    regrade_of: str | None,
-) -> NewJudging:
-    budget = {"max_tokens": max_tokens, "max_cost": max_cost, "max_parallel": parallel}
-    body = {
-        "dimension": dimension,
-        "judge": spec,
-        ("batch" if what.startswith("b_") else "game"): what,
-        "budget": budget,
-        "regrade_of": regrade_of,
-    }
-    try:
-        return NewJudging.model_validate(body)
-    except ValidationError as fault:
-        first = fault.errors(include_input=False)[0]
-        fail(f"{' '.join(map(str, first['loc']))}: {first['msg']}")
-
-
-def _end_stopped(progress: JudgeProgress, base_url: str | None, model: str | None) -> NoReturn:
-    if progress.evaluation is None:
-        note("stopped before anything was asked")
+def _end_stopped(evaluation: str | None, done: int, games: int, endpoint_options: str) -> NoReturn:
+    if evaluation is None:
+        note("stopped before the first question")
     else:
-        again = f" --base-url {base_url} --model {model}" if base_url else ""
         note(
-            f"stopped with {progress.done} of {progress.games} games judged; what was answered is kept. "
-            f"Go on with: interintent judge --resume {progress.evaluation}{again}",
+            f"stopped with {done} of {games} games judged; all answers are kept. "
+            f"Go on with: interintent judge --resume {evaluation}{endpoint_options}"
         )
     raise typer.Exit(130)
 
@@ -204,7 +171,8 @@ def _print_result(view: EvaluationView) -> None:
         lines.append(f"left out: {left.game_id}: {left.reason}")
     if view.progress is not None:
         agreed: Any = view.agreement or {}
-        lacking = [reason for part in agreed.values() if isinstance(part, dict) for reason in _lacking(part)]
+        parts = [part for part in agreed.values() if isinstance(part, dict)]
+        lacking = [str(reason) for part in parts for reason in part.get("lacking") or ()]
         lines.append("fit to show" if view.fit_to_show else f"not fit to show: {'; '.join(lacking)}")
     if view.dimension == "statements" and view.totals and view.progress is not None:
         totals: Any = view.totals
@@ -218,16 +186,11 @@ def _print_result(view: EvaluationView) -> None:
         echo(line)
 
 
-def _lacking(part: dict[str, Any]) -> list[str]:
-    lacking = part.get("lacking", [])
-    return [str(reason) for reason in lacking] if isinstance(lacking, list) else []
-
-
 async def judged(settings: Settings, task: NewJudging | str, on_progress: OnProgress) -> EvaluationView:
-    """The evaluation when its judge is done; ``task`` may be the id of one that an earlier command left off.
+    """Judges, and returns the evaluation. ``task``: a new one, or the id of an unfinished one.
 
     A service on the same database leaves the evaluation alone. Raises the errors of ``POST /evaluations``,
-    and AlreadyOver for an evaluation that is over, or that a service goes on with.
+    and AlreadyOver for an evaluation that is over, or that a service works on.
     """
     async with on_database(settings, writes=True) as parts:
         await parts.models.endpoints.open()
@@ -239,12 +202,11 @@ async def judged(settings: Settings, task: NewJudging | str, on_progress: OnProg
             if row.status != "judging":
                 raise AlreadyOver(f"{task} is {row.status}: there is nothing to go on with")
             if not row.spec.get("by_command"):
-                raise AlreadyOver(f"{task} was begun over HTTP: the service goes on with it by itself")
+                raise AlreadyOver(f"{task} was begun over HTTP: the service goes on with it")
             evaluation_id = task
         else:
-            made = await evaluations.judge(task, OPERATOR, by_command=True)
-            evaluation_id = made.evaluation_id
-        reporting = asyncio.create_task(_report_progress(parts.evaluations, evaluation_id, on_progress))
+            evaluation_id = (await evaluations.judge(task, OPERATOR, by_command=True)).evaluation_id
+        reporting = asyncio.create_task(_report_progress(evaluations, evaluation_id, on_progress))
         try:
             await evaluations.judges.run(evaluation_id)
         finally:

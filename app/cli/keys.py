@@ -1,7 +1,7 @@
 """The commands ``keys create``, ``list``, ``revoke`` and ``rotate``.
 
-They work on the database itself, whether or not a service runs on it; a running service notices within two
-seconds.
+They work on the database itself, with or without a running service; a running service notices a change within
+two seconds.
 """
 
 import re
@@ -28,7 +28,7 @@ __all__ = ["commands"]
 T = TypeVar("T")
 
 keys_app = typer.Typer(
-    help="Make and end API keys. As soon as there is one, the service asks every caller for a credential.",
+    help="Make and revoke API keys. As soon as there is one, every caller of the service needs a credential.",
     no_args_is_help=True,
 )
 commands = typer.Typer()
@@ -38,7 +38,7 @@ commands.add_typer(keys_app, name="keys")
 _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 _RETIRED_MS: Final = MAX_SEAT_S * 1000 + _UNITS["d"]
-"""When a newer secret has signed for this long, no token of an older secret is still valid."""
+"""No token of an older secret is valid any more when a newer secret has signed for this long."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -46,7 +46,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def _with_store(
     database_url: str | None, work: Callable[[KeyStore], Awaitable[T]], *, make: bool = False
 ) -> T:
-    """Runs ``work`` on the database, which is migrated where that is needed. ``make``: it may be new."""
+    """Runs ``work`` on the database, after any migration. ``make``: a missing database is created."""
     settings = read_settings(database_url)
 
     async def run() -> T:
@@ -76,11 +76,9 @@ def _scopes(lists: list[str]) -> tuple[str, ...]:
     if named == {"all"}:
         return tuple(sorted(SCOPES))
     unknown = sorted(named - SCOPES)
-    choice = f"all, or some of {', '.join(sorted(SCOPES))}"
-    if unknown:
-        fail(f"there is no scope {', '.join(map(repr, unknown))}: take {choice}")
-    if not named:
-        fail(f"name what it may do: --scope {choice}")
+    if unknown or not named:
+        fault = f"there is no scope {', '.join(map(repr, unknown))}" if unknown else "--scope is missing"
+        fail(f"{fault}: name all, or some of {', '.join(sorted(SCOPES))}")
     return tuple(sorted(named))
 
 
@@ -97,18 +95,18 @@ def _shown(key: ApiKey, now: int) -> dict[str, Any]:
 
 @keys_app.command("create")
 def create(
-    name: Annotated[str, typer.Option(help="Whose it is, or what for; shown in the list.")],
+    name: Annotated[str, typer.Option(help="The key's owner or purpose; shown in the list.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="What it may do; repeatable, or separated by commas; all: everything."),
+        typer.Option(help="What the key allows; repeatable, or separated by commas; all: everything."),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(help="When it ends: 30d, 12h, or a time in UTC. Left out: never.")
+        str | None, typer.Option(help="When the key expires: 30d, 12h, or a time in UTC. Left out: never.")
     ] = None,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and print it. It is shown this once: only its SHA-256 is kept.
+    """Make a key and print it. It is shown only once, since only its SHA-256 is stored.
 
     Example: interintent keys create --name anna --scope games:create,games:read --expires 90d
     """
@@ -142,7 +140,7 @@ def list_keys(
     """List all keys, expired and revoked ones too. The last use is accurate to the hour."""
     stored = _with_store(database_url, lambda store: store.keys())
     for key_id in _with_store(database_url, lambda store: store.damaged_keys()):
-        note(f"{key_id} does not read, and opens nothing")
+        note(f"{key_id} is damaged and opens nothing")
     shown = [_shown(key, now_ms()) for key in stored]
     if as_json:
         print_json(shown)
@@ -164,9 +162,9 @@ def revoke(
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """End a key. Running services refuse it, and close what it holds open, within two seconds.
+    """Revoke a key. Running services refuse it, and close its connections, within two seconds.
 
-    The service stays closed to callers without a key even when the last key is revoked.
+    Even after the last key is revoked, the service refuses callers without a credential.
     """
     now = now_ms()
     if not _with_store(database_url, lambda store: store.revoke(key_id, now)):
@@ -180,15 +178,15 @@ def revoke(
 @keys_app.command("rotate")
 def rotate(
     at_once: Annotated[
-        bool, typer.Option("--now", help="Void every token that was issued; players must get new ones.")
+        bool, typer.Option("--now", help="Revoke every token that was issued; players need new ones.")
     ] = False,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Sign seat and watch tokens with a new secret. Earlier tokens stay valid, unless --now is given.
 
-    For the secret that the service made itself; where INTERINTENT_TOKEN_SECRETS is set, put the new one
-    first there.
+    This is for the secrets that the service makes itself; if INTERINTENT_TOKEN_SECRETS is set, put the new
+    secret first there.
     """
 
     async def work(store: KeyStore) -> tuple[int, int]:
@@ -198,7 +196,7 @@ def rotate(
             number = before[0].number + 1 if before else 1
             if await store.add_secret(TokenSecret(number, new_secret(), now)):
                 break
-        # A secret is retired when the next one has signed for longer than any token lasts.
+        # A secret is dropped when the next one has signed for longer than any token lasts.
         newer_since = [now, *(secret.created_at for secret in before)]
         dropped = [
             secret.number

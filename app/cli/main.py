@@ -1,4 +1,4 @@
-"""The command ``interintent``: all commands, and where each is written."""
+"""The command ``interintent``: all commands, and their modules."""
 
 import sys
 from importlib import import_module
@@ -16,7 +16,7 @@ class Command(NamedTuple):
     """A command, or a group of commands."""
 
     module: str
-    """The module of ``app.cli`` that defines it, in ``commands``."""
+    """The module of ``app.cli`` whose ``commands`` has it."""
     summary: str
     """Its line in ``interintent --help``."""
 
@@ -29,19 +29,19 @@ COMMANDS: Final = {
     "export": Command(
         "export", "Write a stored batch or game as NDJSON, straight from the database; no server need run."
     ),
-    "annotations": Command("annotations", "What raters say of selections and following, as CSV in and out."),
-    "answers": Command("answers", "What models answered: the record from which a run is repeated."),
+    "annotations": Command("annotations", "Judgements of raters about selections and following, as CSV."),
+    "answers": Command("export", "Recorded answers of models, with which a run is repeated."),
     "authors": Command(
         "authors",
         "Run folders of the InterIntent authors' program: check their figures, write their layout.",
     ),
     "import": Command(
         "authors",
-        "Take the games of a run folder of the InterIntent authors' program, with thoughts and judgements.",
+        "Import the games of a run folder of the InterIntent authors' program, with thoughts and judgements.",
     ),
     "keys": Command(
         "keys",
-        "Make and end API keys. As soon as there is one, the service asks every caller for a credential.",
+        "Make and revoke API keys. As soon as there is one, every caller of the service needs a credential.",
     ),
     "replay": Command("replay", "Check recorded games against the rules, and read games as text."),
     "metrics": Command("replay", "Game metrics of recorded games, pooled, beside the published figures."),
@@ -60,7 +60,7 @@ COMMANDS: Final = {
         "intervals.",
     ),
     "compare": Command(
-        "compare",
+        "report",
         "Compare raters pair by pair on the items of both: who guesses, summarises or judges better.",
     ),
     "fake-model": Command(
@@ -68,8 +68,8 @@ COMMANDS: Final = {
         "Serve a fake model over the OpenAI chat-completions protocol. A TEST INSTRUMENT, no model.",
     ),
 }
-"""Every first word. The summaries repeat what the modules say, so that ``--help`` need not import them: that
-takes two seconds. A test compares them.
+"""Every first word. The summaries repeat those of the modules, so that ``--help`` does not take the two
+seconds of their imports. A test compares them.
 """
 
 
@@ -79,14 +79,14 @@ def _root(
     if show_version:
         typer.echo(version("interintent-server"))
         raise typer.Exit
-    # Here, since it takes a tenth of a second, which a version or the list of commands need not wait for.
+    # Imported here, since the import takes a tenth of a second, which --version and --help do not need.
     from app.base.logs import configure
 
     configure()
 
 
 def command_line(word: str) -> typer.Typer:
-    """The command line for this first word. Only the module of its command is imported."""
+    """The command line for this first word; only the module of its command is imported."""
     app = typer.Typer(
         name="interintent",
         help="Play Avalon with intentions, and measure how well the players understand each other.",

@@ -30,10 +30,10 @@ from evaluators.measures.play import PlayMetrics
 __all__ = ["commands"]
 
 _NAMED: Final = 20
-"""How many of the files that were passed over are named; the others are only counted."""
+"""How many of the skipped files are named; the others are only counted."""
 
 _SHOWN: Final = 200
-"""Characters of a value in a line of the report."""
+"""The most characters of a value in a line of the report."""
 
 replay_app = typer.Typer(
     help="Check recorded games against the rules, and read games as text.", no_args_is_help=True
@@ -46,7 +46,7 @@ Paths = Annotated[
     typer.Argument(
         metavar="PATH…",
         help="avalon-replay records as JSON, a JSON list or NDJSON, packed or not (.gz, .zip, .tar.gz), "
-        "directories of these, or - for standard input. If one path is not there, nothing is read.",
+        "directories of these, or - for standard input. Nothing is read if a path does not exist.",
         show_default=False,
     ),
 ]
@@ -60,9 +60,9 @@ def check(
     """Replay recorded games through the rules and compare everything they recorded.
 
     Prints one line per failure (file, record, quest, attempt, move, rule, expected, found) and, last,
-    "N passed, M failed". What a directory or an archive holds beside records is passed over and named. A
-    processor replays 800 to 1,000 records a second, reading their JSON included. Exit status: 0 when
-    nothing failed, 1 when something did, 2 when there was no record or a path is not there.
+    "N passed, M failed". Other files in directories and archives are skipped and named. A processor replays
+    800 to 1,000 records a second, reading their JSON included. Exit status: 0 if nothing failed, 1 if a
+    record failed, 2 if there was no record or a path does not exist.
     """
     passed = 0
     passed_over: list[PassedOver] = []
@@ -99,14 +99,14 @@ def metrics_command(
         bool, typer.Option("--json", help="Print numerators, denominators and rates as JSON.")
     ] = False,
     skip_failed: Annotated[
-        bool, typer.Option("--skip-failed", help="Exit with 0 although records failed and were left out.")
+        bool, typer.Option("--skip-failed", help="Exit with 0 even if records failed and were left out.")
     ] = False,
 ) -> None:
     """Game metrics of recorded games, pooled, beside the published figures.
 
-    Only games that follow the rules are counted; the others are listed on standard error. A rate is
-    null where nothing could be counted. Exit status: 0, 1 when a record failed (unless
-    --skip-failed), 2 when there was no record.
+    Only games that follow the rules are counted; the others are listed on standard error. A rate is null if
+    nothing could be counted. Exit status: 0, 1 if a record failed (unless --skip-failed), 2 if there was no
+    record.
     """
     metrics = PlayMetrics()
     failed = 0
@@ -142,18 +142,18 @@ def show(
         ),
     ],
     game: Annotated[
-        str | None, typer.Option("--game", help="Which game, where the file holds more than one.")
+        str | None, typer.Option("--game", help="The game's id, if the file holds more than one.")
     ] = None,
     viewer: Annotated[
-        str, typer.Option("--viewer", help="Whose eyes: full, public, or a seat, e.g. seat:3.")
+        str, typer.Option("--viewer", help="The viewer: full, public, or a seat, e.g. seat:3.")
     ] = "full",
     thoughts: Annotated[
-        bool, typer.Option("--thoughts/--no-thoughts", help="Whether private thoughts are printed.")
+        bool, typer.Option("--thoughts/--no-thoughts", help="Print private thoughts.")
     ] = True,
 ) -> None:
     """Print one game as text that reads like a game.
 
-    A record keeps its own numbering of seats, from 0; our logs count from 1.
+    A record's seats are numbered from 0, as in the record; those of our logs from 1.
     """
     try:
         log, first_seat = _game(file, game)
@@ -178,7 +178,7 @@ def _outcomes(paths: list[str]) -> Iterator[Replayed | FileFault | PassedOver]:
 
 
 def _game(file: str, wanted: str | None) -> tuple[list[Event], int]:
-    """The log of one game in a file and the number of its first seat."""
+    """The log of one game in a file, and the number of its first seat."""
     others = 0
     log: list[Event] = []
     chosen = wanted
@@ -192,7 +192,7 @@ def _game(file: str, wanted: str | None) -> tuple[list[Event], int]:
         if isinstance(value, dict) and "schema" in value:
             outcome = replayed(document)
             if isinstance(outcome, FileFault):
-                # A broken record is a fault only if it is the one that is asked for.
+                # An invalid record is a fault only if it is the wanted one.
                 if wanted is None or value.get("id") == wanted:
                     fail(_line(outcome))
             elif isinstance(outcome, Replayed) and wanted in (None, outcome.id):
@@ -277,9 +277,9 @@ def _note_passed_over(files: list[PassedOver]) -> None:
         echo(f"  and {len(files) - _NAMED} more", err=True)
 
 
-def _end(found: int, failed: int, paths: list[str]) -> None:
-    """Ends the command with the status for so many records found and failed."""
-    if not found:
+def _end(records: int, failed: int, paths: list[str]) -> None:
+    """Ends the command if there were no records, or if some failed."""
+    if not records:
         fail(f"no records found in {', '.join(paths)}", named=False)
     if failed:
         raise typer.Exit(1)

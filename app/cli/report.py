@@ -1,38 +1,36 @@
-"""The command ``report``."""
+"""The commands ``report`` and ``compare``: the figures of finished games and of raters."""
 
 import os
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn, get_args
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
-from app.base.errors import NotFound
 from app.cli.arguments import Answers, Batches, DatabaseUrl, Jobs, Judgements, Sources
-from app.cli.database import on_database, read_settings, run_or_fail
-from app.cli.terminal import byte_bar, echo, fail, note, writing
+from app.cli.database import finished_games, on_database, read_settings, run_or_fail
+from app.cli.terminal import byte_bar, echo, fail, note, print_json, writing
 from app.files.games import NO_GOLD, bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.replays import sizes
 from app.files.reporting import ReportWork, counted
-from evaluators.ground.items import Variant
+from evaluators.ground.items import Options, Variant
 from evaluators.report.builder import DAMAGED, ReportBuilder
 from evaluators.report.sections import make_report
+from evaluators.report.tables import ReportTable, TableRow
+from evaluators.statistics.figures import Figure
 
-__all__ = [
-    "NAMED",
-    "commands",
-    "named",
-    "note_passed_over",
-    "of_batches",
-    "of_files",
-]
+__all__ = ["commands", "fail_without_games", "note_games"]
 
 commands = typer.Typer()
 
 _OF_SEATS: Final = ("agent", "model", "mechanism", "timing", "profile", "players")
-"""As ``app.evaluations.reports.GROUPS``, whose import takes a second."""
+"""The same as ``app.evaluations.reports.GROUPS``, whose import takes a second."""
 
 _FORMATS: Final = (".html", ".json", ".csv")
 
@@ -49,32 +47,32 @@ def report_command(
     judgements: Judgements = None,
     answers: Answers = None,
     options: Annotated[
-        str, typer.Option(help="Options of the guessing items that are counted: impactful or roles.")
+        str, typer.Option(help="The options of the guesses that are counted: impactful or roles.")
     ] = "impactful",
     group_by: Annotated[
         str | None,
         typer.Option(
-            help="Groups side by side: file, profile, players, agents (games of the same ones) or agent "
-            "(seats of each). With --batch: batch, agent, model, mechanism, timing, profile or players."
+            help="Compare groups: file, profile, players, agents (games with the same agents) or agent (its "
+            "seats). With --batch: batch, agent, model, mechanism, timing, profile or players."
         ),
     ] = None,
     agents: Annotated[
-        str | None, typer.Option(help="Who sat where in the files' games, as given to simulate --agents.")
+        str | None, typer.Option(help="The agents in the files' games, as given to simulate --agents.")
     ] = None,
-    rotate: Annotated[bool, typer.Option(help="The agents moved one seat on from game to game.")] = False,
+    rotate: Annotated[bool, typer.Option(help="The agents moved by one seat after each game.")] = False,
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Report on finished games: the paper's tables beside its figures, and ours, with counts and intervals.
 
-    Two commands give one's own paper:
+    Two commands make the paper's tables for your own games:
 
       interintent simulate -n 200 --seed 1 --out games.ndjson
 
       interintent report games.ndjson --out report.html
 
-    The dimensions that raters judge need --judgements, guessing and summarisation --answers (interintent
-    items writes what is asked); what seats believed while playing is scored without either. Exit status 2:
+    Selection and following need --judgements of raters, guessing and summarisation --answers (interintent
+    items writes the questions); the beliefs of seats during play are scored without either. Exit status 2:
     there was no game to report on.
     """
     form = ".json" if out is None else out.suffix
@@ -85,14 +83,15 @@ def report_command(
     known = ("batch", *_OF_SEATS) if batch else ("file", "profile", "players", "agents", "agent")
     if group_by is not None and group_by not in known:
         fail(f"--group-by takes {', '.join(known)} here, got {group_by}")
-    variant = _variant(options)
+    if options not in get_args(Options):
+        fail(f"--options takes {' or '.join(get_args(Options))}, got {options}")
     if sources:
-        builder = of_files(
+        builder = _of_files(
             sources,
             _title(title, sources),
             judgements,
             answers,
-            variant,
+            Variant(options=options),  # type: ignore[arg-type]
             group_by,
             agents,
             rotate=rotate,
@@ -102,18 +101,9 @@ def report_command(
         assert batch
         if judgements or answers or agents:
             fail("a batch brings its judgements, answers and agents; --judgements and the like are for files")
-        builder = of_batches(batch, _title(title, batch), group_by, database_url)
-    note_passed_over(builder)
-    if not builder.games:
-        raise typer.Exit(2)
+        builder = _of_batches(batch, _title(title, batch), group_by, database_url)
+    _note_passed_over(builder)
     _write(builder, out, form)
-
-
-def _variant(options: str) -> Variant:
-    """How items are made with these options. Ends the command for unknown ones."""
-    if options not in ("impactful", "roles"):
-        fail(f"--options takes impactful or roles, got {options}")
-    return Variant(options="roles" if options == "roles" else "impactful")
 
 
 def _title(title: str | None, named: list[str]) -> str:
@@ -123,7 +113,7 @@ def _title(title: str | None, named: list[str]) -> str:
     return f"Report of {', '.join(names[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def of_files(
+def _of_files(
     sources: list[str],
     title: str,
     judgements: Path | None,
@@ -135,8 +125,8 @@ def of_files(
     rotate: bool,
     jobs: int,
 ) -> ReportBuilder:
-    """The counts of the games in these files, with what raters say of them. Ends the command where
-    something does not read.
+    """The counts of the games in these files, with the raters' judgements and answers. Ends the command if a
+    file cannot be read.
     """
     try:
         judged = None if judgements is None else read_judgements(judgements)
@@ -168,43 +158,51 @@ def _agents(text: str) -> tuple[str, ...]:
     return names * 5 if len(names) == 1 else names
 
 
-def of_batches(
+def _of_batches(
     batches: list[str], title: str, group_by: str | None, database_url: str | None
 ) -> ReportBuilder:
-    """The counts of these batches of the database. Ends the command where there is none."""
+    """The counts of these batches of the database. Ends the command for an unknown batch."""
 
     async def count() -> ReportBuilder:
         builder = ReportBuilder(title)
         async with on_database(read_settings(database_url)) as parts:
             for batch in batches:
-                if await parts.store.batch(batch) is None:
-                    raise NotFound(f"there is no batch {batch}")
-                ids = await parts.store.ids(batch, status=("finished",))
+                ids = await finished_games(parts, batch)
                 await parts.evaluations.reports.count(builder, batch, ids, group_by)  # type: ignore[arg-type]
         return builder
 
     return run_or_fail(count())
 
 
-def note_passed_over(builder: ReportBuilder) -> None:
-    """Prints on standard error which games are left out, and why none is left where that is so."""
+def _note_passed_over(builder: ReportBuilder) -> None:
+    """Names the games and rows that are left out on standard error. Ends the command if no game is left."""
     reasons: Counter[str] = Counter(builder.excluded.get("games", {}))
-    for reason, n in reasons.most_common(5):
-        names = [name for name, why in builder.left_out if why == reason]
-        note(f"passed over: {n} × {reason}{named(names, n)}")
+    names: dict[str, list[str]] = {}
+    for name, why in builder.left_out:
+        names.setdefault(why, []).append(name)
+    note_games(reasons, names)
     lost = sum(held.get(DAMAGED, 0) for about, held in builder.excluded.items() if about != "games")
     if lost:
         ending = f" is {DAMAGED}"
         rows = [why.removesuffix(ending) for _, why in builder.left_out if why.endswith(ending)]
-        note(f"left out: {lost} × judgement or answer {DAMAGED}{named(rows, lost)}")
+        note(f"left out: {lost} × judgement or answer {DAMAGED}{_first_names(rows, lost)}")
     if not builder.games:
-        hint = ""
-        if reasons.get(NO_GOLD):
-            hint = ": what seats were and thought is only in a full export"
-        note(f"interintent: no finished game to report on{hint}")
+        fail_without_games("report on", reasons)
 
 
-def named(names: Sequence[str], count: int) -> str:
+def note_games(reasons: Counter[str], names: Mapping[str, Sequence[str]]) -> None:
+    """Prints the most common reasons for which games were left out, each with the first names."""
+    for reason, count in reasons.most_common(5):
+        note(f"passed over: {count} × {reason}{_first_names(names.get(reason, ()), count)}")
+
+
+def fail_without_games(purpose: str, reasons: Mapping[str, int]) -> NoReturn:
+    """Ends the command that has found no finished game for its purpose."""
+    hint = ": roles and thoughts are only in a full export" if reasons.get(NO_GOLD) else ""
+    fail(f"no finished game to {purpose}{hint}")
+
+
+def _first_names(names: Sequence[str], count: int) -> str:
     """The first of ``count`` names, in brackets."""
     shown = ", ".join(names[:NAMED])
     return f" ({shown}{', …' if count > NAMED else ''})" if shown else ""
@@ -230,7 +228,106 @@ def _write(builder: ReportBuilder, out: Path | None, form: str) -> None:
         text = orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2) + b"\n"
     with writing(out) as file:
         file.write(text)
-    if out is None:
+    if out is not None:
+        echo(f"{'1 game' if builder.games == 1 else f'{builder.games} games'} in {out}")
+
+
+# --- compare ------------------------------------------------------------------------------------
+
+
+@commands.command("compare")
+def compare_command(
+    sources: Sources = None,
+    batch: Batches = None,
+    answers: Answers = None,
+    judgements: Judgements = None,
+    rater: Annotated[
+        list[str] | None,
+        typer.Option(help="Only pairs with this rater; given twice: only this pair. Left out: every pair."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, all digits.")] = False,
+    jobs: Jobs = 1,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Compare raters pair by pair on the items of both: who guesses, summarises or judges better.
+
+    Each row has both raters' figures, their difference with its 95 % interval over games, the p value of
+    a permutation test that exchanges the two within whole games, the p value adjusted for the number of pairs
+    (Holm), and the numbers of items that only one of them has. The table is that of interintent report.
+
+    Exit status 2: there was no game, or no two raters answered or judged the same item.
+    """
+    if bool(sources) == bool(batch):
+        fail("name files with games, or a batch with --batch")
+    if sources:
+        if answers is None and judgements is None:
+            fail("name a file with --answers or --judgements; only a batch brings its own")
+        builder = _of_files(
+            sources, "compare", judgements, answers, Variant(), None, None, rotate=False, jobs=jobs
+        )
+    else:
+        assert batch
+        if judgements or answers:
+            fail("a batch brings its judgements and answers; --judgements and --answers are for files")
+        builder = _of_batches(batch, "compare", None, database_url)
+    _note_passed_over(builder)
+    table = make_report(builder).table("raters")
+    rows = tuple(row for row in table.rows if set(rater or ()) <= set(row.labels[1:]))
+    if not rows:
+        known = sorted({name for row in table.rows for name in row.labels[1:]})
+        fail(
+            f"no such pair; compared are {', '.join(known)}"
+            if known
+            else "no two raters answered or judged the same item"
+        )
+    if as_json:
+        chosen = ReportTable(
+            table.name, table.section, table.title, table.caption, table.heads, table.columns, rows
+        )
+        print_json(chosen.as_json())
         return
-    games = "1 game" if builder.games == 1 else f"{builder.games} games"
-    echo(f"{games} in {out}")
+    _print_pairs(table, rows)
+
+
+_SHARES: Final = ("first", "second", "difference")
+
+
+def _print_pairs(table: ReportTable, rows: Iterable[TableRow]) -> None:
+    # Wide outside terminals, so that the table is never cut for a program.
+    out = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+    printed = Table(box=box.SIMPLE_HEAD, caption=table.caption, caption_justify="left", pad_edge=False)
+    for head in (*table.heads, *(f"{name} %" for name in _SHARES), "p", "p, Holm", "items", "games", "alone"):
+        printed.add_column(head, justify="left" if head in table.heads else "right")
+    for row in rows:
+        difference = row.figures["difference"]
+        alone = " · ".join(_number(row.figures[name]) for name in ("first only", "second only"))
+        printed.add_row(
+            *row.labels,
+            *(_share(row.figures[name], signed=name == "difference") for name in _SHARES),
+            *(_p(row.figures[name]) for name in ("p", "p, Holm")),
+            "" if difference.items is None else f"{difference.items:,}",
+            "" if difference.games is None else f"{difference.games:,}",
+            alone,
+        )
+        if difference.value is None:
+            note(f"{' | '.join(row.labels)}: {difference.note}")
+    out.print(printed)
+
+
+def _share(figure: Figure, *, signed: bool) -> str:
+    if figure.value is None:
+        return "—"
+    shown = f"{100 * figure.value:+.1f}" if signed else f"{100 * figure.value:.1f}"
+    if figure.low is None or figure.high is None:
+        return shown
+    return f"{shown} [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+
+
+def _p(figure: Figure) -> str:
+    if figure.value is None:
+        return "—"
+    return f"{figure.value:.3f}" if figure.value >= 0.001 else "<0.001"
+
+
+def _number(figure: Figure) -> str:
+    return f"{figure.value or 0:,.0f}"

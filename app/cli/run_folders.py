@@ -3,6 +3,8 @@
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -44,7 +46,7 @@ __all__ = [
 ]
 
 FORMAT: Final = "interintent-run"
-"""The format that ``imported_from`` of such a game names."""
+"""The format in ``imported_from`` of such a game."""
 
 CHUNK: Final = 50
 """Games stored in one transaction."""
@@ -78,7 +80,7 @@ def _unread(fault: OSError) -> None:
 
 
 def write_folder(folder: Path, files: Files) -> int:
-    """Writes the files that are not there yet or differ; returns how many were written. Raises OSError."""
+    """Writes the files that are missing or differ, and returns how many it wrote. Raises OSError."""
     written = 0
     for path, content in files.items():
         file = folder.joinpath(*PurePosixPath(path).parts)
@@ -94,7 +96,7 @@ def write_folder(folder: Path, files: Files) -> int:
 
 
 def log_lines(game_id: str, log: Iterable[Event]) -> bytes:
-    """One event a line, as ``simulate --out`` writes them."""
+    """The events as NDJSON, in the form of ``simulate --out``."""
     return b"".join(
         orjson.dumps({"seq": seq, "type": type_name(event), "game": game_id, **payload(event)}) + b"\n"
         for seq, event in enumerate(log, 1)
@@ -106,7 +108,7 @@ def judgement_lines(judgements: Iterable[Judgement]) -> bytes:
 
 
 def read_judgements(file: Path) -> tuple[Judgement, ...]:
-    """What ``judgement_lines`` wrote. Raises InvalidRun, naming the line."""
+    """The judgements in a file of ``judgement_lines``. Raises InvalidRun, naming the line."""
     judgements = []
     try:
         for number, line in enumerate(file.read_bytes().splitlines(), 1):
@@ -122,8 +124,11 @@ def read_judgements(file: Path) -> tuple[Judgement, ...]:
 
 def logs_in_files(paths: Sequence[str]) -> Iterator[tuple[str, list[Event]]]:
     """(game, log) of NDJSON files of our logs. Raises InvalidRun, CorruptLog or FileNotFoundError."""
-    game: str | None = None
-    log: list[Event] = []
+    for game, lines in groupby(_log_lines_in(paths), key=itemgetter(0)):
+        yield game, [event for _, event in lines]
+
+
+def _log_lines_in(paths: Sequence[str]) -> Iterator[tuple[str, Event]]:
     for document in documents(paths):
         if isinstance(document, FileFault):
             raise InvalidRun(f"{document.place}: expected {document.expected}, found {document.found}")
@@ -133,15 +138,8 @@ def logs_in_files(paths: Sequence[str]) -> Iterator[tuple[str, list[Event]]]:
             line = log_line(parse(document.text))
         except NotJson as fault:
             raise InvalidRun(f"{document.place}: expected JSON, found {fault}") from None
-        if line is None:
-            continue
-        if line[0] != game:
-            if game is not None:
-                yield game, log
-            game, log = line[0], []
-        log.append(line[1])
-    if game is not None:
-        yield game, log
+        if line is not None:
+            yield line
 
 
 # --- the store --------------------------------------------------------------------------------------
@@ -149,31 +147,31 @@ def logs_in_files(paths: Sequence[str]) -> Iterator[tuple[str, list[Event]]]:
 
 @dataclass(frozen=True, slots=True)
 class StoredGames:
-    """What became of the games of a run."""
+    """The result of storing the games of a run."""
 
     batch: str | None
-    """Of the new games; None: there were none."""
+    """The batch of the new games; None if there were none."""
     new: tuple[str, ...]
     known: tuple[str, ...]
-    """Ids of games that were stored before; nothing was changed."""
+    """Ids of games that were stored before, and were not changed."""
     judgements: int
-    """Rows of judgements that were written: of selection and of following each its own."""
+    """Rows of judgements that were written; selection and following have separate rows."""
     judged_before: int
-    """Rows that were stored before, as they are."""
+    """Rows of judgements that were stored before."""
 
 
 async def store_games(settings: Settings, taken: Sequence[TakenGame]) -> StoredGames:
     """Stores the games that are not stored yet as one batch of finished games, and their judgements.
 
-    A game's id is a digest of its log, so the same files never make a second game. Judgements are
-    stored under the caller ``import`` and their rater; one that a rater gives otherwise now than
-    before is stored as its next grade. Raises NotFound where the database cannot be reached.
+    A game's id is a digest of its log, so the same files never make a second game. Judgements are stored for
+    the caller ``import`` and their rater; a changed judgement is stored as its next grade. Raises NotFound if
+    the database cannot be reached.
     """
     async with on_database(settings, writes=True, makes=True) as parts:
         try:
             return await _store(parts, taken)
         except IntegrityError:
-            # Another process stores the same games: by now they are there.
+            # Another process has stored the same games meanwhile.
             return await _store(parts, taken)
 
 
@@ -216,7 +214,7 @@ CALLER: Final = "import"
 
 
 def _judgement_rows(judgement: Judgement, at: int) -> list[JudgementRow]:
-    """A row for selection and a row for following, as far as the judgement has them."""
+    """A row for selection and a row for following, if the judgement has them."""
     row = JudgementRow(
         game_id=judgement.game_id,
         request_id=judgement.request_id,
@@ -239,7 +237,7 @@ def _judgement_rows(judgement: Judgement, at: int) -> list[JudgementRow]:
 async def _not_stored(
     connection: AsyncConnection, games: Sequence[str], judged: Sequence[JudgementRow]
 ) -> list[JudgementRow]:
-    """Those of the rows that are not stored as they are; with the grade that comes next."""
+    """The rows that are new or changed, each with its next grade."""
     table = judgement_table
     query = select(table).where(table.c.game_id.in_(games), table.c.caller == CALLER).order_by(table.c.grade)
     stored = [typed_row(JudgementRow, row) for row in (await connection.execute(query)).mappings()]
@@ -273,14 +271,14 @@ def _new_game(game: TakenGame, position: int) -> NewGame:
 
 
 async def judgements_in_store(settings: Settings, game_id: str) -> list[Judgement]:
-    """The judgements of a stored game. Raises NotFound where the database cannot be read."""
+    """The judgements of a stored game. Raises NotFound if the database cannot be read."""
     async with on_database(settings) as parts:
         return judgements_from(await parts.evaluations.store.judgements_of([game_id]))
 
 
 async def logs_in_store(settings: Settings, what: str) -> AsyncIterator[tuple[str, list[Event]]]:
-    """(game, log) of a stored batch or game; no log of one that does not read. Raises NotFound, InvalidInput,
-    Unfinished, or CorruptLog for a single game.
+    """(game, log) of a stored batch or game; a damaged game of a batch has an empty log. Raises NotFound,
+    InvalidInput, Unfinished, or CorruptLog for a single game.
     """
     game: str | None = None
     log: list[Event] = []

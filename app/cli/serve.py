@@ -28,14 +28,14 @@ def serve(
         bool, typer.Option("--no-runner", help="Serve only; another process drives games.")
     ] = False,
     parallel_games: Annotated[
-        int | None, typer.Option(help="Games driven at the same time.  [INTERINTENT_PARALLEL_GAMES, 64]")
+        int | None, typer.Option(help="Games driven concurrently.  [INTERINTENT_PARALLEL_GAMES, 64]")
     ] = None,
 ) -> None:
     """Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM).
 
-    The database is created and migrated at the start, and games that an earlier process left unfinished
-    are taken up. Without any API key (interintent keys create, or INTERINTENT_API_KEY) only this machine is
-    served, and every caller is the researcher. Documentation of the routes: /docs on the served address.
+    At the start the database is created or migrated, and games that an earlier process left unfinished go
+    on. Without any API key (interintent keys create, or INTERINTENT_API_KEY) only this machine may call, and
+    every caller may do everything. The documentation of the routes is at /docs.
     """
     options = {"host": host, "port": port, "parallel_games": parallel_games}
     if no_runner:
@@ -44,10 +44,10 @@ def serve(
         database_url, **{name: value for name, value in options.items() if value is not None}
     )
     try:
-        run(create_app(settings), settings, on_bound=_announce)
+        run(
+            create_app(settings),
+            settings,
+            lambda url: note(f"InterIntent Server on {url}   docs: {url}/docs   metrics: {url}/metrics"),
+        )
     except CannotServe as fault:
         fail(str(fault))
-
-
-def _announce(url: str) -> None:
-    note(f"InterIntent Server on {url}   docs: {url}/docs   metrics: {url}/metrics")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
+from app.cli.arguments import ApiKeyEnv, BaseUrl, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
 from app.cli.terminal import count_bar, fail, note, print_json, reason
 from app.runner.simulate import Plan, Result, game_id, run
@@ -34,17 +35,17 @@ def simulate(
     profile: Annotated[str, typer.Option(help="Rule set: interintent or official.")] = "interintent",
     agents: Annotated[
         str,
-        typer.Option(help="One kind for all seats, or one a seat: scripted,random,random,scripted,random."),
+        typer.Option(help="One kind for all seats, or one per seat: scripted,random,random,scripted,random."),
     ] = "scripted",
-    rotate: Annotated[bool, typer.Option(help="Move the agents one seat on from game to game.")] = False,
+    rotate: Annotated[bool, typer.Option(help="Move the agents by one seat after each game.")] = False,
     roles: Annotated[
-        str | None, typer.Option(help="The deck, separated by commas. Left out: the profile's.")
+        str | None, typer.Option(help="The roles, separated by commas. Left out: the profile's.")
     ] = None,
     rule: Annotated[
-        list[str] | None, typer.Option(help="A rule that differs, e.g. --rule discussion=none. Repeatable.")
+        list[str] | None, typer.Option(help="Another rule, e.g. --rule discussion=none. Repeatable.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Game k is dealt by seed + k. Left out: drawn, and printed.")
+        int | None, typer.Option(min=0, help="Game k has the seed SEED + k. Left out: random, and printed.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write every event, one JSON object a line, in the form of an export.")
@@ -54,39 +55,29 @@ def simulate(
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace the file of --out.")] = False,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core. Same results.")
+        int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one per core. Same results.")
     ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     model: Annotated[
         str | None,
-        typer.Option(help="Of llm seats: what the server of --base-url calls it, or a configured endpoint."),
+        typer.Option(help="For llm seats: the name of a model of --base-url, or of a configured endpoint."),
     ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="A server of the OpenAI protocol, e.g. http://127.0.0.1:8080/v1.")
-    ] = None,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="The environment variable that holds the server's key.")
-    ] = None,
+    base_url: BaseUrl = None,
+    api_key_env: ApiKeyEnv = None,
     mechanism: Annotated[
-        str | None, typer.Option(help="Of llm seats: paper, compact, contemplation or direct.  [paper]")
+        str | None, typer.Option(help="For llm seats: paper, compact, contemplation or direct.  [paper]")
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(help="Of llm seats, e.g. --option temperature=0.5 or timing=eager. Repeatable."),
+        typer.Option(help="For llm seats, e.g. --option temperature=0.5 or timing=eager. Repeatable."),
     ] = None,
     answers: Annotated[
         Path | None,
-        typer.Option(help="Keep answers in this file and use those in it; without --model: only those."),
+        typer.Option(help="Keep answers in this file, and use those in it; without --model: only those."),
     ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Ask no more when models took so many, prompts included.")
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option(help="The same for what the endpoint's configured prices say.")
-    ] = None,
-    parallel: Annotated[
-        int, typer.Option(min=1, help="Games with llm seats that are played at the same time.")
-    ] = 16,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    parallel: Annotated[int, typer.Option(min=1, help="Concurrent games with llm seats.")] = 16,
 ) -> None:
     """Play games in this process, without a server, and print the paper's game metrics.
 
@@ -195,8 +186,9 @@ def _played(
     jobs: int,
     resume: bool,
 ) -> Result:
-    """``done`` with the games that were still to be played, which are written to ``out`` as they end. Fewer
-    where Ctrl-C or a spent budget stopped them. Ends the command where a game or the file fails.
+    """Plays the games that are missing in ``done``, adds them to it, and writes each to ``out`` as it ends.
+
+    Ctrl-C or a spent budget stops early. Ends the command if a game or the file fails.
     """
     try:
         file = None if out is None else out.open("ab" if resume else "wb")
@@ -250,18 +242,16 @@ def _read_named(option: str, texts: list[str]) -> dict[str, Any]:
 
 
 def _export_end(path: Path, games: int, events: int) -> bytes:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+        digest = hashlib.file_digest(file, "sha256")
     end = {"t": "export.end", "games": games, "events": events, "sha256": digest.hexdigest()}
     return orjson.dumps(end) + b"\n"
 
 
 def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games: int) -> Result:
-    """What whole games the file holds; the file is cut off behind the last of them.
+    """The complete games in the file, which is cut off after the last of them.
 
-    A file of another run, or of something else, is refused and stays as it is.
+    Ends the command for a file of another run or of anything else, and leaves that file unchanged.
     """
     done = Result()
     log: list[Event] = []
@@ -292,9 +282,7 @@ def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games
 
 
 def _event_values(path: Path, line: bytes) -> dict[str, Any] | None:
-    """An event's line, read. None for what ends a run: its signature, or the line that it was writing
-    when it stopped.
-    """
+    """The values of an event's line; None for the end of a run: its signature, or an incomplete line."""
     try:
         values = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Models in ``simulate``: the one that llm seats ask, and what it cost."""
+"""Models of ``simulate``: the model of llm seats, and its use and cost."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,14 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agents.llm.session import ModelSession
 from app.cli.database import read_settings
 from app.cli.tables import WIDTH
 from app.cli.terminal import fail, reason
 from app.games.views import model_uses
 from app.models.account import Budget, SpendingLimits
-from app.models.recording import AnswersFile, InvalidAnswers, Recording
-from app.models.registry import UnusedSession
+from app.models.recording import UNUSED_SESSION, AnswersFile, InvalidAnswers, Recording
 from app.runner.simulate import Plan
 from app.runner.simulating_models import ModelRun
 from app.seats.seating import ModelSeats, seat_agents
@@ -36,10 +34,10 @@ def model_run(
     max_cost: float | None,
     parallel: int,
 ) -> ModelRun:
-    """The run that these arguments ask for. Ends the command where they make none. Raises InvalidAgent for
-    a seat's options."""
-    session: ModelSession = UnusedSession()
-    seat_agents(plan.seats, "check", ModelSeats(lambda name: session))
+    """The run with these options. Ends the command if they make no run. Raises InvalidAgent for a seat's
+    options.
+    """
+    seat_agents(plan.seats, "check", ModelSeats(lambda name: UNUSED_SESSION))
     endpoint = _endpoint(model, base_url, api_key_env)
     if endpoint is None and answers is None:
         fail(
@@ -93,8 +91,8 @@ def uses_as_json(uses: Mapping[UseKey, Use]) -> dict[str, Any]:
     }
 
 
-def print_uses(uses: Mapping[UseKey, Use], console: Console | None = None) -> None:
-    """What models took, by model and step."""
+def print_uses(uses: Mapping[UseKey, Use]) -> None:
+    """Prints the use of models, by model and step."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("model, step", no_wrap=True)
     for heading in ("calls", "failed", "prompt", "cached", "completion", "cost", "waiting"):
@@ -106,7 +104,7 @@ def print_uses(uses: Mapping[UseKey, Use], console: Console | None = None) -> No
             of_model = total(use for other, use in uses.items() if (other.endpoint, other.model) == last)
             table.add_row(Text(key.model, style="bold"), *_figures(of_model))
         table.add_row(Text(f"  {key.step}"), *_figures(uses[key]))
-    (console or Console(highlight=False, markup=False, emoji=False)).print(table, width=WIDTH, crop=False)
+    Console(highlight=False, markup=False, emoji=False).print(table, width=WIDTH, crop=False)
 
 
 def _figures(use: Use) -> list[str]:

@@ -1,4 +1,4 @@
-"""Results as tables on a terminal; they fit 80 columns."""
+"""Tables of results for terminals of 80 columns."""
 
 from typing import Final
 
@@ -25,9 +25,9 @@ def _measured(value: Rate | float) -> tuple[str, str, str]:
 
 
 def print_metrics(metrics: PlayMetrics, title: str, console: Console | None = None) -> None:
-    """The game metrics of InterIntent, section 3, in percent, with counts and 95 % intervals.
+    """Prints the game metrics of InterIntent, section 3, in percent, with counts and 95 % intervals.
 
-    A line for each side for which a figure has a meaning. Engagement is the unweighted mean over the
+    Each metric has a line for every side to which it applies. Engagement is the unweighted mean over the
     side's roles, so it has no count of its own.
     """
     console = console or Console(highlight=False)

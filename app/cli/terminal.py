@@ -1,4 +1,4 @@
-"""How every command prints and writes files: values as they are, faults in one sentence."""
+"""Output of all commands: values unchanged, faults in one sentence, files written whole."""
 
 import os
 import sys
@@ -36,58 +36,51 @@ __all__ = [
     "guarded",
     "note",
     "print_json",
-    "printable",
     "reason",
     "writing",
 ]
 
 REFUSED: Final = 2
-"""Exit status where nothing was done: wrong arguments, nothing to read, nowhere to write."""
+"""Exit status if nothing was done: wrong arguments, nothing to read, nowhere to write."""
 
 CLOSED: Final = 141
-"""Exit status where the reader of the output has gone, as a shell has it for SIGPIPE."""
+"""Exit status if the reader of the output has closed it, as in a shell for SIGPIPE."""
 
 _errors = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def clean(text: str) -> str:
-    """On one line, and with nothing in it that a terminal obeys or cannot show."""
+    """The text on one line, with characters escaped that a terminal would interpret or could not show."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
-def printable(text: str, encoding: str | None = None) -> str:
-    """What the stream can carry, where the terminal is no UTF-8."""
-    into = encoding or "utf-8"
-    return text.encode(into, "backslashreplace").decode(into)
-
-
-def fail(message: str, code: int = REFUSED, *, named: bool = True) -> NoReturn:
-    """Prints why, behind the program's name if ``named``, and ends the command. Nothing in the message is
-    taken for markup.
+def fail(message: str, *, named: bool = True) -> NoReturn:
+    """Prints the message, after the program's name if ``named``, and ends the command with status 2. Markup
+    in the message is not interpreted.
     """
     line = Text.assemble(("interintent: ", "bold")) if named else Text()
     _errors.print(line.append(clean(message)), soft_wrap=True)
-    raise typer.Exit(code)
+    raise typer.Exit(REFUSED)
 
 
 def note(message: str) -> None:
-    """A line on standard error, beside the command's own output."""
+    """Prints a line on standard error."""
     _errors.print(Text(clean(message)), soft_wrap=True)
 
 
 def echo(line: str, *, err: bool = False) -> None:
-    """A line of output as it is, except for what the stream cannot carry."""
-    stream = sys.stderr if err else sys.stdout
-    typer.echo(printable(line, stream.encoding), err=err)
+    """Prints a line; characters that the stream's encoding does not have are escaped."""
+    encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
+    typer.echo(line.encode(encoding, "backslashreplace").decode(encoding), err=err)
 
 
 def print_json(value: Any) -> None:
-    """A value as JSON on standard output, indented."""
+    """Prints a value on standard output as indented JSON."""
     typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def end_with_damaged(names: Collection[str]) -> None:
-    """Names the damaged rows that were left out; ends the command with status 1 where there are any."""
+    """Names the damaged rows that were left out, and ends the command with status 1 if there are any."""
     for name in names:
         note(f"{name} is damaged and left out")
     if names:
@@ -104,7 +97,7 @@ def _bar(title: str, total: int | None, *columns: ProgressColumn) -> Iterator[tu
         TimeRemainingColumn(),
         console=_errors,
         disable=not _errors.is_terminal,
-        # A line for a pipe must not end up on the terminal, nor one for the terminal in the bar.
+        # Lines for a pipe must not go to the terminal, and lines for the terminal must not break the bar.
         redirect_stdout=sys.stdout.isatty(),
         transient=True,
     ) as bar:
@@ -113,14 +106,14 @@ def _bar(title: str, total: int | None, *columns: ProgressColumn) -> Iterator[tu
 
 @contextmanager
 def count_bar(title: str, total: int | None = None) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar of things done. Yields a function that takes how many are done, of how many."""
+    """A progress bar for a count. Yields a function that takes the number done, and the number of all."""
     with _bar(title, total, MofNCompleteColumn()) as (bar, task):
         yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 @contextmanager
 def byte_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar of bytes read. Yields a function that takes how many more were read."""
+    """A progress bar for bytes read. Yields a function that takes the number of further bytes."""
     with _bar(title, total, TaskProgressColumn()) as (bar, task):
         yield lambda size: bar.advance(task, size)
 
@@ -130,8 +123,8 @@ class _CannotWrite(Exception):
 
 
 class Output:
-    """A file whose faults cannot be mistaken for those of files that are read meanwhile. Faults of
-    standard output are left to ``guarded``.
+    """An output file whose faults differ from those of files that are read meanwhile. Faults of standard
+    output are left to ``guarded``.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -149,8 +142,8 @@ class Output:
 
 @contextmanager
 def writing(out: Path | None) -> Iterator[Output]:
-    """Standard output, or a file that gets its name when it is complete: a failure leaves the old file as it
-    was. Ends the command where the file cannot be written.
+    """Standard output, or a file that gets its name when it is complete: after a failure, the old file is
+    unchanged. Ends the command if the file cannot be written.
     """
     if out is None:
         yield Output(sys.stdout.buffer)
@@ -190,7 +183,7 @@ def _replacing(out: Path) -> Iterator[Output]:
 
 
 def _mode(file: Path) -> int:
-    """The mode of the file that is there already, or the one that a new file gets."""
+    """The mode of the existing file, or the mode of new files."""
     with suppress(OSError):
         return file.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -203,8 +196,8 @@ def reason(fault: OSError) -> str:
 
 
 def guarded(command: Callable[[], object]) -> None:
-    """Runs the command line. A file that cannot be read or written is reported in one sentence. Of a fault of
-    ours only the place is printed, since its message may quote what players said.
+    """Runs the command line. A file that cannot be read or written is reported in one sentence. For a bug,
+    only the place is printed, since the message may quote players.
     """
     try:
         try:
@@ -216,8 +209,8 @@ def guarded(command: Callable[[], object]) -> None:
         raise SystemExit(CLOSED) from None
     except OSError as fault:
         _silence()
-        where = "" if fault.filename is None else f"{os.fsdecode(fault.filename)}: "
-        _end(f"{where}{reason(fault)}", REFUSED)
+        file = "" if fault.filename is None else f"{os.fsdecode(fault.filename)}: "
+        _end(f"{file}{reason(fault)}", REFUSED)
     except Exception as fault:
         last = traceback.extract_tb(fault.__traceback__)[-1]
         place = f"{Path(last.filename).name}, line {last.lineno}"
@@ -231,6 +224,6 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _silence() -> None:
-    """Throws away what is still to be written: nobody reads it, and Python would try again at its end."""
+    """Discards pending output, since nobody reads it, and Python would try to write it at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,8 +1,8 @@
-"""Who calls, and what that caller may do.
+"""Callers and their permissions.
 
-Credentials are API keys (the operator's in the settings, others in the database) and seat and watch
-tokens. While no key is configured at all, callers without a credential are the researcher, and the
-service listens on loopback only.
+Credentials are API keys (the operator's in the settings, others in the database), seat tokens and watch
+tokens. As long as no key is configured, a caller without a credential has every scope, and the service
+listens on loopback only.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ SCOPES: Final = frozenset(
 )
 
 FRESH_S: Final = 2.0
-"""A key that is revoked or has expired, here or in another process, is accepted no longer than this."""
+"""Seconds for which a key may still be accepted after it was revoked, here or in another process."""
 
 HOUR_MS: Final = 3_600_000
 
@@ -59,15 +59,15 @@ class Caller:
     """A checked credential."""
 
     name: str
-    """Stable and not secret: scopes idempotency keys."""
+    """Stable and not secret; idempotency keys belong to it."""
     scopes: frozenset[str] = frozenset()
     key_id: str | None = None
-    """Of a key in the database."""
+    """The id of a key in the database; None for other credentials."""
     grant: Grant | None = None
-    """Of a token: it has no scopes, and one viewer of one game or batch."""
+    """What a token grants: no scopes, but one viewer of one game or batch. None for other credentials."""
 
     def needs(self, scope: str) -> None:
-        """Raises Forbidden when the credential lacks the scope."""
+        """Raises Forbidden if the credential lacks the scope."""
         if scope not in self.scopes:
             raise Forbidden(f"this needs the scope {scope}")
 
@@ -78,34 +78,32 @@ class Caller:
 
     @property
     def mints(self) -> bool:
-        """Whether the caller may make tokens, so that it may have them and answer for any seat."""
+        """Whether the caller may make tokens, and therefore answer for any seat."""
         return "tokens:mint" in self.scopes
 
     @property
     def viewer(self) -> Viewer:
-        """The credential's own viewer, of the games that it reaches."""
+        """The credential's own viewer in the games that it covers."""
         if self.grant is not None:
             return self.grant.viewer
         return FULL if self.sees_all else PUBLIC
 
     @property
     def seat(self) -> Seat | None:
-        """The seat that this caller answers for; None for whoever only looks."""
+        """The seat that this caller answers for; None for a spectator."""
         return None if self.grant is None or self.grant.viewer == PUBLIC else self.grant.viewer
 
     def reaches(self, game: GameRow) -> bool:
-        """Whether the credential is for this game. Callers answer a False as they answer an unknown game."""
+        """Whether the credential covers this game. Where it does not, the game must look unknown."""
         grant = self.grant
         return grant is None or grant.game == game.game_id or grant.batch == game.batch_id
 
     def reaches_batch(self, batch_id: str) -> bool:
-        """Whether the credential is one for this whole batch."""
+        """Whether the credential covers this whole batch."""
         return self.grant is None or self.grant.batch == batch_id
 
     def is_current(self, epochs: Mapping[str, int] | Damaged | None) -> bool:
-        """Whether the seat's tokens have not been made anew since, by the game's epochs. True for who has no
-        seat in it.
-        """
+        """Whether the seat token has the seat's current epoch. True for a caller without a seat."""
         grant = self.grant
         return grant is None or grant.viewer == PUBLIC or grant.epoch == epoch_of(epochs, grant.viewer)
 
@@ -115,7 +113,7 @@ OPERATOR: Final = Caller("operator", SCOPES)
 
 
 def epoch_of(epochs: Mapping[str, int] | Damaged | None, seat: Seat) -> int:
-    """How often the seat's tokens were made anew, from 1."""
+    """The epoch of the seat's valid tokens, from 1. Raises CorruptLog."""
     epoch = (epochs or {}).get(str(seat), 1)
     if type(epoch) is not int:
         raise CorruptLog("the epochs of a game do not read")
@@ -132,35 +130,37 @@ def new_secret() -> str:
 
 
 def hash_of(credential: str) -> str:
-    """What is stored of a key. SHA-256 is enough: 256 random bits cannot be guessed."""
+    """The stored form of a key. SHA-256 is enough: 256 random bits cannot be guessed."""
     return hashlib.sha256(credential.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Keys:
-    """Every credential, as of a moment ago: a key that is not known yet is looked up at once, and a revoked
-    key is noticed within FRESH_S.
+    """Checks credentials against a copy of the stored keys: an unknown key is looked up immediately, and a
+    revoked key is noticed within FRESH_S.
 
-    A key is found by its hash, so the time of the lookup tells nothing about the key.
+    A key is looked up by its hash, so the time of the lookup tells nothing about the key.
     """
 
     def __init__(self, settings: Settings, store: KeyStore, games: GameStore) -> None:
         key = settings.api_key
         self._operator = None if key is None else hash_of(key.get_secret_value())
-        self._given = [secret.get_secret_value() for secret in settings.token_secrets]
+        self._configured_secrets = [secret.get_secret_value() for secret in settings.token_secrets]
         self._store = store
         self._games = games
-        # Never to be undone while the process lives: keys that vanish must not open the service.
+        # Stays True while the process lives: a service whose keys vanish must not open to everyone.
         self._configured = key is not None or not is_loopback(settings.host)
         self._by_hash: Mapping[str, ApiKey] = {}
         self._by_id: Mapping[str, ApiKey] = {}
-        self._secrets: Secrets | None = Secrets(self._given) if self._given else None
+        self._secrets: Secrets | None = (
+            Secrets(self._configured_secrets) if self._configured_secrets else None
+        )
         self._used: dict[str, int] = {}
         self._loop: asyncio.Task[None] | None = None
         self.on_change: Callable[[], None] = lambda: None
-        """Told when a credential may have lost what it stood for: who holds a connection looks again."""
+        """Called when a credential may have become invalid, so that open connections check theirs."""
 
     async def start(self) -> None:
-        """Reads the keys, and makes the first secret for tokens where there is none."""
+        """Reads the keys, and makes the first token secret if there is none."""
         await self._read()
         while self._secrets is None:
             number = await self._store.last_secret() + 1
@@ -181,11 +181,13 @@ class Keys:
 
     @property
     def configured(self) -> bool:
-        """Whether a caller must show a credential: once there was a key, for good."""
+        """Whether callers need a credential; permanent once there was a key."""
         return self._configured
 
     async def caller(self, credential: str | None) -> Caller:
-        """The caller with this credential. Raises Unauthenticated; one that is shown must also be good."""
+        """The caller with this credential; None: no credential. Raises Unauthenticated, for an invalid
+        credential even where none is needed.
+        """
         if credential is None:
             if self._configured:
                 raise Unauthenticated("send the header Authorization: Bearer <key or token>")
@@ -193,18 +195,18 @@ class Keys:
         digest = hash_of(credential)
         if digest == self._operator:
             return OPERATOR
-        if digest not in self._by_hash and self._is_news(credential):
+        if digest not in self._by_hash and self._may_be_stored(credential):
             await self._read()
         key = self._by_hash.get(digest)
         if key is not None:
             return self._by_key(key)
         return await self._by_token(credential)
 
-    def _is_news(self, credential: str) -> bool:
-        """Whether reading the tables anew could tell more about it."""
+    def _may_be_stored(self, credential: str) -> bool:
+        """Whether the tables may hold this credential although our copy of them does not."""
         assert self._secrets is not None
-        kid = self._secrets.names(credential)
-        return kid not in self._secrets.kids and not (kid and self._given)
+        kid = self._secrets.kid_in(credential)
+        return kid not in self._secrets.kids and not (kid and self._configured_secrets)
 
     def _by_key(self, key: ApiKey) -> Caller:
         now = now_ms()
@@ -226,9 +228,9 @@ class Keys:
                 raise Unauthenticated("this token was replaced by a newer one")
         return caller
 
-    def stands(self, caller: Caller) -> bool:
-        """Whether a credential that was good still is, as far as this process knows by now; a seat's epoch
-        is looked at where its game is read (``Caller.is_current``).
+    def is_valid(self, caller: Caller) -> bool:
+        """Whether the credential is still valid, as far as this process knows. ``Caller.is_current`` checks a
+        seat's epoch.
         """
         if caller.grant is not None:
             assert self._secrets is not None
@@ -239,48 +241,48 @@ class Keys:
         return caller is OPERATOR or not self._configured
 
     def left_s(self, caller: Caller) -> float:
-        """Seconds that a token is still good for; endless for keys, which are looked at anyway."""
+        """Seconds until the token expires; infinity for keys, whose changes are noticed otherwise."""
         return math.inf if caller.grant is None else max(caller.grant.expires - now_ms() / 1000, 0.0)
 
     def mint(self, grant: Grant) -> str:
-        """The token that says so."""
+        """The signed token for this grant."""
         assert self._secrets is not None
         return self._secrets.mint(grant)
 
     async def raise_epoch(self, game_id: str, seat: Seat) -> int:
-        """Voids every token of the seat, and returns the epoch of the next ones."""
+        """Revokes all of the seat's tokens, and returns the epoch of the next ones."""
         return await self._store.raise_epoch(game_id, seat)
 
-    # --- keeping up --------------------------------------------------------------------------
+    # --- refreshing --------------------------------------------------------------------------
 
     async def _read(self) -> None:
         keys = await self._store.keys()
         self._by_hash = {key.hash: key for key in keys}
         self._by_id = {key.key_id: key for key in keys}
-        # One that does not read opens nothing, and keeps the service closed.
+        # A damaged key opens nothing, but still counts as a key.
         self._configured = self._configured or bool(keys) or await self._store.has_keys()
-        if not self._given:
+        if not self._configured_secrets:
             kept = await self._store.secrets()
             self._secrets = Secrets([secret.secret for secret in kept]) if kept else None
 
-    def _standing(self) -> tuple[object, ...]:
+    def _valid(self) -> tuple[object, ...]:
+        """Everything that decides whether a credential is valid, for comparison."""
         now = now_ms()
         active = frozenset(key.key_id for key in self._by_id.values() if key.state(now) == "active")
         return self._configured, active, frozenset() if self._secrets is None else self._secrets.kids
 
     async def _keep_fresh(self) -> None:
-        before = self._standing()
+        before = self._valid()
         while True:
             await asyncio.sleep(FRESH_S)
             try:
                 await self._read()
                 await self._mark_used()
             except Exception as fault:
-                # Whoever is known stays known; nothing else works either without the database.
+                # Known keys stay valid: without the database nothing else works anyway.
                 log.warning("keys cannot be read", cause=type(fault).__name__)
-            after = self._standing()
-            if after != before:
-                before = after
+            before, previous = self._valid(), before
+            if before != previous:
                 self.on_change()
 
     async def _mark_used(self) -> None:

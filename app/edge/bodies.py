@@ -1,7 +1,7 @@
-"""Requests that bring a body: who calls, and whether he may, is settled before a byte of it is read.
+"""Request bodies: the caller and its permission are checked before the first byte of a body is read.
 
-Each router makes its routes of `BodyRoute`. A route declares a body as FastAPI has it; a credential is then
-asked for whether or not the route thinks of it. `takes` gives a route other bounds than those of most.
+Every router uses `BodyRoute`. A route declares its body as usual in FastAPI; its caller is then checked even
+if the route does not ask for one. `takes` sets bounds for one route.
 """
 
 import asyncio
@@ -21,37 +21,33 @@ from app.base.errors import TooLarge, TooSlow, Unparsable, WrongMediaType
 from app.base.faults import beginning, first_faults
 from app.base.json_reader import MAX_BODY, MAX_DEPTH, read_json
 from app.base.off_loop import off_loop
+from app.base.schemas import MAX_MEMBERS
 from app.edge.deps import Guard, caller_of, forget_caller
 from app.settings import Settings
 
 __all__ = ["BodyRoute", "Bounds", "takes"]
 
 _AT_ONCE: Final = 65_536
-"""Bytes that are read on the loop: a few milliseconds."""
+"""Bytes that are parsed on the event loop: a few milliseconds."""
 
-MAX_MEMBERS: Final = 100
-"""Members of a body's own object that are looked at first."""
+_RECHECK_S: Final = 1.0
+"""After a body that took longer to arrive, the credential is checked again."""
 
-_STANDS_S: Final = 1.0
-"""A body that took longer has its credential looked at once more."""
-
-# curl -d sends this type by itself, and a newcomer types curl -d '{}'.
+# curl -d '{}' sends the form type.
 _TAKEN_TYPES: Final = frozenset({"application/json", "application/x-www-form-urlencoded", ""})
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How large and how deep a body may be, and what its texts may hold."""
+    """How large and how deep a body may be, and which characters its texts may contain."""
 
     size: int = MAX_BODY
     depth: int = MAX_DEPTH
     record: bool = False
-    """Control characters are kept."""
+    """Control characters are allowed."""
     check_text: bool = True
-    """False: what is wrong with texts is the route's to say."""
+    """False: the route checks the texts itself."""
 
-
-DEFAULT: Final = Bounds()
 
 _Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
@@ -60,7 +56,7 @@ _BOUNDS: Final[MutableMapping[Callable[..., Any], Bounds]] = {}
 
 
 def takes(bounds: Bounds) -> Callable[[_Endpoint], _Endpoint]:
-    """The bounds of the body that the endpoint below takes."""
+    """A decorator that sets the bounds of an endpoint's body."""
 
     def remember(endpoint: _Endpoint) -> _Endpoint:
         _BOUNDS[endpoint] = bounds
@@ -70,10 +66,10 @@ def takes(bounds: Bounds) -> Callable[[_Endpoint], _Endpoint]:
 
 
 class BodyRequest(Request):
-    """A request whose body was read and checked."""
+    """A request whose body has been read and checked."""
 
     def __init__(self, request: Request, body: bytes, value: Any) -> None:
-        super().__init__(request.scope, _nothing_more)
+        super().__init__(request.scope, _no_receive)
         self._raw = body
         self._value = value
 
@@ -84,12 +80,12 @@ class BodyRequest(Request):
         return self._value
 
 
-async def _nothing_more() -> Message:
-    raise RuntimeError("a body is read by its route alone, and only where the route declares one")
+async def _no_receive() -> Message:
+    raise RuntimeError("BodyRoute alone reads a body, and only if the route declares one")
 
 
 class BodyRoute(APIRoute):
-    """A route that reads its body last."""
+    """A route that checks everything else before it reads its body."""
 
     @property
     def takes_body(self) -> bool:
@@ -99,11 +95,15 @@ class BodyRoute(APIRoute):
     def get_route_handler(self) -> _Handler:
         handle = super().get_route_handler()
         if not self.takes_body:
-            return self._without_body(handle)
+
+            async def unread(request: Request) -> Response:
+                return await handle(Request(request.scope, _no_receive))
+
+            return unread
         guards = [
             depends.dependency for depends in self.dependencies if isinstance(depends.dependency, Guard)
         ]
-        bounds = _BOUNDS.get(self.endpoint, DEFAULT)
+        bounds = _BOUNDS.get(self.endpoint, Bounds())
         model = None if self.body_field is None else self.body_field._type_adapter
         path_params = self.dependant.path_params
 
@@ -115,7 +115,7 @@ class BodyRoute(APIRoute):
                 await guard.check(request, caller)
             began = time.monotonic()
             body = await _read(request, bounds.size, request.app.state.settings)
-            if time.monotonic() - began > _STANDS_S:
+            if time.monotonic() - began > _RECHECK_S:
                 forget_caller(request)
             value = None
             if body:
@@ -126,7 +126,7 @@ class BodyRoute(APIRoute):
                     value = await off_loop(_value, body, bounds, model)
                 else:
                     value = _value(body, bounds, model)
-            # In place: the router writes the matched route into the scope, and the timing outside reads it.
+            # The scope is changed in place: the router writes the matched route to it, and Timed reads that.
             request.scope["headers"] = [
                 *((name, value) for name, value in request.scope["headers"] if name != b"content-type"),
                 (b"content-type", b"application/json"),
@@ -134,13 +134,6 @@ class BodyRoute(APIRoute):
             return await handle(BodyRequest(request, body, value))
 
         return guarded
-
-    @staticmethod
-    def _without_body(handle: _Handler) -> _Handler:
-        async def unread(request: Request) -> Response:
-            return await handle(Request(request.scope, _nothing_more))
-
-        return unread
 
 
 async def _read(request: Request, limit: int, settings: Settings) -> bytes:
@@ -181,7 +174,7 @@ def _value(body: bytes, bounds: Bounds, model: TypeAdapter[Any] | None) -> Any:
         return value
     try:
         if isinstance(value, dict) and len(value) > MAX_MEMBERS:
-            # No model has so many: those of the beginning say as well what is wrong, and cost less.
+            # No model has so many members, so this fails; it fails sooner than the whole object would.
             model.validate_python(beginning(value))
         return model.validate_python(value)
     except ValidationError as refused:
@@ -189,7 +182,7 @@ def _value(body: bytes, bounds: Bounds, model: TypeAdapter[Any] | None) -> Any:
 
 
 class BodyFaults(RequestValidationError):
-    """A body that does not fit its model: its first faults, and how many there are."""
+    """The faults of a body that does not fit its model: the first of them, and their number."""
 
     def __init__(self, refused: ValidationError, value: Any, model: TypeAdapter[Any]) -> None:
         self.total = refused.error_count()

@@ -1,7 +1,7 @@
-"""Whose requests are taken: which name this machine is called by, and which web pages may call.
+"""Which hosts and web origins may send requests.
 
-As long as no credential is asked for, whoever reaches the service may do everything. Then only this machine
-may call, and a page in this machine's browser is not this machine.
+As long as no credential is needed, every caller may do everything. Only this machine may call then, and a
+web page of another site in this machine's browser may not.
 """
 
 import re
@@ -24,12 +24,12 @@ _THIS_MACHINE: Final = re.compile(
 _MAX_PORT: Final = 65_535
 
 _FOR_PEOPLE: Final = frozenset({"/", "/docs", "/reports"})
-"""Pages that a link on another site may lead to. Some other GETs change what a caller is taken to know."""
+"""Pages that a link on another site may lead to. Other GETs may record what a caller has seen."""
 
 
 def check_caller(scope: Scope, *, keyless: bool, origins: Collection[str]) -> None:
-    """Raises Forbidden for a page of another origin; while ``keyless`` also for a name that was bent to this
-    machine, and for what another site's page makes a browser send.
+    """Raises Forbidden for a web page of another origin. With ``keyless`` also for a host name other than
+    localhost (DNS rebinding), and for requests that another site's page causes.
     """
     hosts = _values(scope, b"host")
     if keyless and not (len(hosts) == 1 and _is_this_machine(hosts[0])):
@@ -37,9 +37,9 @@ def check_caller(scope: Scope, *, keyless: bool, origins: Collection[str]) -> No
     named = _values(scope, b"origin")
     if named:
         if len(named) > 1 or not (_is_same(named[0], hosts) or _is_listed(named[0], origins)):
-            raise Forbidden("this web origin is not on the list; INTERINTENT_ORIGINS names those that are")
+            raise Forbidden("this web origin is not allowed; INTERINTENT_ORIGINS lists those that are")
     elif keyless and _comes_from_elsewhere(scope) and not _follows_a_link(scope):
-        raise Forbidden("without an API key the service takes nothing that a page of another site sends")
+        raise Forbidden("without an API key the service refuses requests from pages of other sites")
 
 
 def _is_this_machine(host: str) -> bool:
@@ -53,17 +53,17 @@ def _is_same(origin: str, hosts: list[str]) -> bool:
 
 
 def _is_listed(origin: str, origins: Collection[str]) -> bool:
-    # "null" is the origin of everybody's sandboxed frames: never allowed, even if it is listed.
+    # "null" is the origin of every sandboxed frame: never allowed, even if it is listed.
     return origin != "null" and origin in origins
 
 
 def _comes_from_elsewhere(scope: Scope) -> bool:
-    # Browsers say so themselves, and let no page say otherwise; programs send nothing of the kind.
+    # Browsers set this header and let no page change it; other programs do not send it.
     return any(site not in ("same-origin", "none") for site in _values(scope, b"sec-fetch-site"))
 
 
 def _follows_a_link(scope: Scope) -> bool:
-    """Whether a whole page is asked for, which the site that links to it can neither read nor frame."""
+    """Whether the browser opens a whole page, which the linking site can neither read nor frame."""
     return (
         scope["type"] == "http"
         and scope["method"] in ("GET", "HEAD")
@@ -85,7 +85,7 @@ _CREDENTIAL: Final = re.compile(
 
 
 class CallerCheck:
-    """The middleware. ``keyless`` says whether no credential is asked for now (``check_caller``)."""
+    """Middleware for ``check_caller`` and ``check_url``. ``keyless``: whether no credential is needed now."""
 
     def __init__(self, app: ASGIApp, *, keyless: Callable[[], bool], origins: Sequence[str]) -> None:
         self._app = app
@@ -104,7 +104,7 @@ class CallerCheck:
 
 
 def check_url(scope: Scope) -> None:
-    """Raises CredentialInUrl for a key or a token in the path or the query, by its look or by its name."""
+    """Raises CredentialInUrl for a key or a token in the path or the query, recognised by form or by name."""
     url = unquote_plus(f"{scope['path']}?{scope['query_string'].decode('latin-1')}")
     if _CREDENTIAL.search(url):
         raise CredentialInUrl(

@@ -1,6 +1,6 @@
-"""What routes ask for: who calls, what that caller may do, and through whose eyes."""
+"""Dependencies of routes: services, the caller, what the caller may do, and its viewer."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
 from fastapi.dependencies.models import Dependant
@@ -11,7 +11,6 @@ from app.base.errors import Draining, Forbidden, InvalidRequest, Unauthenticated
 from app.base.lifecycle import Lifecycle
 from app.edge.auth import Caller, Keys
 from app.edge.queries import check_query, dependant_of
-from app.settings import Settings
 from app.store.idempotency import RequestKey
 from engine.errors import InvalidInput
 from engine.terms import PUBLIC, Viewer
@@ -21,15 +20,14 @@ __all__ = [
     "CallerDep",
     "Guard",
     "IdempotencyKey",
-    "KeysDep",
     "LifecycleDep",
-    "SettingsDep",
     "caller_of",
     "forget_caller",
     "known_query",
     "matches",
     "needs",
     "needs_or_watches",
+    "service",
     "viewer_for",
 ]
 
@@ -39,28 +37,20 @@ _bearer = HTTPBearer(
 )
 
 
-def _keys(request: Request) -> Keys:
-    keys: Keys = request.app.state.keys
-    return keys
+def service(name: str) -> Any:
+    """A dependency that passes the service of this name, an attribute of ``app.state``, to a route."""
+
+    def read(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(read)
 
 
-def _lifecycle(request: Request) -> Lifecycle:
-    lifecycle: Lifecycle = request.app.state.lifecycle
-    return lifecycle
-
-
-def _settings(request: Request) -> Settings:
-    settings: Settings = request.app.state.settings
-    return settings
-
-
-KeysDep = Annotated[Keys, Depends(_keys)]
-LifecycleDep = Annotated[Lifecycle, Depends(_lifecycle)]
-SettingsDep = Annotated[Settings, Depends(_settings)]
+LifecycleDep = Annotated[Lifecycle, service("lifecycle")]
 
 
 async def caller_of(request: Request) -> Caller:
-    """Who calls, looked up once for a request. Raises Unauthenticated, and InvalidRequest for a query that
+    """The caller, looked up once per request. Raises Unauthenticated, and InvalidRequest for a query that
     the route does not take.
     """
     known: Caller | None = getattr(request.state, "caller", None)
@@ -68,16 +58,17 @@ async def caller_of(request: Request) -> Caller:
         credential = await _bearer(request)
         headers = request.headers.getlist("authorization")
         if headers and (credential is None or len(headers) > 1):
-            # Nobody who shows something is taken for somebody who shows nothing.
+            # A bad header must not pass for no header: without one, a keyless service allows everything.
             raise Unauthenticated("send one header Authorization: Bearer <key or token>")
-        known = await _keys(request).caller(None if credential is None else credential.credentials)
+        keys: Keys = request.app.state.keys
+        known = await keys.caller(None if credential is None else credential.credentials)
         check_query(request)
         request.state.caller = known
     return known
 
 
 def forget_caller(request: Request) -> None:
-    """Has the caller looked up anew."""
+    """Makes the next ``caller_of`` look the caller up again."""
     request.state.caller = None
 
 
@@ -94,31 +85,31 @@ CallerDep = Annotated[Caller, Depends(_caller)]
 async def known_query(connection: HTTPConnection) -> None:
     """The dependency of every route: refuses a query that the route does not take.
 
-    Where a route asks who calls, nothing is said of the query before that is clear: ``caller_of`` checks it
-    then. So does a socket's handshake.
+    A route that needs a caller says nothing about the query before it knows the caller: there ``caller_of``
+    checks the query. The socket's handshake checks its own.
     """
     dependant = dependant_of(connection)
-    if connection.scope["type"] == "http" and not (dependant and _asks_who_calls(dependant)):
+    if connection.scope["type"] == "http" and not (dependant and _needs_caller(dependant)):
         check_query(connection)
 
 
-def _asks_who_calls(dependant: Dependant) -> bool:
-    return dependant.call is _caller or any(map(_asks_who_calls, dependant.dependencies))
+def _needs_caller(dependant: Dependant) -> bool:
+    return dependant.call is _caller or any(map(_needs_caller, dependant.dependencies))
 
 
 class Guard:
-    """A dependency of a route that looks at the caller and the address: it is asked before a body is read."""
+    """A dependency of a route that checks the caller and the address before the body is read."""
 
     async def check(self, request: Request, caller: Caller) -> None:
-        """Raises AvalonError for who may not call."""
+        """Raises AvalonError for a caller that is not allowed."""
         raise NotImplementedError
 
     async def __call__(self, request: Request, caller: CallerDep) -> None:
         await self.check(request, caller)
 
 
-class needs(Guard):  # reads as a word where routes list their dependencies
-    """A dependency that lets only callers with a scope through; writing also ends when draining."""
+class needs(Guard):  # in lower case, since routes use it as a function
+    """Lets only callers with a scope through; with ``writes``, only while the service is not draining."""
 
     def __init__(self, scope: str, *, writes: bool = False) -> None:
         self._scope = scope
@@ -126,30 +117,30 @@ class needs(Guard):  # reads as a word where routes list their dependencies
 
     async def check(self, request: Request, caller: Caller) -> None:
         caller.needs(self._scope)
-        if self._writes and _lifecycle(request).draining:
+        if self._writes and request.app.state.lifecycle.draining:
             raise Draining("the service is stopping; try again in a moment")
 
 
 def needs_or_watches(scope: str, caller: Caller) -> None:
-    """Raises Forbidden for a key without the scope, and for a token that is not for a whole batch."""
+    """Raises Forbidden for a key without the scope, and for a token that does not cover a whole batch."""
     if caller.grant is None or caller.grant.batch is None:
         caller.needs(scope)
 
 
 def viewer_for(caller: Caller, name: str | None, players: int) -> Viewer:
-    """Whose eyes the caller looks through: its own, or by ``?viewer=`` lower ones.
+    """The viewer that the caller gets: its own, or with ``?viewer=`` one that sees less.
 
-    Raises InvalidRequest for a name that is none, Forbidden for eyes that are not the caller's.
+    Raises InvalidRequest for an unknown viewer, Forbidden for one that the caller may not use.
     """
     if name is None:
         return caller.viewer
     try:
         viewer = read_viewer(name, players)
     except InvalidInput:
-        # The rules' own message repeats what was sent.
+        # The rules' own message would repeat the caller's text.
         raise InvalidRequest(f"a viewer is public, full or seat:1 to seat:{players}", "/viewer") from None
     if viewer not in (PUBLIC, caller.viewer) and not caller.sees_all:
-        raise Forbidden("only a caller with export:full looks through other eyes")
+        raise Forbidden("only a caller with export:full may choose another viewer")
     return viewer
 
 

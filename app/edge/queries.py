@@ -1,4 +1,4 @@
-"""The query of an address: the route takes every parameter in it, and each is there once."""
+"""Query parameters: the route must take each of them, and none may be repeated."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -12,13 +12,13 @@ from app.base.errors import InvalidRequest
 __all__ = ["MAX_LISTED", "check_query", "comma_list", "dependant_of", "listed"]
 
 MAX_LISTED: Final = 20
-"""Elements of a comma-separated list at most."""
+"""The most elements of a comma-separated list."""
 
 
 def check_query(connection: HTTPConnection) -> None:
     """Raises InvalidRequest for a parameter that the matched route does not take, or that is repeated.
 
-    What is refused depends on the address alone: neither on who calls nor on what is stored.
+    The result depends on the address alone, not on the caller or on stored data.
     """
     if not connection.scope["query_string"]:
         return
@@ -40,7 +40,7 @@ def check_query(connection: HTTPConnection) -> None:
 
 
 def dependant_of(connection: HTTPConnection) -> Dependant | None:
-    """What the matched route depends on; None for what is no route of FastAPI's."""
+    """FastAPI's description of the matched route; None where no FastAPI route matched."""
     return getattr(connection.scope.get("route"), "dependant", None)
 
 
@@ -61,9 +61,7 @@ def comma_list(element: str, description: str) -> Any:
 
 
 def listed(value: str | None, name: str) -> tuple[str, ...]:
-    """The elements of a comma-separated list; none where it was left out. Raises InvalidRequest for an
-    element that is named twice.
-    """
+    """The elements of a comma-separated list; none for None. Raises InvalidRequest for a repeated element."""
     elements = () if value is None else tuple(value.split(","))
     if len(set(elements)) < len(elements):
         raise InvalidRequest("a list names each element once", f"/{name}", "repeated")

@@ -1,11 +1,11 @@
-"""Requests that come a second time with their Idempotency-Key: the kept answer, once more."""
+"""Requests that are repeated with their Idempotency-Key: they get the first answer again."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import Depends, Request
 from fastapi.responses import JSONResponse
 
+from app.edge.deps import service
 from app.store.db import Database
 from app.store.idempotency import RequestKey, kept
 
@@ -13,13 +13,13 @@ __all__ = ["KeptAnswer", "Repeats", "RepeatsDep"]
 
 
 class KeptAnswer(NamedTuple):
-    """What the first request was answered with."""
+    """The answer to the first request."""
 
     status: int
     body: Any
 
     def response(self, headers: Mapping[str, str]) -> JSONResponse:
-        """The answer as it goes out again."""
+        """The answer as it is sent again."""
         return JSONResponse(self.body, self.status, {"Idempotent-Replayed": "true", **headers})
 
 
@@ -30,14 +30,9 @@ class Repeats:
         self._database = database
 
     async def find(self, key: RequestKey | None) -> KeptAnswer | None:
-        """None for a key that is new, and for none at all. Raises KeyReused, CorruptLog."""
+        """The answer kept for this key; None for a new key and for no key. Raises KeyReused, CorruptLog."""
         answer = None if key is None else await kept(self._database, key)
         return None if answer is None else KeptAnswer(*answer)
 
 
-def _repeats(request: Request) -> Repeats:
-    repeats: Repeats = request.app.state.repeats
-    return repeats
-
-
-RepeatsDep = Annotated[Repeats, Depends(_repeats)]
+RepeatsDep = Annotated[Repeats, service("repeats")]

@@ -1,7 +1,7 @@
-"""Seat and watch tokens: each says what it grants, signed (JWT, HS256).
+"""Seat and watch tokens: signed statements of what they grant (JWT, HS256).
 
-Secrets are named in a token by ``kid``, which is made from the secret: the newest signs, the others
-still verify until they are taken away.
+A token names its secret by ``kid``, which is derived from the secret. The newest secret signs; older ones
+verify until they are removed.
 """
 
 import hashlib
@@ -18,34 +18,33 @@ __all__ = ["MAX_SEAT_S", "MAX_TOKEN", "MAX_WATCH_S", "SEAT_S", "Grant", "Secrets
 
 ALGORITHM: Final = "HS256"
 
-
 MAX_TOKEN: Final = 2048
 """Characters of a token; ours have about 250."""
 
 SEAT_S: Final = 7 * 24 * 3600
-"""How long a seat token lasts unless asked otherwise: the longest game of people, and a week-end."""
+"""The default lifetime of a seat token: the longest game between people, and a weekend."""
 
 MAX_SEAT_S: Final = 30 * 24 * 3600
 
 MAX_WATCH_S: Final = 24 * 3600
-"""How long a watch token lasts at most (PROTOCOL 2)."""
+"""The longest lifetime of a watch token (PROTOCOL 2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a token lets its bearer see: one viewer, of one game or of every game of one batch."""
+    """What a token allows: one viewer of one game, or of every game of one batch."""
 
     viewer: Viewer
     """A seat, or public."""
     expires: int
-    """UTC, seconds since 1970; from then on it is void."""
+    """UTC, seconds since 1970; the token is invalid from then on."""
     game: str | None = None
     batch: str | None = None
-    """Exactly one of the two is named; a seat's is always the game."""
+    """Exactly one of game and batch is set; for a seat, the game."""
     epoch: int = 0
-    """Of a seat: void when the game counts a later one for it."""
+    """Of a seat token: it is invalid once the game has a later epoch for the seat."""
     kid: str = ""
-    """What it was signed with; set when it is read."""
+    """The name of the secret that signed the token; set when a token is read."""
 
     @classmethod
     def for_seat(cls, game: str, seat: Seat, epoch: int, expires: int) -> "Grant":
@@ -73,7 +72,7 @@ class Secrets:
         return frozenset(self._by_kid)
 
     def mint(self, grant: Grant) -> str:
-        """The token that says so, signed with the newest secret."""
+        """The token for this grant, signed with the newest secret."""
         claims: dict[str, str | int] = {
             "sub": "public" if grant.viewer == PUBLIC else f"seat:{grant.viewer}",
             "exp": grant.expires,
@@ -86,20 +85,20 @@ class Secrets:
             claims["epoch"] = grant.epoch
         return jwt.encode(claims, self._by_kid[self._newest], ALGORITHM, headers={"kid": self._newest})
 
-    def names(self, token: str) -> str | None:
-        """The ``kid`` of something that looks like a token; None for what does not."""
+    def kid_in(self, token: str) -> str | None:
+        """The ``kid`` of a text that looks like a token; None for any other text."""
         if len(token) > MAX_TOKEN:
             return None
         try:
-            # It refuses a kid that is no text.
+            # PyJWT refuses a kid that is not a string.
             kid: str | None = jwt.get_unverified_header(token).get("kid")
         except (jwt.PyJWTError, ValueError, RecursionError):
             return None
         return kid
 
     def read(self, token: str, now_s: float) -> Grant:
-        """What the token grants. Raises Unauthenticated for one that is not ours, changed, or expired."""
-        kid = self.names(token)
+        """What the token grants. Raises Unauthenticated for a foreign, altered or expired token."""
+        kid = self.kid_in(token)
         if kid is None or kid not in self._by_kid:
             raise Unauthenticated("this token is not known")
         try:
@@ -107,7 +106,7 @@ class Secrets:
                 token,
                 self._by_kid[kid],
                 algorithms=[ALGORITHM],
-                # The clock is the service's own: exp is looked at below.
+                # exp is checked below, by the service's own clock.
                 options={"require": ["exp", "sub"], "verify_exp": False},
             )
         except (jwt.PyJWTError, ValueError, RecursionError):
@@ -121,7 +120,7 @@ class Secrets:
 
 
 def _grant(claims: dict[str, object], kid: str) -> Grant | None:
-    # Whoever has the secret may mint, with a program of theirs too: what it says is still checked.
+    # Others who have the secret may mint tokens with their own programs, so the claims are checked.
     sub, expires = claims["sub"], claims["exp"]
     game, batch, epoch = claims.get("game"), claims.get("batch"), claims.get("epoch", 0)
     if not isinstance(expires, int) or not isinstance(epoch, int):

@@ -219,7 +219,7 @@ class Evaluations:
                 "rules decide about selections and statements only", "/dimension", "dimension"
             )
         if model is not None and model.model not in self._models.endpoints.settings:
-            raise InvalidRequest(str(self._models.endpoints.none_such()), "/judge/model", "model")
+            raise InvalidRequest(str(self._models.endpoints.unknown_endpoint()), "/judge/model", "model")
         rater = RULES if model is None else model.name or f"judge {model.model}"
         grade = 1
         if new.regrade_of is not None:

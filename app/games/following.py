@@ -75,7 +75,7 @@ class Following:
             while True:
                 # The status first: what is read after it holds everything that it speaks of.
                 row = await self._store.game(game_id)
-                if row is None or not (self._keys.stands(caller) and caller.is_current(row.epochs)):
+                if row is None or not (self._keys.is_valid(caller) and caller.is_current(row.epochs)):
                     return  # who asks for more is told why
                 over = row.status not in OPEN
                 while found := found or await self._reader.lines(
@@ -109,7 +109,7 @@ class Following:
         last = None
         sent = time.monotonic()
         with self._feed.watch(batch_id) as watch:
-            while self._keys.stands(caller):
+            while self._keys.is_valid(caller):
                 shown = await view()
                 if (shown.status, shown.games) != last:
                     last = (shown.status, shown.games)

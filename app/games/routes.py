@@ -390,8 +390,8 @@ async def _batch_view(access: Access, games: Games, batch_id: str, caller: Calle
     row = await access.batch(caller, batch_id)
     tallied = await games.tally(batch_id)
     # What it took tells how much was thought unseen: spectators are not shown it.
-    paid = None if caller.grant is not None else await games.paid(row)
-    return batch_view(row, tallied, paid, sees_all=caller.sees_all)
+    spending = None if caller.grant is not None else await games.spending(row)
+    return batch_view(row, tallied, spending, sees_all=caller.sees_all)
 
 
 @router.get(

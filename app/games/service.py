@@ -43,8 +43,7 @@ from app.games.schemas import (
     SeatSpec,
     SeatView,
 )
-from app.models.registry import ModelRegistry
-from app.models.spent import Paid, paid
+from app.models.registry import ModelRegistry, Spending
 from app.runner.drive import TellingJournal
 from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
@@ -190,7 +189,7 @@ class Games:
         endpoints = self._models.endpoints
         for name, model in models.items():
             if model["name"] not in endpoints.settings:
-                raise InvalidAgent(str(endpoints.none_such()), f"/models/{name}/name")
+                raise InvalidAgent(str(endpoints.unknown_endpoint()), f"/models/{name}/name")
         if budget is None or not (budget.max_cost or (budget.per_game and budget.per_game.max_cost)):
             return
         named = {str(spec.get("model")) for spec in seats if spec["agent"] == LLM}
@@ -436,9 +435,8 @@ class Games:
     async def tally(self, batch_id: str) -> Tallied:
         return await self._store.tally(batch_id)
 
-    async def paid(self, row: BatchRow) -> Paid:
-        """What the models of a batch took so far."""
-        return await paid(self._models, row)
+    async def spending(self, row: BatchRow) -> Spending:
+        return await self._models.spending(row)
 
     async def first_games(self, batch_id: str, limit: int) -> list[str]:
         return await self._store.ids(batch_id, limit)

@@ -21,7 +21,7 @@ from app.games.schemas import (
     TallyView,
 )
 from app.games.service import batch_status
-from app.models.spent import Paid
+from app.models.registry import Spending
 from app.store.games import Tallied
 from app.store.json_column import whole
 from app.store.log import timestamp
@@ -191,9 +191,9 @@ def model_uses(uses: Mapping[UseKey, Use]) -> list[ModelUse]:
     ]
 
 
-def batch_view(row: BatchRow, tallied: Tallied, paid: Paid | None, *, sees_all: bool) -> BatchView:
+def batch_view(row: BatchRow, tallied: Tallied, spending: Spending | None, *, sees_all: bool) -> BatchView:
     """A batch's progress and results so far. ``sees_all``: the steps of its models may be told.
-    Without ``paid`` it is as spectators see it: neither labels, nor what models took.
+    Without ``spending`` it is as spectators see it: neither labels, nor what models took.
     """
     status = batch_status(row, tallied)
     over = sum(tallied.status.get(name, 0) for name in ("finished", "cancelled", "failed"))
@@ -207,7 +207,7 @@ def batch_view(row: BatchRow, tallied: Tallied, paid: Paid | None, *, sees_all: 
         count=row.count,
         created_at=timestamp(row.created_at),
         finished_at=None if running or tallied.last_finished is None else timestamp(tallied.last_finished),
-        labels={} if paid is None else dict(whole(row.labels)),
+        labels={} if spending is None else dict(whole(row.labels)),
         games={
             name: tallied.status.get(name, 0)
             for name in ("created", "running", "finished", "cancelled", "failed")
@@ -216,10 +216,10 @@ def batch_view(row: BatchRow, tallied: Tallied, paid: Paid | None, *, sees_all: 
         endings=dict(tallied.endings),  # type: ignore[arg-type]
         games_per_second=speed,
         eta_s=(row.count - over) / speed if running and speed else None,
-        tokens=None if paid is None else paid.total.tokens,
-        cost=None if paid is None else paid.total.cost,
-        models=model_uses(paid.uses) if paid is not None and sees_all else [],
+        tokens=None if spending is None else spending.total.tokens,
+        cost=None if spending is None else spending.total.cost,
+        models=model_uses(spending.uses) if spending is not None and sees_all else [],
         budget=None
-        if paid is None or paid.budget is None
-        else BudgetView(**paid.budget, spent=paid.spent, games_stopped=paid.games_stopped),
+        if spending is None or spending.budget is None
+        else BudgetView(**spending.budget, spent=spending.spent, games_stopped=spending.games_stopped),
     )

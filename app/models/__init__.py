@@ -1,1 +1,1 @@
-"""Language models in the service: which there are, what they were paid for, what they answered."""
+"""Language models in the service: endpoints, budgets, and stored answers."""

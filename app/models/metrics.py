@@ -1,4 +1,4 @@
-"""What Prometheus is told of models. Labels are names of ours, of the settings, and short words."""
+"""Prometheus metrics of models. Labels are our own names, names from the settings, and short words."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -61,12 +61,12 @@ calls_waiting = Gauge(
 
 
 def observe_attempt(attempt: "Attempt") -> None:
-    """Counts one HTTP request."""
+    """Records one HTTP request."""
     _attempts.labels(attempt.endpoint, attempt.outcome).observe(attempt.seconds)
 
 
 def observe_call(call: Call) -> None:
-    """Counts one call that was stored."""
+    """Records one stored call."""
     endpoint, step, usage = call.endpoint, call.key.step, call.usage
     if call.failure is not None:
         outcome = call.failure

@@ -1,7 +1,7 @@
-"""Recorded answers: a file of them, and a session that answers from it.
+"""Recorded answers: their file, and a session that answers from it.
 
-One JSON object a line, in ASCII. An answer is found again by the seed of its game and by its key, since
-ids differ from run to run; the hash of the messages shows whether it answers the same question.
+The file has one JSON object a line, in ASCII. An answer is looked up by the seed of its game and by its key,
+since ids differ from run to run; the hash of the messages shows whether the question is the same.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from engine.terms import Seat
 
 __all__ = [
     "END",
+    "UNUSED_SESSION",
     "AnswersFile",
     "InvalidAnswers",
     "RecordedSession",
@@ -28,15 +29,15 @@ __all__ = [
 ]
 
 END: Final = "answers.end"
-"""The type of the line that counts and signs the others."""
+"""The type of the last line, which counts and signs the others."""
 
 
 class InvalidAnswers(ValueError):
-    """A file of answers that is none, or that is cut off or changed."""
+    """A file that holds no answers, or that is cut off or altered."""
 
 
 def line_of(seed: str, call: Call, about_game: Mapping[str, Any] | None = None) -> bytes:
-    """One answer as a line of the file. ``about_game``: for a reader's eyes, not read again."""
+    """One answer as a line of the file. ``about_game``: fields for human readers, not read back."""
     key, usage = call.key, call.usage
     values = {
         "seed": seed,
@@ -70,7 +71,7 @@ def line_of(seed: str, call: Call, about_game: Mapping[str, Any] | None = None) 
 
 
 def _read_line(values: Mapping[str, Any]) -> tuple[str, Call]:
-    # Earlier versions wrote down alone what was asked for.
+    # Earlier versions recorded only what was asked for.
     asked = values.get("asked", values)
     sent = values.get("parameters")
     call = Call(
@@ -106,20 +107,20 @@ def _json(value: Any) -> str:
 
 
 class Signature:
-    """Counts and hashes lines as they are written, and makes the line that shows if any is missing."""
+    """Counts and hashes the lines of a file, and makes its last line, which shows whether any is missing."""
 
     def __init__(self) -> None:
         self.count = 0
         self._digest = hashlib.sha256()
 
     def add(self, line: bytes) -> bytes:
-        """Takes a line in, and returns it."""
+        """Adds a line, and returns it."""
         self.count += 1
         self._digest.update(line)
         return line
 
     def fits(self, values: Mapping[str, Any]) -> bool:
-        """Whether the last line's values are those of what was taken in."""
+        """Whether these values of a last line agree with the lines that were added."""
         return (values.get("answers"), values.get("sha256")) == (self.count, self._digest.hexdigest())
 
     def line(self) -> bytes:
@@ -138,7 +139,7 @@ class Recording:
         return sum(len(calls) for calls in self._calls.values())
 
     def add(self, seed: str, call: Call) -> None:
-        """Takes a call up. Raises InvalidAnswers when there is another one to the same question."""
+        """Adds a call. Raises InvalidAnswers if there is a different one for the same key."""
         known = self._calls.setdefault(seed, {}).setdefault(call.key, call)
         if known != call:
             raise InvalidAnswers(f"two answers for seed {seed}, {_place(call.key)}")
@@ -148,24 +149,24 @@ class Recording:
         return self._calls.get(seed, {})
 
     async def of_game(self, game: str) -> Mapping[CallKey, Call]:
-        """The same; a game is known by its seed here."""
+        """A game's calls by key; the seed is the game's id here."""
         return self.calls(game)
 
     async def keep(self, game: str, call: Call) -> Call:
-        """Takes a call up for as long as this process lives."""
+        """Adds a call in memory, and returns it."""
         self.add(game, call)
         return call
 
     @classmethod
     def read(cls, file: Path) -> "Recording":
-        """The answers of a file. Raises InvalidAnswers when it is none, or not as it was written."""
+        """The answers of a file. Raises InvalidAnswers for any other file, or an altered one."""
         return read_whole(file)[0]
 
 
 def read_whole(file: Path) -> tuple[Recording, Signature, int]:
-    """The answers of a file, their signature, and how many bytes their lines take.
+    """The answers of a file, their signature, and the size of their lines in bytes.
 
-    A last line that was not written to its end is passed over: the process that wrote it died.
+    An incomplete last line is ignored: the process that wrote it was killed. Raises InvalidAnswers.
     """
     recording, signature, whole = Recording(), Signature(), 0
     try:
@@ -199,15 +200,15 @@ def _place(key: CallKey) -> str:
 
 
 def another_question(seed: str, key: CallKey) -> MissingAnswer:
-    """What to raise when the recorded answer is to something else."""
+    """The error for a recorded answer that belongs to another question."""
     return MissingAnswer(
-        f"the answer recorded for seed {seed}, {_place(key)} is one to another question: "
+        f"the answer recorded for seed {seed}, {_place(key)} belongs to another question: "
         "the recorded run had other settings, agents or templates"
     )
 
 
 class RecordedSession:
-    """Answers one game from a recording; asks nobody."""
+    """Answers one game from a recording, without any model."""
 
     def __init__(self, recording: Recording, seed: str) -> None:
         self._calls = recording.calls(seed)
@@ -227,23 +228,27 @@ class RecordedSession:
     def recall(
         self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
     ) -> Reply | None:
-        """The recorded answer, where it is one to this very question."""
+        """The recorded answer, if it answers this very question."""
         call = self._calls.get(key)
         return None if call is None or call.messages_sha256 != hash_of(messages) else call.answer()
 
     async def linger(self, seat: Seat) -> None:
-        """At once: what is repeated need not take its time."""
+        """Returns immediately: a repeated game need not take as long as the first."""
+
+
+UNUSED_SESSION: Final = RecordedSession(Recording(), "")
+"""For agents that are made only to check whether they can be; it has no answers."""
 
 
 class AnswersFile:
-    """Answers that one process keeps in a file: each is on its way to the disk before it is used."""
+    """Answers that one process keeps in a file; each is written before it is used."""
 
     def __init__(self, path: Path) -> None:
-        """Opens the file, or makes it; what an earlier run has written is there. Raises InvalidAnswers."""
-        there = path.exists()
-        self.recording, self._signature, whole = read_whole(path) if there else (Recording(), Signature(), 0)
-        self._file = path.open("r+b" if there else "w+b")
-        # The line that signed an earlier run, or that it did not finish, goes.
+        """Opens the file with the answers of earlier runs, or makes it. Raises InvalidAnswers."""
+        exists = path.exists()
+        self.recording, self._signature, whole = read_whole(path) if exists else (Recording(), Signature(), 0)
+        self._file = path.open("r+b" if exists else "w+b")
+        # Removes the last line of an earlier run: its signature, or an incomplete line.
         self._file.seek(whole)
         self._file.truncate()
 
@@ -252,13 +257,13 @@ class AnswersFile:
         return self.recording.calls(game)
 
     async def keep(self, game: str, call: Call) -> Call:
-        """Writes a call down and returns it."""
+        """Writes a call to the file, and returns it."""
         self.recording.add(game, call)
         self._file.write(self._signature.add(line_of(game, call)))
         self._file.flush()
         return call
 
     def close(self) -> None:
-        """Signs what was written."""
+        """Signs the file and closes it."""
         with self._file:
             self._file.write(self._signature.line())

@@ -1,28 +1,28 @@
-"""The models of one service: its endpoints, what batches paid them, and sessions for games."""
+"""The models of one service: its endpoints, the spending of batches, and sessions for games."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
 from agents.llm.session import CallKey, ModelSession
-from agents.model.model import Form, Message, Reply
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
+from app.models.recording import UNUSED_SESSION
 from app.models.sessions import Flights, GameSessions
-from app.seats.seating import ModelSeats
+from app.seats.seating import ModelSeats, has_models
 from app.store.call import Call
 from app.store.json_column import whole
 from app.store.model_calls import CallStore
 from app.store.rows import BatchRow, GameRow
-from app.store.usage import Use, UseKey
-from engine.terms import Seat
+from app.store.usage import Use, UseKey, total
 
-__all__ = ["ModelRegistry", "UnusedSession", "budget_of"]
+__all__ = ["ModelRegistry", "Spending", "budget_of"]
 
 
 def budget_of(spec: Mapping[str, Any]) -> Budget:
-    """The budget that a batch's stored spec names; without one: no limits."""
+    """The budget in a batch's stored spec; no limits if there is none."""
     given = spec.get("budget") or {}
     own = given.get("per_game") or {}
     return Budget(
@@ -32,47 +32,46 @@ def budget_of(spec: Mapping[str, Any]) -> Budget:
     )
 
 
-class UnusedSession:
-    """For agents that are made to see whether they can be."""
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What one batch has spent on models."""
 
-    async def ask(
-        self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
-    ) -> Reply:
-        raise AssertionError("nobody is asked while a spec is checked")
+    uses: Mapping[UseKey, Use] = field(default_factory=dict)
+    budget: Mapping[str, Any] | None = None
+    """As the batch's spec has it; None: no limit."""
+    spent: bool = False
+    """Whether nothing more may be spent on the batch."""
+    games_stopped: int = 0
+    """Games that ended because of a spent budget."""
 
-    def recall(
-        self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
-    ) -> Reply | None:
-        raise AssertionError("nobody is asked while a spec is checked")
-
-    async def linger(self, seat: Seat) -> None:
-        raise AssertionError("nobody plays while a spec is checked")
+    @property
+    def total(self) -> Use:
+        return total(self.uses.values())
 
 
 class ModelRegistry:
-    """Hands out sessions, and knows what was paid."""
+    """Makes sessions, and keeps account of what they spend."""
 
     def __init__(self, endpoints: Endpoints, calls: CallStore, *, keep_messages: bool) -> None:
         self.endpoints = endpoints
         self.calls = calls
         self._keep_messages = keep_messages
         self._flights = Flights()
-        # As long as somebody plays on one; then the stored calls are its memory.
+        # An account lives while a session uses it; the stored calls suffice to make it again.
         self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
         self._opening = asyncio.Lock()
 
     def check(self, models: Mapping[str, Mapping[str, Any]]) -> ModelSeats:
-        """For making agents only to see whether they can be made."""
+        """Model seats for a check whether agents can be made; nothing can be asked through them."""
 
         def session(name: str) -> ModelSession:
-            if name not in self.endpoints.settings:
-                raise self.endpoints.none_such()
-            return UnusedSession()
+            self.endpoints.source(name)  # raises InvalidAgent
+            return UNUSED_SESSION
 
         return ModelSeats(session, models)
 
     async def seats(self, game: GameRow, batch: BatchRow) -> ModelSeats:
-        """What the model seats of a stored game need, the answers it has paid for included."""
+        """What the model seats of a stored game need; answers that are stored are used again."""
         spec = whole(batch.spec)
         account = await self._account(batch.batch_id, budget_of(spec))
         stored = await self.calls.of_game(game.game_id)
@@ -94,9 +93,9 @@ class ModelRegistry:
     def judge_session(
         self, evaluation_id: str, name: str, stored: Mapping[CallKey, Call], account: Account
     ) -> ModelSession:
-        """Where a judge asks about one game: its calls stand under the evaluation's id.
+        """A judge's session about one game; its calls are stored under the evaluation's id.
 
-        Raises InvalidAgent for an endpoint that is not there, or no longer.
+        Raises InvalidAgent for an unknown endpoint.
         """
         source = self.endpoints.source(name)
         sessions = GameSessions(
@@ -111,14 +110,14 @@ class ModelRegistry:
         return sessions.session(source)
 
     async def _lent(self, games: Sequence[str]) -> dict[CallKey, Call]:
-        """The answers of the games that a fork repeats, the nearest first."""
+        """The answers of the games that a fork repeats; an earlier game in the list takes precedence."""
         lent: dict[CallKey, Call] = {}
         for game in games:
             lent = {**await self.calls.of_game(game), **lent}
         return lent
 
     async def _account(self, batch_id: str, budget: Budget) -> Account:
-        # One after the other: two accounts of one batch would both be wrong.
+        # Locked, since two accounts of one batch would both be wrong.
         async with self._opening:
             account = self._accounts.get(batch_id)
             if account is None:
@@ -131,7 +130,17 @@ class ModelRegistry:
         account = self._accounts.get(batch_id)
         return await self.calls.uses(batch_id) if account is None else account.uses
 
+    async def spending(self, batch: BatchRow) -> Spending:
+        """What a stored batch has spent."""
+        spec = whole(batch.spec)
+        # Most batches have no models: their uses need no search through the calls of all others.
+        uses = await self.uses(batch.batch_id) if has_models(spec.get("seats") or []) else {}
+        if (budget := spec.get("budget")) is None:
+            return Spending(uses)
+        spent = budget_of(spec).batch.reached(total(uses.values()))
+        return Spending(uses, budget, spent, await self.calls.stopped_by_budget(batch.batch_id))
+
     async def stop(self, within_s: float) -> None:
-        """Lets what was sent come back and be stored, for so long, and closes every connection."""
+        """Waits up to ``within_s`` seconds for calls in flight to be stored, and closes every connection."""
         await self._flights.land(within_s)
         await self.endpoints.aclose()

@@ -1,4 +1,4 @@
-"""What never changes while the service runs: the catalogue, the profiles, how the service feels."""
+"""Routes with reference data (intentions, profiles, schemas), and the state of the service."""
 
 from typing import Annotated, Any
 
@@ -10,10 +10,9 @@ from pydantic import BaseModel, JsonValue
 from app.base import metrics
 from app.base.errors import NotFound, NotReady
 from app.base.off_loop import off_loop
-from app.base.problems import INTERNAL, PROBLEMS, documented, in_text
-from app.edge.auth import Caller
+from app.base.problems import INTERNAL, PROBLEMS, ProblemKind, documented, in_text
 from app.edge.bodies import BodyRoute
-from app.edge.deps import CallerDep, LifecycleDep
+from app.edge.deps import LifecycleDep, needs
 from app.games.schemas import IntentionView, ProfileView
 from app.protocol.asyncapi import document, standalone
 from app.store.db import Database
@@ -28,17 +27,11 @@ router = APIRouter(route_class=BodyRoute)
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
     """The OpenAPI document of the routes."""
-    return JSONResponse(await off_loop(request.app.openapi))  # the first time it is put together
+    return JSONResponse(await off_loop(request.app.openapi))  # made at the first request
 
 
 class Health(BaseModel):
     status: str
-
-
-class ProblemKind(BaseModel):
-    code: str
-    title: str
-    status: int
 
 
 @router.get("/intentions", summary="The catalogue of intentions", response_model=list[IntentionView])
@@ -76,7 +69,7 @@ async def show_problem(code: str) -> Any:
     """The kind that a problem's `type` names."""
     for problem in (*PROBLEMS.values(), INTERNAL):
         if problem.code == code:
-            return {"code": problem.code, "title": problem.title, "status": problem.status}
+            return problem
     raise NotFound("no problem has this code")
 
 
@@ -131,18 +124,14 @@ async def show_readiness(lifecycle: LifecycleDep, request: Request) -> Health:
     return Health(status="ready")
 
 
-def _may_scrape(caller: CallerDep) -> Caller:
-    caller.needs("metrics:read")
-    return caller
-
-
 @router.get(
     "/metrics",
     summary="Prometheus metrics",
+    dependencies=[Depends(needs("metrics:read"))],
     response_class=Response,
     responses=documented(
         also={200: {"content": in_text("text/plain"), "description": "The exposition format."}}
     ),
 )
-async def show_metrics(_: Annotated[Caller, Depends(_may_scrape)]) -> Response:
+async def show_metrics() -> Response:
     return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)

@@ -1,23 +1,102 @@
-"""Routes for people. Nothing here needs a credential, and nothing is loaded from anywhere else."""
+"""Pages for people: where to begin, the guides, and the API to try out.
 
+Nothing here needs a credential, and no page loads anything from another server.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from jinja2 import Environment
+from pydantic import BaseModel
 
 from app.base.errors import NotFound
 from app.base.problems import documented
 from app.edge.bodies import BodyRoute
 from app.edge.headers import PAGE_POLICY, SWAGGER_POLICY
-from app.pages.files import served_files, text_of
-from app.pages.links import LINKS, Home
 
-__all__ = ["router"]
+__all__ = ["LINKS", "router", "served_files"]
 
 router = APIRouter(route_class=BodyRoute)
 
 _NAME: Final = "InterIntent Server"
+
+
+class PageLink(BaseModel):
+    href: str
+    title: str
+    media_type: str
+
+
+class Home(BaseModel):
+    """Where to begin."""
+
+    name: str
+    socket: str
+    links: list[PageLink]
+
+
+def _guide(name: str, title: str) -> PageLink:
+    return PageLink(href=f"/docs/{name}.md", title=title, media_type="text/markdown")
+
+
+def _data(href: str, title: str) -> PageLink:
+    return PageLink(href=href, title=title, media_type="application/json")
+
+
+LINKS: Final = (
+    PageLink(href="/docs", title="The API, to read and to try out", media_type="text/html"),
+    _guide("bots", "Write a bot, in any language"),
+    _guide("websocket", "Watch games live"),
+    _guide("evaluation", "Items, scores, raters and judges"),
+    _guide("reports", "Reports of your own games"),
+    _guide("models", "Language models as players"),
+    _guide("operating", "Settings, databases, metrics, containers"),
+    _guide("glossary", "What each word means"),
+    _guide("architecture", "Where things are in the source"),
+    _guide("performance", "How fast it is, and how that is measured"),
+    _data("/openapi.json", "OpenAPI document of the HTTP API"),
+    _data("/asyncapi.json", "AsyncAPI document of the socket"),
+    _data("/intentions", "The catalogue of intentions"),
+    _data("/profiles", "The rule sets"),
+    _data("/games", "Games, the newest first"),
+    _data("/readyz", "Can the service take requests?"),
+)
+
+_PAGES: Final = files("app") / "pages"
+_MEDIA_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "png": "image/png",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFile:
+    content: bytes
+    media_type: str
+
+
+@cache
+def served_files() -> Mapping[str, ServedFile]:
+    """The files of ``/docs/{name}`` by name: guides, Swagger UI, and our own style and script."""
+    swagger = files("fastapi_swagger") / "resources"
+    paths = [swagger / name for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png")]
+    paths += [_PAGES / name for name in ("page.css", "swagger-start.js")]
+    paths += [path for path in (_PAGES / "guides").iterdir() if path.name.endswith(".md")]
+    return {
+        path.name: ServedFile(path.read_bytes(), _MEDIA_TYPES[path.name.rpartition(".")[2]]) for path in paths
+    }
+
+
+@cache
+def _template(name: str) -> str:
+    return (_PAGES / name).read_text("utf-8")
 
 
 @router.get(
@@ -33,7 +112,7 @@ async def show_home(request: Request) -> Response:
         body = Home(name=_NAME, socket="/ws", links=list(LINKS))
         return JSONResponse(body.model_dump(mode="json"), headers=varying)
     environment = Environment(autoescape=True, trim_blocks=True)
-    page = environment.from_string(text_of("home.html.j2")).render(name=_NAME, links=LINKS)
+    page = environment.from_string(_template("home.html.j2")).render(name=_NAME, links=LINKS)
     return HTMLResponse(page, headers={**varying, "Content-Security-Policy": PAGE_POLICY})
 
 
@@ -44,7 +123,7 @@ async def show_home(request: Request) -> Response:
 )
 async def show_swagger() -> HTMLResponse:
     """Swagger UI on `/openapi.json`."""
-    return HTMLResponse(text_of("swagger.html"), headers={"Content-Security-Policy": SWAGGER_POLICY})
+    return HTMLResponse(_template("swagger.html"), headers={"Content-Security-Policy": SWAGGER_POLICY})
 
 
 @router.get(
@@ -72,7 +151,7 @@ async def show_guide(name: Annotated[str, Path(max_length=64, description="`bots
 
 
 def _prefers_page(accept: str) -> bool:
-    """Whether HTML is wanted rather than JSON; a caller without a preference, as ``curl``, gets JSON."""
+    """Whether the caller prefers HTML to JSON; one without a preference, such as ``curl``, gets JSON."""
     wanted: dict[str, float] = {}
     for part in accept.lower().split(","):
         kind, *parameters = (word.strip() for word in part.split(";"))

@@ -13,15 +13,15 @@ from app.base.json_reader import MAX_ANSWER, MAX_ANSWER_DEPTH
 from app.base.problems import documented, problem_response
 from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
-from app.edge.deps import CallerDep, Guard, LifecycleDep, viewer_for
+from app.edge.deps import CallerDep, Guard, LifecycleDep, service, viewer_for
 from app.games.access import Access
-from app.games.deps import AccessDep, GameId, access_of
+from app.games.deps import AccessDep, GameId
 from app.games.routes import ViewerName
 from app.protocol.messages import ActAck, Answer, OpenRequests, SentAnswer, read_answer
-from app.seats.deps import FeedDep, SeatsDep, seats_of
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Refused, Seats, check_answers_for
 from app.store.games import OPEN
+from app.stream.feed import Feed
 from engine.errors import InvalidAction
 from engine.terms import FULL, PUBLIC, Seat
 
@@ -30,6 +30,8 @@ __all__ = ["router"]
 router = APIRouter(route_class=BodyRoute)
 
 MAX_WAIT_S: Final = 60.0
+
+SeatsDep = Annotated[Seats, service("seats")]
 
 RequestId = Annotated[
     str, Path(description="As the request names itself, e.g. `2.1.vote.3`.", examples=["2.1.vote.3"])
@@ -42,7 +44,8 @@ class _AnswersForSeats(Guard):
     async def check(self, request: Request, caller: Caller) -> None:
         if caller.seat is None and not caller.mints:
             game_id, viewer = request.path_params["game_id"], request.query_params.get("viewer")
-            seat, _ = await _seat(access_of(request), seats_of(request), caller, game_id, viewer)
+            state = request.app.state
+            seat, _ = await _seat(state.access, state.seats, caller, game_id, viewer)
             check_answers_for(caller, seat)
 
 
@@ -69,7 +72,7 @@ async def list_open_requests(
     game_id: GameId,
     access: AccessDep,
     seats: SeatsDep,
-    feed: FeedDep,
+    feed: Annotated[Feed, service("feed")],
     lifecycle: LifecycleDep,
     caller: CallerDep,
     response: Response,

@@ -373,7 +373,7 @@ class Connection:
         while True:
             if self._sockets.lifecycle.draining:
                 raise Closing(Code.STOPPING, "this replica is stopping")
-            if not self._sockets.keys.stands(caller):
+            if not self._sockets.keys.is_valid(caller):
                 raise Closing(Code.UNAUTHENTICATED, _REVOKED)
             await self._check_seat(caller)
             page = await self._page()
@@ -445,7 +445,7 @@ class Connection:
         """
         idle_s = self._sockets.settings.idle_s
         while True:
-            if not self._sockets.keys.stands(caller):
+            if not self._sockets.keys.is_valid(caller):
                 return
             left = self._last_sent + idle_s - time.monotonic()
             if left <= 0:
@@ -457,7 +457,7 @@ class Connection:
 
     def push(self, page: Page, now: float) -> bool:
         """Sends the page that follows, if the peer takes it at once and the credential is still valid."""
-        if not self._sockets.keys.stands(self._viewed_by):
+        if not self._sockets.keys.is_valid(self._viewed_by):
             return False
         try:
             sent = send_at_once(self._websocket.send({"type": "websocket.send", "text": page.frame}))

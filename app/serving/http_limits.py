@@ -1,8 +1,8 @@
-"""Limits of HTTP connections that uvicorn has no settings for: how long a head may take, how much of an
-unwanted body is read, how many chunks a body may have.
+"""Limits of HTTP connections for which uvicorn has no settings: the time for a request's head, the bytes that
+are read of an unwanted body, and the chunks of a body.
 
-This depends on uvicorn's private ``H11Protocol``: only the protocol sees the bytes before there is a request
-(ADR 0023).
+This depends on uvicorn's private ``H11Protocol``, since only the protocol sees the bytes before there is a
+request (ADR 0023).
 """
 
 import asyncio
@@ -16,21 +16,19 @@ from app.edge.headers import HEADERS
 __all__ = ["MAX_CHUNKS", "UNREAD_BODY", "HttpProtocol"]
 
 HEAD_S: Final = 60.0
-"""The head of a request has to be whole after so long."""
+"""Seconds within which the head of a request must arrive."""
 
 UNREAD_BODY: Final = 16 << 20
 UNREAD_BODY_S: Final = 5.0
-"""What is passed over of a body that was answered before it had come, and for how long: who is refused can
-read why before the connection is closed."""
+"""Bytes, and seconds, for which the rest of a body is discarded after its request was answered, so that the
+client can read a refusal before the connection is closed."""
 
 MAX_CHUNKS: Final = 8_192
-"""Chunks of a body: each costs as much to read as a kilobyte."""
+"""The most chunks of a body; each costs as much to read as a kilobyte."""
 
 
 class Parser(h11.Connection):
-    """h11's parser, which refuses bodies of two lengths, and bodies in crumbs: each chunk costs as much as a
-    kilobyte in one piece.
-    """
+    """h11's parser, which also refuses bodies with two lengths, and bodies of too many chunks."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER)
@@ -42,7 +40,7 @@ class Parser(h11.Connection):
             self._chunks = 0
             names = {name for name, _ in event.headers}
             if {b"content-length", b"transfer-encoding"} <= names:
-                # A proxy before us may have gone by the other.
+                # A proxy in front may have used the other length (request smuggling).
                 raise h11.RemoteProtocolError("a body has one length")
         elif isinstance(event, h11.Data) and event.chunk_end:
             self._chunks += 1
@@ -52,11 +50,11 @@ class Parser(h11.Connection):
 
 
 class HttpProtocol(H11Protocol):
-    """uvicorn's HTTP, which waits a while only for the head of a request, and for the rest of a body that was
-    answered without it.
+    """uvicorn's HTTP protocol with time limits for the head of a request, and for the rest of a body that was
+    answered early.
 
-    uvicorn alone reads on for as long as somebody sends, and waits for ever for somebody who does not. It is
-    h11's, also where httptools is installed: that one passes over the host of ``GET http://host/path``.
+    uvicorn alone reads for as long as a client sends, and waits for ever for a client that does not. The
+    parser is h11 even where httptools is installed, which ignores the host of ``GET http://host/path``.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -64,44 +62,44 @@ class HttpProtocol(H11Protocol):
         self.conn = Parser()
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: RequestResponseCycle | None = None
-        """Whose answer is out, while the body still comes."""
-        self._passed_over = 0
+        """A request that was answered while its body was still arriving."""
+        self._discarded = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._close_in(HEAD_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._go_on()
+        self._cancel_deadline()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._unread is not None:
-            self._passed_over += len(data)
-            if self._passed_over > UNREAD_BODY:
+            self._discarded += len(data)
+            if self._discarded > UNREAD_BODY:
                 self.transport.close()
                 return
         super().data_received(data)
         state = self.conn.their_state
         if self._unread is not None and (self._unread is not self.cycle or state is not h11.SEND_BODY):
             self._unread = None
-            self._go_on()
+            self._cancel_deadline()
         if state is h11.IDLE:
             if self._deadline is None:
                 self._close_in(HEAD_S)
         elif self._unread is None:
-            self._go_on()
+            self._cancel_deadline()
 
     def _should_upgrade(self) -> bool:
-        # A request that is no handshake is answered like any other; the socket's protocol would say nothing.
-        brings = any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers)
-        return self.scope["method"] == "GET" and not brings and super()._should_upgrade()
+        # A request that is not a handshake gets an ordinary answer; the socket's protocol would give none.
+        has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers)
+        return self.scope["method"] == "GET" and not has_body and super()._should_upgrade()
 
     def on_response_complete(self) -> None:
         if self.conn.their_state is h11.SEND_BODY:
             self._unread = self.cycle
-            self._passed_over = 0
-            self._go_on()
+            self._discarded = 0
+            self._cancel_deadline()
             self._close_in(UNREAD_BODY_S)
         super().on_response_complete()
 
@@ -113,13 +111,13 @@ class HttpProtocol(H11Protocol):
                 self.transport.write(self.conn.send(event) or b"")
             self.transport.close()
         else:
-            # What is no HTTP came after the answer.
+            # The invalid bytes came after the answer.
             self.transport.close()
 
     def _close_in(self, seconds: float) -> None:
         self._deadline = self.loop.call_later(seconds, self.transport.close)
 
-    def _go_on(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

@@ -1,4 +1,4 @@
-"""Serves the application: the listening sockets, and the server on them."""
+"""The server of the application, and its listening sockets."""
 
 import asyncio
 import errno
@@ -23,25 +23,23 @@ from app.store.keys import KeyStore
 __all__ = ["PING_S", "CannotServe", "Server", "check_exposure", "listen", "new_loop", "run", "serve"]
 
 PING_S: Final = 20.0
-"""A socket is pinged so often, and dropped when it has not answered for as long."""
+"""Seconds between two pings of a WebSocket, and until one without a pong is dropped."""
 
 UNREAD_S: Final = 15.0
-"""A connection whose peer has taken nothing for so long is dropped by the kernel, with all that
-waited to be sent. uvicorn alone still held such sockets at 100 s (RELIABILITY 6)."""
+"""Seconds after which the kernel drops a connection whose peer acknowledges nothing, with all unsent data.
+uvicorn alone still held such sockets after 100 s (RELIABILITY 6)."""
 
 KEEP_ALIVE_S: Final = 75
-"""An HTTP connection may rest so long: longer than the 60 s of usual balancers, which would otherwise
-send a request just when it is closed here."""
-
-_BACKLOG: Final = 2048
+"""Seconds that an HTTP connection may be idle: longer than the usual 60 s of load balancers, which would
+otherwise send a request just as the connection is closed here."""
 
 
 class CannotServe(Exception):
-    """The service refuses to start, or cannot; the message says why and what to do."""
+    """The service refuses to start, or cannot start; the message says why, and what to do."""
 
 
 async def check_exposure(settings: Settings) -> None:
-    """Raises CannotServe when others than this machine could call without a credential."""
+    """Raises CannotServe if other machines could call without a credential."""
     if settings.api_key is None and not is_loopback(settings.host) and not await _has_keys(settings):
         raise CannotServe(
             f"{settings.host} can be reached from other machines, and no API key is configured: "
@@ -51,50 +49,53 @@ async def check_exposure(settings: Settings) -> None:
 
 
 async def _has_keys(settings: Settings) -> bool:
-    # SQLite would make a file that is not there.
+    # SQLite would create a missing file.
     if settings.database_url.startswith("sqlite") and not sqlite_exists(settings.database_url):
         return False
     database = Database(settings)
     try:
         return await KeyStore(database).has_keys()
     except (OSError, SQLAlchemyError) as fault:
-        raise CannotServe(f"the database cannot be asked for keys: {type(fault).__name__}") from None
+        raise CannotServe(f"the keys in the database cannot be read: {type(fault).__name__}") from None
     finally:
         await database.stop()
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Bound sockets, one for each of the host's addresses, all on one port; port 0 takes a free one.
+    """Bound sockets, one for each of the host's addresses, all on the same port; port 0 takes a free one.
 
-    Raises CannotServe when the first address cannot be had. A machine without IPv6 still serves localhost.
+    Raises CannotServe if an address cannot be bound, unless it is a later one that this machine lacks:
+    without IPv6, localhost is still served.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as fault:
         raise CannotServe(f"{host!r} is no address to listen on: {fault}") from None
-    # IPv4 first: that is the one every machine has.
+    # IPv4 first, since every machine has it.
     addresses: list[tuple[int, Any]] = sorted(
-        {(family, where) for family, _, _, _, where in found}, key=lambda one: one[0]
+        {(family, address) for family, _, _, _, address in infos}, key=lambda pair: pair[0]
     )
-    bound: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
-        for family, where in addresses:
-            if bound:
-                where = (where[0], bound[0].getsockname()[1], *where[2:])
+        for family, address in addresses:
+            if sockets:
+                address = (address[0], sockets[0].getsockname()[1], *address[2:])
             try:
-                bound.append(_bound(family, where))
+                sockets.append(_bound(family, address))
             except OSError as fault:
-                if bound and fault.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                if sockets and fault.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                     continue
-                raise CannotServe(f"cannot listen on {where[0]} port {where[1]}: {fault.strerror}") from None
+                raise CannotServe(
+                    f"cannot listen on {address[0]} port {address[1]}: {fault.strerror}"
+                ) from None
     except BaseException:
-        for one in bound:
-            one.close()
+        for sock in sockets:
+            sock.close()
         raise
-    return bound
+    return sockets
 
 
-def _bound(family: int, where: Any) -> socket.socket:
+def _bound(family: int, address: Any) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         # Not on Windows, where it lets two servers share a port.
@@ -105,7 +106,7 @@ def _bound(family: int, where: Any) -> socket.socket:
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             # Accepted connections inherit it.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_S * 1000))
-        sock.bind(where)
+        sock.bind(address)
         sock.setblocking(False)
     except BaseException:
         sock.close()
@@ -114,7 +115,7 @@ def _bound(family: int, where: Any) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """uvicorn as we set it up. ``on_bound`` is told the address once requests are answered there."""
+    """uvicorn with our settings. ``on_bound`` is called with the URL once requests are answered there."""
 
     def __init__(
         self, app: FastAPI, settings: Settings, on_bound: Callable[[str], None] = lambda url: None
@@ -126,8 +127,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 log_config=None,
                 server_header=False,
-                backlog=_BACKLOG,
-                # A proxy's word for who calls is not taken: nothing here decides by address.
+                # A proxy's headers about the client are ignored: nothing here depends on its address.
                 proxy_headers=False,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=math.ceil(settings.drain_s),
@@ -136,7 +136,7 @@ class Server(uvicorn.Server):
                 ws_max_size=MAX_MESSAGE,
                 ws_ping_interval=PING_S,
                 ws_ping_timeout=PING_S,
-                # It would put a seat's secrets and opponents' text in one compression window.
+                # Compression would put a seat's secrets and its opponents' texts into one window.
                 ws_per_message_deflate=False,
             )
         )
@@ -149,19 +149,19 @@ class Server(uvicorn.Server):
             self._on_bound(_url(sockets[0]))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for listening in self.servers:
-            await stop_listening(listening)
-        # Before the wait for open requests: those who follow a stream would hold it up to its end.
+        for server in self.servers:
+            await stop_listening(server)
+        # Ends open streams, which the wait for open requests would otherwise wait for.
         self._app.state.lifecycle.drain()
         await super().shutdown(sockets)
 
     def stop(self) -> None:
-        """Lets ``serve`` return: sockets are closed with 1012, open requests get their time."""
+        """Makes ``serve`` return: WebSockets are closed with 1012, and open requests may finish."""
         self.should_exit = True
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """The loop to serve on: uvloop's where there is one."""
+    """A new event loop: uvloop's where it is installed."""
     return auto_loop_factory()()
 
 
@@ -171,17 +171,17 @@ def _url(sock: socket.socket) -> str:
 
 
 async def serve(app: FastAPI, settings: Settings, on_bound: Callable[[str], None] = lambda url: None) -> None:
-    """Serves until it is told to stop by SIGTERM or SIGINT. Raises CannotServe."""
+    """Serves until SIGTERM or SIGINT. Raises CannotServe."""
     await check_exposure(settings)
     sockets = listen(settings.host, settings.port)
     try:
         await Server(app, settings, on_bound).serve(sockets)
     finally:
-        for one in sockets:
-            one.close()
+        for sock in sockets:
+            sock.close()
 
 
 def run(app: FastAPI, settings: Settings, on_bound: Callable[[str], None] = lambda url: None) -> None:
-    """``serve`` in a loop of its own. Raises CannotServe."""
+    """Runs ``serve`` in a new loop. Raises CannotServe."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve(app, settings, on_bound))

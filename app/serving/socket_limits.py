@@ -1,8 +1,8 @@
-"""Limits of WebSockets that uvicorn has no settings for: the frames of one message, what a peer may send that
-reads nothing, and what it may send after our close.
+"""Limits of WebSockets for which uvicorn has no settings: the frames of one message, the bytes from a peer
+that reads nothing, and the bytes after our close.
 
-This depends on uvicorn's private ``WebSocketsSansIOProtocol``: an application sees whole messages, and these
-peers never finish one (ADR 0023). Delivery needs none of it: events go out through ASGI's ``send``.
+This depends on uvicorn's private ``WebSocketsSansIOProtocol``: an application sees whole messages only, and
+such peers never finish one (ADR 0023). Sending does not depend on it: events go out through ASGI's ``send``.
 """
 
 from typing import Any, Final
@@ -18,23 +18,23 @@ from app.edge.headers import HEADERS
 __all__ = ["SocketProtocol"]
 
 AFTER_CLOSE: Final = 1 << 18
-"""Bytes that a peer may still send after our close."""
+"""The most bytes that a peer may send after our close."""
 
 MAX_FRAMES: Final = 256
-"""Frames of one message: each costs as much to read as a kilobyte, and an empty one does not count towards
-the size limit."""
+"""The most frames of one message; each costs as much to read as a kilobyte, and an empty frame does not count
+towards the size limit."""
 
 _READ_AT_ONCE: Final = 4_096
-"""Bytes that are parsed before their frames are handled: what follows a frame that ends the connection
-is not parsed."""
+"""Bytes that are parsed before their frames are handled, so that little is parsed after a frame that ends the
+connection."""
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, which stops reading from a peer that does not read, and drops a peer that goes on
-    sending after it was closed.
+    """uvicorn's WebSocket protocol, which also stops reading from a peer that does not read, and drops a peer
+    that keeps sending after our close.
 
-    Pongs are sent without asking the application: without this, a peer that sends pings and reads
-    nothing piles up 13 MB a second here (measured).
+    Pongs are sent without asking the application: without these limits, a peer that sends pings and reads
+    nothing makes the service buffer 13 MB a second (measured).
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -51,8 +51,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self.close_sent:
-            # The peer may have sent a little before our close reached it. A peer that goes on is flooding us:
-            # each of its frames would be parsed until the close has timed out.
+            # A peer may send a little before our close reaches it. All frames of a peer that goes on would be
+            # parsed until the close times out.
             self._bytes_after_close += len(data)
             if self._bytes_after_close > AFTER_CLOSE:
                 self.transport.abort()
@@ -62,7 +62,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             if self.transport.is_closing():
                 break
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            # The head could not be read; uvicorn would neither send the answer nor close the connection.
+            # The head is invalid; uvicorn alone would neither send the answer nor close the connection.
             self.transport.write(b"".join(self.conn.data_to_send()))
             self.transport.close()
 
@@ -72,10 +72,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         except RuntimeError:
             if not self.close_sent:
                 raise
-            # This class closed it, for an invalid frame, and the application does not know yet.
+            # This class closed the connection for an invalid frame; the application does not know yet.
             raise ClientDisconnected from None
         if self.initial_response is not None and self.close_sent:
-            # A refusal ends the handshake; uvicorn would log that the application never completed it.
+            # A refusal ends the handshake; otherwise uvicorn logs that the application never completed it.
             self.handshake_complete = True
 
     def handle_cont(self, event: Frame) -> None:
@@ -98,7 +98,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
 
     async def receive(self) -> Any:
-        message = await super().receive()  # resumes reading, whatever waits to be written
+        message = await super().receive()  # resumes reading, even while writing is blocked
         if not self.writable.is_set():
             self._stop_reading()
         return message

@@ -24,7 +24,7 @@ from random import Random
 from typing import Any, Self, TypeVar
 from unittest import mock
 
-from app.base import clock as outside
+from app.base import clock
 from app.edge.auth import hash_of
 from app.edge.tokens import Grant
 from app.runner.drive import TellingJournal
@@ -58,7 +58,7 @@ WITHIN_S = 20.0
 """How long to wait for what must come; a service that is well needs milliseconds."""
 
 
-class Still(outside.Outside):
+class Still(clock.Clock):
     """No time passes, and chance gives the same to both twins: it depends on the request alone."""
 
     turn = 0
@@ -590,7 +590,7 @@ async def twins() -> AsyncIterator[Twins]:
     """Two services, equal but for the games to come; time and chance stand still."""
     with contextlib.ExitStack() as stack:
         still = Still()
-        stack.enter_context(outside.held(still))
+        stack.enter_context(clock.use_clock(still))
         # The HTTP server's own clock, and its random pings.
         stack.enter_context(mock.patch("uvicorn.server.formatdate", return_value="still"))
         stack.enter_context(mock.patch("app.serving.server.PING_S", 3600.0))

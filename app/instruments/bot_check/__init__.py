@@ -1,1 +1,1 @@
-"""Acts a server that does to one bot whatever can happen to it, and says what the bot gets wrong."""
+"""A mock server that does to a bot everything that can happen to it, and reports what the bot gets wrong."""

@@ -1,4 +1,4 @@
-"""The acted server over HTTP: the same game, and those of the situations that exist over HTTP."""
+"""The mock server over HTTP: the same game, with the situations that exist over HTTP."""
 
 import asyncio
 import json
@@ -56,15 +56,15 @@ SITUATIONS: Final = (
     "unavailable",
     "quiet",
 )
-"""The situations that are acted, in this order, one for each request."""
+"""The situations, tried in this order, one for each request."""
 
 _ONLY_FOR: Final = {"refused": WITH_CHOICE, "text-refused": SPEAKING}
 
 
 async def serve_call(session: Session, request: Request) -> Response:
-    """One call of the bot."""
+    """Answers one call of the bot."""
     session.count_message()
-    session.came()
+    session.connected()
     if (ending := _ending(session, request)) is not None:
         return ending
     path = request.url.path.removeprefix(f"/games/{session.game.id}")
@@ -90,41 +90,36 @@ def _ending(session: Session, request: Request) -> Response | None:
     session.findings.ok("credential")
     if session.ends_with is not None and session.answered_once:
         name, error = (
-            ("unauthenticated", Unauthenticated("this token does not stand any more"))
+            ("unauthenticated", Unauthenticated("this token was revoked"))
             if session.ends_with == 401
             else ("not-found", NotFound("no such game for this caller"))
         )
-        if session.owed is None:
-            session.away(name, stays=True)
+        if session.due is None:
+            session.disconnect(name, stays=True)
             session.forgiving = True
         return problem_response(error)
     return None
 
 
 def _shown(session: Session) -> dict[str, Any]:
-    shown = session.game.shown(session.refused)
-    if session.situation == "unknown":
-        shown |= UNKNOWN_FIELDS
-    return shown
+    return session.game.shown(session.refused) | (UNKNOWN_FIELDS if session.situation == "unknown" else {})
 
 
 def _situation(session: Session) -> str:
-    """The situation of the open request: chosen when it is first looked at."""
+    """The situation of the open request, chosen when the request is first shown."""
     request = session.game.request
     assert request is not None
     if session.situation_of != request.id:
         session.situation_of = request.id
         session.step = 0
-        session.situation = next(
-            (
-                name
-                for name in SITUATIONS
-                if name not in session.tried and request.kind in _ONLY_FOR.get(name, (request.kind,))
-            ),
-            "plain",
+        untried = (
+            name
+            for name in SITUATIONS
+            if session.ends_with is None
+            and name not in session.tried
+            and request.kind in _ONLY_FOR.get(name, (request.kind,))
         )
-        if session.ends_with is not None:
-            session.situation = "plain"
+        session.situation = next(untried, "plain")
         session.tried.add(session.situation)
         session.doing = "answers" if session.situation == "plain" else session.situation
         if session.situation == "unknown":
@@ -140,29 +135,25 @@ async def _requests(session: Session, request: Request) -> Response:
     if session.asked_since is None:
         session.asked_since = time.monotonic()
     if situation == "quiet" and session.step < 2:
-        # Nobody is asked for a while, as when others think.
+        # The bot is not asked for a while, as when other seats think.
         session.step += 1
         wait = min(float(request.query_params.get("wait_s", 0) or 0), LONGEST_WAIT_S, 0.5)
         await asyncio.sleep(wait)
         return JSONResponse({"status": "created" if session.step == 1 else "running", "requests": []})
     if situation == "unavailable" and session.step == 0:
         session.step = 1
-        session.away("unavailable", not_before=RETRY_S)
-        session.promise("unavailable")
-        return _later(503)
-    # Its answer, and the question for the next request.
+        session.disconnect("unavailable", not_before=RETRY_S)
+        session.expect("unavailable")
+        body = {"status": 503, "code": "not-ready", "detail": "in a moment", "title": "Later"}
+        return JSONResponse(body, 503, {"Retry-After": str(RETRY_S)}, media_type="application/problem+json")
+    # The bot's answer, and its call for the next request.
     session.invite(2)
-    body = json.dumps({"status": "running", "requests": [_shown(session)]}, ensure_ascii=False).encode()
+    text = json.dumps({"status": "running", "requests": [_shown(session)]}, ensure_ascii=False)
     if situation == "half-a-reply" and session.step == 0:
         session.step = 1
-        session.promise("half-a-reply")
-        session.cut_after(300, "half-a-reply")
-    return Response(body, media_type="application/json")
-
-
-def _later(status: int) -> Response:
-    body = {"status": status, "code": "not-ready", "detail": "in a moment", "title": "Later"}
-    return JSONResponse(body, status, {"Retry-After": str(RETRY_S)}, media_type="application/problem+json")
+        session.expect("half-a-reply")
+        session.cut("half-a-reply", after=300)
+    return Response(text, media_type="application/json")
 
 
 async def _action(session: Session, request: Request, request_id: str) -> Response:
@@ -196,50 +187,47 @@ async def _action(session: Session, request: Request, request_id: str) -> Respon
 async def _legal(
     session: Session, request_id: str, sent: Any, action: SeatAction, left_out: Sequence[RefusedThought]
 ) -> Response:
-    """What becomes of a legal answer, by the situation."""
+    """The response to a legal answer, by the situation."""
     situation, first = _situation(session), session.step == 0
     session.asked_since = None
-    session.kept()
+    session.pass_expected()
     session.step += 1
     if situation == "refused" and first:
-        session.promise("refused")
+        session.expect("refused")
         seat = session.game.request.seat if session.game.request else 0
         return _refused(session, IllegalAction(seat, REFUSED_ONCE))
     if situation == "text-refused" and first:
-        session.promise("text-refused")
+        session.expect("text-refused")
         return _refused(session, InvalidAction(TEXT_FAULT, "/text"))
     if situation == "answer-lost" and first:
-        session.promise("answer-lost")
+        session.expect("answer-lost")
         session.cut("answer-lost")
         return Response(status_code=500)
     if situation == "rate" and first:
-        session.promise("rate")
-        session.away("rate", not_before=RETRY_S)
+        session.expect("rate")
+        session.disconnect("rate", not_before=RETRY_S)
         return problem_response(RateLimited("at most 10 answers a second", float(RETRY_S)))
     if situation in ("too-late", "already-answered"):
         session.closed.add(request_id)
         session.game.play_default()
-        session.promise(situation)
-        refusal = (
-            TooLate("its deadline has passed")
-            if situation == "too-late"
-            else AlreadyAnswered("another stands")
-        )
-        return problem_response(refusal)
+        session.expect(situation)
+        if situation == "too-late":
+            return problem_response(TooLate("its deadline has passed"))
+        return problem_response(AlreadyAnswered("another answer was accepted before"))
     if situation == "slow":
         await asyncio.sleep(SLOW_S)
     if situation == "thought-refused":
         left_out = (THOUGHT_FAULT,)
     if situation in ("slow", "unknown", "quiet", "thought-refused"):
-        session.promise(situation)
+        session.expect(situation)
     session.remember(request_id, sent, left_out)
     session.game.accept(action)
     session.answered_once = True
     if situation == "ack-lost":
-        session.promise("ack-lost")
+        session.expect("ack-lost")
         session.cut("ack-lost")
     if session.game.over:
-        session.kept()
+        session.pass_expected()
     return JSONResponse(session.ack(None, request_id, duplicate=False).model_dump())
 
 
@@ -254,7 +242,7 @@ def _refused(session: Session, fault: InvalidAction | IllegalAction) -> Response
 
 def _events(session: Session, request: Request) -> Response:
     after = request.query_params.get("after", "0")
-    if not after.isdigit() or (int(after) > session.most and int(after) > len(session.game.items)):
+    if not after.isdigit() or (int(after) > session.events_sent and int(after) > len(session.game.items)):
         session.findings.wrong(
             "frames", f"asked for events after={after}, there are {len(session.game.items)}"
         )
@@ -280,9 +268,9 @@ def _events(session: Session, request: Request) -> Response:
 
 
 def _is_over(session: Session) -> None:
-    """The bot has been sent the end of the game."""
-    session.promise("runs")
-    session.kept()
-    if session.owed is None:
-        session.away("over", stays=True)
+    """Notes that the bot has been sent the end of the game."""
+    session.expect("runs")
+    session.pass_expected()
+    if session.due is None:
+        session.disconnect("over", stays=True)
         session.forgiving = True

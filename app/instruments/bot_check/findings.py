@@ -1,4 +1,4 @@
-"""The checks, and what was found of each."""
+"""The checks of a bot, and their results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ STOPPING: Final = tuple(
     for close in CLOSES
     if close.come_back in (ComeBack.NO, ComeBack.NEW_TOKEN) and close.code != 1000
 )
-"""Close codes after which a bot stays away, besides 1000."""
+"""Close codes other than 1000 after which a bot must not reconnect."""
 
 
 def close_check(code: int) -> str:
-    """The name of the check that is about this close code."""
+    """The name of the check for this close code."""
     return f"close-{code}"
 
 
@@ -58,29 +58,28 @@ _BOTH: Final = {
     "thoughts": "sends only thoughts that fit the request's `thoughts_schema`",
     "thought-refused": "goes on when its answer was accepted without one of its thoughts",
     "too-late": "goes on when its answer came too late",
-    "already-answered": "goes on when another answer stands",
+    "already-answered": "goes on when another answer was accepted",
     "slow": "waits for a slow server without sending something else",
-    "flood": "sends nothing over and over that nobody asked for",
+    "flood": "sends no stream of messages that nobody asked for",
     "over": "stops when the game is over",
     "runs": "runs to the end without crashing or leaving",
 }
 
-_AFTER_STOPPING: Final = {
-    close_check(close.code): f"stays away after {close.code}: {close.meaning}"
+_CLOSES: Final = {
+    close_check(close.code): f"{reaction} after {close.code}: {close.meaning}"
+    for reaction, codes in (
+        ("comes back", [close.code for close in CLOSES if close.come_back == ComeBack.YES]),
+        ("stays away", STOPPING),
+    )
     for close in CLOSES
-    if close.code in STOPPING
-}
-_AFTER_RETURNING: Final = {
-    close_check(close.code): f"comes back after {close.code}: {close.meaning}"
-    for close in CLOSES
-    if close.come_back == ComeBack.YES
+    if close.code in codes
 }
 
 CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
-    "socket": {**_SOCKET, **_BOTH, **_AFTER_RETURNING, **_AFTER_STOPPING},
+    "socket": {**_SOCKET, **_BOTH, **_CLOSES},
     "http": {**_HTTP, **_BOTH},
 }
-"""By the way the bot plays: the name of each check, and what a sound bot does."""
+"""For each way of playing: the name of each check, and what a correct bot does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +90,20 @@ class BotFinding:
     expected: str
     outcome: Outcome
     why: tuple[str, ...]
-    """What was wrong; for a check that was not reached, why not."""
+    """What was wrong; empty for any other outcome."""
 
 
 class Findings:
-    """What is found of one bot."""
+    """The results for one bot."""
 
     def __init__(self) -> None:
         self.way: Literal["socket", "http"] | None = None
-        """How the bot plays; None until it has come."""
+        """How the bot plays; None until it has connected."""
         self._right: set[str] = set()
         self._wrong: dict[str, list[str]] = {}
 
     def ok(self, name: str) -> None:
-        """The check was reached and met; a fault found before or later stands."""
+        """The bot passed the check, unless it fails the check at another time."""
         self._right.add(name)
 
     def wrong(self, name: str, why: str) -> None:
@@ -113,13 +112,8 @@ class Findings:
         if why not in known and len(known) < 5:
             known.append(why)
 
-    @property
-    def faults(self) -> int:
-        """How many checks the bot failed."""
-        return len(self._wrong)
-
     def all(self) -> list[BotFinding]:
-        """Every check of the bot's way of playing, in the order of the catalogue."""
+        """Every check for the bot's way of playing, in the order of CHECKS."""
         findings = []
         for name, expected in CHECKS[self.way or "socket"].items():
             why = tuple(self._wrong.get(name, ()))

@@ -1,9 +1,11 @@
-"""The game that is acted: real rules, one seat for the bot, and neighbours who see to it that every kind
-of request comes, often.
+"""The game of the mock server: real rules, one seat for the bot, and other seats that play so that every kind
+of request comes often.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from agents.table import ATTEMPTS
@@ -30,21 +32,21 @@ from engine.actions import (
     Speak,
     Summarise,
 )
-from engine.events import ActionDefaulted, Thought, payload, type_name
+from engine.events import ActionDefaulted, payload, type_name
 from engine.profile import make_profile
 from engine.rules import Request, asked, check, check_note, create, decide, default, offered, pending
 from engine.state import State, apply, fold
 from engine.terms import Kind, Role, Seat
 from engine.view import stream
 
-__all__ = ["SEAT", "TEXT_FAULT", "THOUGHT_FAULT", "ActedGame"]
+__all__ = ["SEAT", "TEXT_FAULT", "THOUGHT_FAULT", "MockGame"]
 
 SEAT: Final[Seat] = 3
-"""The bot's. It holds the shot, so that it is asked for that as well."""
+"""The bot's seat. It is the assassin's, so that the bot is asked for the shot as well."""
 
 DEAL: Final = (Role.MERLIN, Role.PERCIVAL, Role.ASSASSIN, Role.MORGANA, Role.SERVANT)
 
-# Two fails fail a quest and the other evil seat plays none: whatever the bot plays, three quests succeed,
+# A quest needs two fails, and the other evil seat plays none: whatever the bot plays, three quests succeed,
 # and it is asked to shoot. Four proposals a round, of which the others reject three, give it many turns.
 RULES: Final = {"max_rejections": 4, "fails_needed": (2, 2, 2, 2, 2)}
 
@@ -55,20 +57,19 @@ WORDS: Final = (
     "",
 )
 
-
 TEXT_FAULT: Final = "text takes no control character, got U+0007"
 THOUGHT_FAULT: Final = RefusedThought(pointer="/thoughts/0", message="the check leaves out this thought")
 
 
-class ActedGame:
-    """One game, and the stream that the bot's seat is shown, with inventions between."""
+class MockGame:
+    """One game, and the stream that the bot's seat is shown, with events of unknown types in between."""
 
     def __init__(self, game_id: str) -> None:
         self.id = game_id
         self._state: State = fold(create(make_profile("interintent", 5, rules=RULES), 1, deal=DEAL))
         self._shown_events = 0
         self.items: list[dict[str, Any]] = []
-        """What the bot may see, oldest first; an item's position plus 1 is its seq."""
+        """The bot's stream, oldest first; an item's index plus 1 is its seq."""
         self._go_on()
 
     @property
@@ -77,11 +78,11 @@ class ActedGame:
 
     @property
     def request(self) -> Request | None:
-        """What the bot is asked for; None when the game is over."""
+        """The bot's open request; None when the game is over."""
         return asked(self._state.table, self._state.hand(SEAT))
 
     def shown(self, refused: int = 0) -> dict[str, Any]:
-        """The open request as a seat gets it."""
+        """The frame of the open request. ``refused``: how many answers to it were refused."""
         request, table, hand = self.request, self._state.table, self._state.hand(SEAT)
         assert request is not None
         menu = offered(table, hand, request.kind)
@@ -100,41 +101,31 @@ class ActedGame:
         ).model_dump(mode="json", by_alias=True)
 
     def read(self, answer: Answer) -> tuple[SeatAction, tuple[RefusedThought, ...]]:
-        """The action, allowed by the rules, with the thoughts that are kept; and what is wrong with the
-        others. Raises InvalidAction or IllegalAction.
+        """The action, allowed by the rules, with its valid thoughts; and the refused thoughts.
+
+        Raises InvalidAction or IllegalAction.
         """
         request, table, hand = self.request, self._state.table, self._state.hand(SEAT)
         assert request is not None
         read = read_action(request.kind, answer.action)
         check(table, hand, engine_action(read))
-
-        def check_one(thought: Thought, pointer: str) -> None:
-            check_note(table, hand, thought, pointer)
-
-        thoughts = read_thoughts(request, answer.thoughts, check_one)
+        thoughts = read_thoughts(request, answer.thoughts, partial(check_note, table, hand))
         return engine_action(read, thoughts.kept), thoughts.refused
 
     def accept(self, action: SeatAction) -> None:
-        """The bot's answer, and all that follows until it is asked again."""
-        state = self._state
-        others = [
-            (request.seat, _of_neighbour(state, request))
-            for request in pending(state)
-            if request.seat != SEAT
-        ]
-        apply(state, decide(state, [*others, (SEAT, action)]))
+        """Takes the bot's answer, and plays on until the bot is asked again."""
+        apply(self._state, decide(self._state, [*self._others(), (SEAT, action)]))
         self._go_on()
 
     def play_default(self) -> None:
-        """The default in the bot's place."""
+        """Plays the default in place of the bot."""
         request = self.request
         assert request is not None
-        action = default(self._state.table, request)
         notes = (ActionDefaulted(SEAT, request.id, "deadline"),)
-        self.accept(type(action)(**{**_fields(action), "thoughts": notes}))
+        self.accept(replace(default(self._state.table, request), thoughts=notes))
 
     def invent(self) -> None:
-        """An event of a type that nobody knows, as a later version might have."""
+        """Shows an event of an unknown type, as a later version might send it."""
         self._show({"type": "comet_seen", "tail": [1, {"deep": None}], "seat": 1})
 
     def view(self) -> dict[str, Any]:
@@ -155,13 +146,15 @@ class ActedGame:
         shown: dict[str, Any] = game_view(row, self._state, SEAT).model_dump(mode="json")
         return {**shown, "head": len(self.items)}
 
+    def _others(self) -> list[tuple[Seat, SeatAction]]:
+        state = self._state
+        requests = (request for request in pending(state) if request.seat != SEAT)
+        return [(request.seat, _other_action(state, request)) for request in requests]
+
     def _go_on(self) -> None:
         state = self._state
         while not self.over and self.request is None:
-            apply(
-                state,
-                decide(state, [(request.seat, _of_neighbour(state, request)) for request in pending(state)]),
-            )
+            apply(state, decide(state, self._others()))
         seen = stream(state, SEAT)
         for event in seen[self._shown_events :]:
             self._show({"type": type_name(event), **payload(event)})
@@ -173,12 +166,10 @@ class ActedGame:
         self.items.append({**head, **event})
 
 
-def _fields(action: SeatAction) -> dict[str, Any]:
-    return {name: getattr(action, name) for name in action.__slots__}
-
-
-def _of_neighbour(state: State, request: Request) -> SeatAction:
-    """What the others do: reject three teams, send the fourth with the bot on it, never fail a quest."""
+def _other_action(state: State, request: Request) -> SeatAction:
+    """The action of another seat: it rejects three teams, approves the fourth, which has the bot on it, and
+    never fails a quest.
+    """
     table = state.table
     last = table.attempt == table.profile.max_rejections
     match request.kind:

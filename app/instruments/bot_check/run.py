@@ -1,4 +1,4 @@
-"""Runs a check: serves, starts the bot again for each ending, and watches the time."""
+"""Runs the check: serves, starts the bot again for each ending, and watches the time."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import uvicorn
 from starlette.applications import Starlette
@@ -18,29 +18,30 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from app.instruments.bot_check.calls import serve_call
-from app.instruments.bot_check.cutting import Listener
 from app.instruments.bot_check.findings import STOPPING, Findings
+from app.instruments.bot_check.proxy import Proxy
 from app.instruments.bot_check.session import Patience, Session
 from app.instruments.bot_check.sockets import serve_socket
 from app.serving.socket_limits import SocketProtocol
 
-__all__ = ["Address", "Checked", "check_bot"]
+__all__ = ["check_bot"]
 
 STARTS: Final = 12
-"""How often a bot that breaks off is started again within one session."""
+"""The most starts of the bot within one session."""
 
 BY_HAND_S: Final = 600.0
-"""How long a bot that somebody starts by hand is waited for, each time."""
+"""Seconds to wait for a bot that a person starts by hand, each time."""
 
-LAST_WORDS: Final = 300
-"""Bytes kept of what a bot writes to its standard error."""
+KEPT_ERRORS: Final = 300
+"""Bytes of the bot's standard error that are kept."""
 
-Say = Callable[[str], object]
+Notify = Callable[[str], object]
+"""Takes a line for the person who runs the check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a bot connects and as whom: the values of ``{url}``, ``{ws}``, ``{game}`` and ``{token}``."""
+    """What a bot needs to connect: the values of ``{url}``, ``{ws}``, ``{game}`` and ``{token}``."""
 
     url: str
     game: str
@@ -53,31 +54,20 @@ class Address:
     def fill(self, words: Sequence[str]) -> list[str]:
         """The words of a command with these values filled in."""
         values = {"{url}": self.url, "{ws}": self.ws, "{game}": self.game, "{token}": self.token}
-        filled = []
-        for word in words:
-            for name, value in values.items():
-                word = word.replace(name, value)
-            filled.append(word)
+        filled = list(words)
+        for name, value in values.items():
+            filled = [word.replace(name, value) for word in filled]
         return filled
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """The end of a check."""
-
-    findings: Findings
-    came: bool
-    """Whether a bot came at all."""
-
-
 class _Bot:
-    """The bot's process. Without a command, somebody else starts the bot."""
+    """The bot's process. Without a command, a person starts the bot."""
 
-    def __init__(self, command: Sequence[str], say: Say) -> None:
+    def __init__(self, command: Sequence[str], notify: Notify) -> None:
         self._command = command
-        self._say = say
+        self._notify = notify
         self._process: asyncio.subprocess.Process | None = None
-        self._words = bytearray()
+        self._errors = bytearray()
         self._reader: asyncio.Task[None] | None = None
 
     @property
@@ -87,13 +77,13 @@ class _Bot:
     async def start(self, address: Address, *, again: bool = False) -> None:
         """Raises OSError where the command cannot be run."""
         if not self._command:
-            word = "start your bot again" if again else "start your bot"
-            self._say(
-                f"{word}: {address.ws} (or {address.url}), game {address.game}, token {address.token}\n"
+            call = "start your bot again" if again else "start your bot"
+            self._notify(
+                f"{call}: {address.ws} (or {address.url}), game {address.game}, token {address.token}\n"
                 f"  (waiting for {BY_HAND_S:g} s; Ctrl-C ends)"
             )
             return
-        self._words.clear()
+        self._errors.clear()
         self._process = await asyncio.create_subprocess_exec(
             *address.fill(self._command),
             stdin=asyncio.subprocess.DEVNULL,
@@ -101,26 +91,27 @@ class _Bot:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        self._reader = asyncio.create_task(self._listen(self._process), name="bot's words")
+        self._reader = asyncio.create_task(self._read_errors(self._process), name="errors of the bot")
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+    async def _read_errors(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
         while data := await process.stderr.read(4096):
-            self._words += data
-            del self._words[:-LAST_WORDS]
+            self._errors += data
+            del self._errors[:-KEPT_ERRORS]
 
     @property
     def status(self) -> int | None:
-        """Its exit status, once it has ended."""
+        """The process's exit status; None before it has ended, and without a process."""
         return None if self._process is None else self._process.returncode
 
-    def last_words(self) -> str:
-        """The last line it wrote to its standard error, to be put behind a colon."""
-        lines = self._words.decode("utf-8", "replace").strip().splitlines()
-        return f": {lines[-1].strip()}" if lines else ""
+    @property
+    def ending(self) -> str:
+        """The exit status of the ended process, with the last line of its standard error."""
+        lines = self._errors.decode("utf-8", "replace").strip().splitlines()
+        return f"the bot ended with status {self.status}" + (f": {lines[-1].strip()}" if lines else "")
 
     async def stop(self) -> None:
-        """Ends it and whatever it started."""
+        """Kills the process, and every process that it started."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -133,37 +124,34 @@ class _Bot:
             await asyncio.gather(self._reader, return_exceptions=True)
 
 
-class _Acted:
-    """The server that the bot connects to; ``session`` is the one that it meets."""
+class _MockServer:
+    """The server that the bot connects to, with the current session."""
 
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
+    def __init__(self) -> None:
+        self.findings = Findings()
         self.session: Session | None = None
-        self.listener: Listener | None = None
-        self.came = asyncio.Event()
+        self.proxy: Proxy | None = None
+        self.connected = asyncio.Event()
 
     async def socket(self, websocket: WebSocket) -> None:
-        self._arrived("socket")
-        assert self.session is not None
-        await serve_socket(websocket, self.session)
+        await serve_socket(websocket, self._connected("socket"))
 
     async def call(self, request: Request) -> Response:
-        self._arrived("http")
-        assert self.session is not None
-        return await serve_call(self.session, request)
+        return await serve_call(self._connected("http"), request)
 
-    def _arrived(self, way: str) -> None:
-        # The first way counts: a bot on the socket may look something up over HTTP as well.
-        if self.findings.way is None:
-            self.findings.way = "socket" if way == "socket" else "http"
-        self.came.set()
+    def _connected(self, way: Literal["socket", "http"]) -> Session:
+        # The first way counts: a bot on the socket may also make calls over HTTP.
+        self.findings.way = self.findings.way or way
+        self.connected.set()
+        assert self.session is not None
+        return self.session
 
 
 @contextlib.asynccontextmanager
-async def _serving(acted: _Acted, host: str, port: int) -> AsyncIterator[str]:
+async def _serving(mock: _MockServer, host: str, port: int) -> AsyncIterator[str]:
     routes = [
-        WebSocketRoute("/ws", acted.socket),
-        Route("/{path:path}", acted.call, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+        WebSocketRoute("/ws", mock.socket),
+        Route("/{path:path}", mock.call, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
     ]
     config = uvicorn.Config(
         Starlette(routes=routes),
@@ -178,19 +166,18 @@ async def _serving(acted: _Acted, host: str, port: int) -> AsyncIterator[str]:
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
-    # Ctrl-C is the command line's.
+    # The command line handles Ctrl-C.
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment]
-    serving = asyncio.create_task(server.serve(), name="acted server")
-    while not server.started:  # uvicorn has no event for it
+    serving = asyncio.create_task(server.serve(), name="mock server")
+    while not server.started:  # uvicorn has no event for this
         if serving.done():
             serving.result()
         await asyncio.sleep(0.01)
-    listener = acted.listener = Listener(server.servers[0].sockets[0].getsockname()[1])
+    mock.proxy = Proxy(server.servers[0].sockets[0].getsockname()[1])
     try:
-        taken = await listener.start(host, port)
-        yield f"http://{host}:{taken}"
+        yield f"http://{host}:{await mock.proxy.start(host, port)}"
     finally:
-        await listener.stop()
+        await mock.proxy.stop()
         server.should_exit = True
         await serving
 
@@ -201,21 +188,21 @@ async def check_bot(
     host: str,
     port: int,
     patience: Patience,
-    say: Say,
+    notify: Notify,
     endings: Sequence[int] | None = None,
-) -> Checked:
-    """Checks one bot. Without a command it waits for one that somebody else starts.
+) -> Findings:
+    """Checks one bot. Without a command, waits for a bot that a person starts.
 
-    ``endings``: the close codes after which a bot is to stay away, each tried with a new start of it;
-    None tries all, or only 4409 where the bot is started by hand. Raises OSError where the address
-    cannot be listened on, or the command not be run.
+    ``endings``: the close codes after which the bot must stay away, each tried with a new start of the bot;
+    None tries all, or only 4409 for a bot that is started by hand. The ``way`` of the findings is None if no
+    bot connected. Raises OSError if the address cannot be listened on, or the command cannot be run.
     """
-    findings = Findings()
-    acted = _Acted(findings)
-    bot = _Bot(command, say)
-    async with _serving(acted, host, port) as url:
+    mock = _MockServer()
+    findings = mock.findings
+    bot = _Bot(command, notify)
+    async with _serving(mock, host, port) as url:
         try:
-            await _run_session(acted, bot, url, patience, say, None)
+            await _run_session(mock, bot, url, patience, notify, None)
             if findings.way == "http":
                 tried: Sequence[int] = (404, 401) if endings is None and bot.ours else (404,)
             elif endings is None:
@@ -223,91 +210,83 @@ async def check_bot(
             else:
                 tried = endings
             for code in tried if findings.way is not None else ():
-                await _run_session(acted, bot, url, patience, say, code)
+                await _run_session(mock, bot, url, patience, notify, code)
         finally:
             await bot.stop()
-    return Checked(findings, findings.way is not None)
+    return findings
 
 
 async def _run_session(
-    acted: _Acted, bot: _Bot, url: str, patience: Patience, say: Say, ends_with: int | None
+    mock: _MockServer, bot: _Bot, url: str, patience: Patience, notify: Notify, ends_with: int | None
 ) -> None:
     address = Address(url, f"g_check{secrets.token_hex(3)}", f"check.{secrets.token_hex(12)}")
-    assert acted.listener is not None
-    session = Session(
-        acted.findings,
-        acted.listener,
-        patience,
-        game=address.game,
-        token=address.token,
-        ends_with=ends_with,
+    assert mock.proxy is not None
+    session = mock.session = Session(
+        mock.findings, mock.proxy, game=address.game, token=address.token, ends_with=ends_with
     )
-    acted.session = session
-    say(
-        "a whole game, with everything that happens on the way" if ends_with is None else f"ends: {ends_with}"
-    )
+    notify("a whole game, with all situations" if ends_with is None else f"ends: {ends_with}")
     for start in range(STARTS):
         before = len(session.game.items)
         session.start()
-        acted.came.clear()
+        mock.connected.clear()
         await bot.start(address, again=start > 0)
-        failed = await _watched(session, bot, acted, patience)
-        if failed is not None:
-            acted.findings.wrong(*failed)
-            say(f"  {failed[0]}: {failed[1]}")
+        failure = await _watch(session, bot, mock, patience)
+        if failure is not None:
+            mock.findings.wrong(*failure)
+            notify(f"  {failure[0]}: {failure[1]}")
         await bot.stop()
-        if failed is None or session.ended or len(session.game.items) == before:
-            # Where a start led nowhere, another would not either.
+        if failure is None or session.ended or len(session.game.items) == before:
+            # After a start without progress, another would not make any either.
             break
         session.skip()
     session.ended = True
 
 
-async def _watched(session: Session, bot: _Bot, acted: _Acted, patience: Patience) -> tuple[str, str] | None:
-    """Watches until the session has ended well (None) or the bot fails: the check, and why."""
+async def _watch(
+    session: Session, bot: _Bot, mock: _MockServer, patience: Patience
+) -> tuple[str, str] | None:
+    """Waits until the session ends well (None) or the bot fails: then the check, and why it fails."""
     began = moved = time.monotonic()
-    seen = len(session.game.items)
+    items = len(session.game.items)
     stalled_s = patience.answer + patience.back
-    come_s = patience.answer if bot.ours else BY_HAND_S
+    connect_s = patience.answer if bot.ours else BY_HAND_S
     while True:
         await asyncio.sleep(0.02)
         now = time.monotonic()
-        if not bot.ours and not acted.came.is_set():
-            # Nobody is there yet whose time could be running.
-            if now - began > come_s:
-                return "runs", f"did not connect within {come_s:g} s"
+        if not bot.ours and not mock.connected.is_set():
+            # No time counts against a bot that is not started yet.
+            if now - began > connect_s:
+                return "runs", f"did not connect within {connect_s:g} s"
             moved = now
             continue
-        if seen != len(session.game.items):
-            seen, moved = len(session.game.items), now
-        owed = session.owed
-        ended = bot.status
-        if owed is not None and owed.stays_away:
-            if ended is not None or now - owed.since > patience.quiet:
-                if owed.check == "over" and ended:
-                    session.findings.wrong("runs", f"the bot ended with status {ended}{bot.last_words()}")
-                session.findings.ok(owed.check)
-                session.kept()
+        if items != len(session.game.items):
+            items, moved = len(session.game.items), now
+        due = session.due
+        if due is not None and due.stays_away:
+            if bot.status is not None or now - due.since > patience.quiet:
+                if due.check == "over" and bot.status:
+                    session.findings.wrong("runs", bot.ending)
+                session.findings.ok(due.check)
+                session.pass_expected()
                 session.ended = True
                 return None
-        elif ended is not None:
+        elif bot.status is not None:
             # The last message to it may not be recorded yet.
             await asyncio.sleep(0.1)
-            if session.owed is not None and session.owed.stays_away:
+            if session.due is not None and session.due.stays_away:
                 continue
-            check = session.owed.check if session.owed is not None else session.blamed
-            return check, f"the bot ended with status {ended}{bot.last_words()}"
-        elif owed is not None and now - moved <= stalled_s:
-            if now - owed.since > patience.back:
-                return owed.check, f"did not come back within {patience.back:g} s"
+            return session.failing if session.due is None else session.due.check, bot.ending
+        elif due is not None and now - moved <= stalled_s:
+            if now - due.since > patience.back:
+                return due.check, f"did not come back within {patience.back:g} s"
         elif now - moved > stalled_s:
-            session.away("runs")
-            return session.blamed, f"did not get on for {stalled_s:g} s"
-        elif not acted.came.is_set():
-            if now - began > come_s:
-                return "runs", f"did not connect within {come_s:g} s"
+            session.disconnect("runs")
+            return session.failing, f"made no progress for {stalled_s:g} s"
+        elif not mock.connected.is_set():
+            if now - began > connect_s:
+                return "runs", f"did not connect within {connect_s:g} s"
         elif session.asked_since is not None and now - session.asked_since > patience.answer:
             request = session.game.request
             asked = "the request" if request is None else request.id
-            session.away("runs")
-            return session.blamed, f"gave no answer to {asked} within {patience.answer:g} s"
+            session.disconnect("runs")
+            return session.failing, f"gave no answer to {asked} within {patience.answer:g} s"

@@ -1,4 +1,4 @@
-"""One acted session: what is tried next, what the bot owes us, and since when."""
+"""One session of the check: what is tried next, and what the bot has to do, since when."""
 
 import json
 import time
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agents.table import ATTEMPTS
-from app.instruments.bot_check.cutting import Listener
 from app.instruments.bot_check.findings import Findings, close_check
-from app.instruments.bot_check.game import ActedGame
+from app.instruments.bot_check.game import MockGame
+from app.instruments.bot_check.proxy import Proxy
 from app.protocol.actions import RefusedThought, read_action
 from app.protocol.messages import ActAck
 from app.seats.limits import Allowance
@@ -23,21 +23,24 @@ __all__ = [
     "SPEAKING",
     "UNKNOWN_FIELDS",
     "WITH_CHOICE",
-    "Owed",
     "Patience",
+    "Reaction",
     "Session",
 ]
 
 SLOW_S: Final = 2.5
-"""Seconds that a slow answer takes."""
+"""Seconds that a slow server takes to answer."""
+
 UNKNOWN_FIELDS: Final = {"colour": "teal", "mood": {"of": ["the", None, 7.5]}}
 """Fields that no version of the protocol has."""
+
 REFUSED_ONCE: Final = "the check refuses this answer once; give another"
 
 SPEAKING: Final = (Kind.SPEAK, Kind.PROPOSE_TEAM, Kind.RECONSIDER)
 """Requests whose answer has a text."""
+
 WITH_CHOICE: Final = (Kind.VOTE, *SPEAKING)
-"""Requests with more than one legal answer, whatever the game."""
+"""Requests that always have more than one legal answer."""
 
 RATE: Final = 10.0
 BURST: Final = 20
@@ -52,73 +55,71 @@ class Patience:
     back: float
     """To come back: the longest wait of the protocol is 30."""
     quiet: float
-    """How long it must stay away for us to believe that it does."""
+    """Without a connection, until it counts as gone for good."""
 
 
 @dataclass(slots=True)
-class Owed:
-    """What the bot is to do next, after it was sent away or cut off."""
+class Reaction:
+    """What the bot has to do after it was disconnected: stay away, or come back."""
 
     check: str
-    """The check that this is about."""
+    """The check that this belongs to."""
     stays_away: bool
     since: float = field(default_factory=time.monotonic)
     not_before: float = 0.0
-    """Seconds it was asked to wait."""
+    """Seconds that it was asked to wait."""
 
 
 class Session:
-    """The bot plays one game, over any number of connections."""
+    """One game of the bot, over any number of connections."""
 
     def __init__(
         self,
         findings: Findings,
-        listener: Listener,
-        patience: Patience,
+        proxy: Proxy,
         *,
         game: str,
         token: str,
         ends_with: int | None = None,
     ) -> None:
-        """``ends_with``: the close code (or HTTP status) with which this session ends at its first answer.
-        None: the game is played to its end, with everything that happens on the way.
+        """``ends_with``: the close code (or HTTP status) with which this session ends at the first answer.
+        None: the game is played to its end, through all situations.
         """
         self.findings = findings
-        self.patience = patience
         self.token = token
-        self.game = ActedGame(game)
+        self.game = MockGame(game)
         self.ends_with = ends_with
         self.tried: set[str] = set()
-        """Situations that were acted."""
-        self.owed: Owed | None = None
+        """Situations that were tried."""
+        self.due: Reaction | None = None
         self.doing = "runs"
-        """The check that is being tried, for when the bot fails in its middle."""
+        """The current check, which fails if the bot stops now."""
         self.asked_since: float | None = None
-        """Since when the bot owes an answer, or its first step; None while it owes none."""
+        """When the bot was asked for an answer, or for its first step; None while none is due."""
         self.refused = 0
-        """Answers to the open request that were refused."""
+        """How many answers to the open request were refused."""
         self.ended = False
         self.situation = "plain"
         self.situation_of: str | None = None
         self.step = 0
-        """Over HTTP: what is acted with the open request, and how far."""
+        """Over HTTP: the situation of the open request, and how many of its steps are done."""
         self.closed: set[str] = set()
         """Requests whose default was played."""
         self.answered_once = False
         self.calls_after_end = 0
         self.forgiving = False
-        """Over HTTP a bot may look around a little after the end; over a socket it may not come back."""
+        """Whether a few calls are allowed after the end: over HTTP they are, over a socket they are not."""
         self.fresh = True
-        """A new process of the bot has come, or will: it knows nothing yet."""
-        self.sure = 0
-        """Events that the bot has read for sure."""
-        self.most = 0
-        """Events that were sent to it."""
+        """Whether the bot's process is new and knows no events."""
+        self.events_read = 0
+        """Events that the bot has certainly read."""
+        self.events_sent = 0
+        """Events that were sent to the bot."""
         self.turn_away: list[int] = []
-        """Close codes with which its next connections are ended at once."""
+        """Close codes with which its next connections are closed immediately."""
         self.waited = 0.0
         """Seconds it stayed away between those connections."""
-        self._listener = listener
+        self._proxy = proxy
         self._accepted: dict[str, str] = {}
         self._left_out: dict[str, list[RefusedThought]] = {}
         self._allowance = Allowance(RATE, BURST, time.monotonic())
@@ -126,14 +127,14 @@ class Session:
         self._invited = 0
 
     def start(self) -> None:
-        """The bot is started, for the first time or anew: it knows nothing."""
+        """Notes that a new process of the bot is started."""
         self.fresh = True
         self.turn_away.clear()
-        if self.owed is not None and not self.owed.stays_away:
-            self.owed = None
+        if self.due is not None and not self.due.stays_away:
+            self.due = None
 
     def skip(self) -> None:
-        """Plays the default for what the bot could not answer, so that the next situation comes."""
+        """Plays the default for a request that the bot cannot answer, so that the next situation comes."""
         if not self.game.over:
             self.game.play_default()
         self.asked_since = None
@@ -142,7 +143,7 @@ class Session:
     # --- what the bot does --------------------------------------------------------------------
 
     def invite(self, messages: int = 1) -> None:
-        """Expects so many messages as answers to what we send: however fast, they are no flood."""
+        """Allows so many messages of the bot beyond its rate, as answers to ours."""
         self._invited += messages
 
     def count_message(self) -> None:
@@ -156,31 +157,31 @@ class Session:
             "flood", "sent more than 10 messages a second that nobody had asked for, after a burst of 20"
         )
 
-    def came(self) -> float | None:
-        """The bot has come, or come back; the seconds it stayed away, where it was away."""
-        now = time.monotonic()
-        owed, self.owed = self.owed, None
-        if owed is None:
+    def connected(self) -> float | None:
+        """Checks a new connection or call. Returns the seconds since the bot was disconnected, or None."""
+        due = self.due
+        if due is None:
             return None
-        away = now - owed.since
-        if owed.stays_away:
-            self.owed = owed
+        away = time.monotonic() - due.since
+        if due.stays_away:
             if self.forgiving and self.calls_after_end < 5:
                 self.calls_after_end += 1
                 return away
-            what = "called again and again" if self.forgiving else "came back"
-            self.findings.wrong(owed.check, f"{what}, {away:.1f} s after it was told to stop")
-        elif away < owed.not_before * 0.9:
+            event = "called again and again" if self.forgiving else "came back"
+            self.findings.wrong(due.check, f"{event}, {away:.1f} s after it was told to stop")
+            return away
+        self.due = None
+        if away < due.not_before * 0.9:
             self.findings.wrong(
-                owed.check, f"came back after {away:.1f} s, was asked to wait {owed.not_before:g} s"
+                due.check, f"came back after {away:.1f} s, was asked to wait {due.not_before:g} s"
             )
-        elif owed.check.startswith("close-") or owed.check == "rate":
-            self.findings.ok(owed.check)
+        elif due.check.startswith("close-") or due.check == "rate":
+            self.findings.ok(due.check)
         return away
 
     def refuse(self) -> bool:
-        """Counts a refused answer to the open request. True for the last one that is allowed: its default is
-        played.
+        """Counts a refused answer to the open request. After the last allowed one, plays the default and
+        returns True.
         """
         self.refused += 1
         if self.refused < ATTEMPTS:
@@ -190,7 +191,7 @@ class Session:
         return True
 
     def remember(self, request_id: str, action: Any, left_out: Sequence[RefusedThought]) -> None:
-        """This answer was accepted, without some of its thoughts."""
+        """Records an accepted answer, and the thoughts that were left out of it."""
         self._left_out[request_id] = list(left_out)
         self._accepted[request_id] = _canonical(request_id, action)
         self.refused = 0
@@ -205,54 +206,52 @@ class Session:
         self.findings.ok("thoughts")
 
     def ack(self, re: str | None, request_id: str, *, duplicate: bool) -> ActAck:
-        """What an answer that was accepted gets, each time."""
+        """The frame for an accepted answer, each time that it is sent."""
         left_out = self._left_out[request_id]
         return ActAck(re=re, request_id=request_id, duplicate=duplicate, thoughts_refused=left_out)
 
     def accepted_same(self, request_id: str, action: Any) -> bool | None:
-        """Whether this is what was accepted for that request; None where nothing was."""
+        """Whether this is the answer that was accepted for the request; None if none was."""
         known = self._accepted.get(request_id)
         if known is None:
             return None
         if known == _canonical(request_id, action):
             return True
-        self.findings.wrong("one-answer", f"{request_id} was accepted, then came another answer to it")
+        self.findings.wrong("one-answer", f"{request_id} was accepted, then another answer to it came")
         return False
 
-    # --- what is done to it -------------------------------------------------------------------
+    # --- what the server does -----------------------------------------------------------------
 
-    def away(self, check: str, *, stays: bool = False, not_before: float = 0.0) -> None:
-        """The bot was sent away or cut off; what it owes now."""
+    def disconnect(self, check: str, *, stays: bool = False, not_before: float = 0.0) -> None:
+        """Notes that the bot was disconnected, and what it has to do now."""
         self.asked_since = None
-        self.owed = Owed(check, stays, not_before=not_before)
+        self.due = Reaction(check, stays, not_before=not_before)
 
-    def close_owes(self, code: int, *, back: bool) -> None:
-        """The bot was sent away with this close code."""
-        self.away("over" if code == 1000 else close_check(code), stays=not back)
+    def close(self, code: int, *, back: bool) -> None:
+        """Notes that the bot's connection was closed with this code."""
+        self.disconnect("over" if code == 1000 else close_check(code), stays=not back)
 
-    def cut(self, check: str) -> None:
-        """Cuts every connection."""
-        self.away(check)
-        self._listener.cut()
+    def cut(self, check: str, *, after: int | None = None) -> None:
+        """Cuts every connection, now or ``after`` so many more bytes."""
+        self.disconnect(check)
+        if after is None:
+            self._proxy.cut()
+        else:
+            self._proxy.cut_after(after)
 
-    def cut_after(self, passing: int, check: str) -> None:
-        """Cuts after so many more bytes."""
-        self.away(check)
-        self._listener.cut_after(passing)
+    # --- checks that depend on the next answer --------------------------------------------------
 
-    # --- checks that the next answer meets -------------------------------------------------------------
-
-    def promise(self, check: str) -> None:
-        """This check is met as soon as the bot answers the next request."""
+    def expect(self, check: str) -> None:
+        """The bot passes this check when it answers the next request."""
         self._pending.append(check)
 
     @property
-    def blamed(self) -> str:
-        """The check that a failure of the bot is about now."""
+    def failing(self) -> str:
+        """The check that fails if the bot stops now."""
         return self._pending[0] if self._pending else self.doing
 
-    def kept(self) -> None:
-        """The bot has answered: the promised checks are met."""
+    def pass_expected(self) -> None:
+        """Notes that the bot has answered, and so passes the expected checks."""
         for check in self._pending:
             self.findings.ok(check)
         self._pending.clear()

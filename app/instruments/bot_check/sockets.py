@@ -1,16 +1,17 @@
-"""The acted server's socket: one situation after the other, a request each."""
+"""The mock server's socket: each request is asked in another situation."""
 
 import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agents.table import ATTEMPTS
-from app.base.errors import InvalidRequest
+from app.base.errors import AlreadyAnswered, InvalidRequest, RateLimited, TooLate, UnknownRequest
 from app.instruments.bot_check.findings import close_check
 from app.instruments.bot_check.game import SEAT, TEXT_FAULT, THOUGHT_FAULT
 from app.instruments.bot_check.session import (
@@ -32,7 +33,6 @@ from app.protocol.messages import (
     Hello,
     Identify,
     Ping,
-    Refusal,
     Welcome,
     message_id,
     read_message,
@@ -51,19 +51,15 @@ RETRY_MS: Final = 1_500
 TURNED_AWAY: Final = (1013, 4408, 1013, 1013)
 """Close codes of connections in a row, each closed as soon as it is open."""
 LEAST_WAIT_S: Final = 0.2
-"""The least that the waits between those are in sum: with full jitter they average 5.6 s, and one bot in
-ten thousand stays below this."""
-
-_RETURN: Final = tuple(
-    close.code for close in CLOSES if close.come_back == ComeBack.YES and close.code != 4408
-)
+"""The least sum of the waits between those: with full jitter the average is 5.6 s, and one bot in ten
+thousand stays below this."""
 
 
 class Left(Exception):
     """The connection has ended, by us or by the bot."""
 
 
-class ScriptLine:
+class MockConnection:
     """One connection of the bot."""
 
     def __init__(self, websocket: WebSocket, session: Session) -> None:
@@ -74,11 +70,11 @@ class ScriptLine:
         self._sent = 0
         self._extra: dict[str, Any] = {}
         self._left_out: tuple[RefusedThought, ...] = ()
-        """What was wrong with thoughts of the last answer."""
+        """The refused thoughts of the last answer."""
         self._gone = False
 
     async def run(self) -> None:
-        """From hello to the end of the connection."""
+        """Serves the connection from hello to its end."""
         session = self._session
         try:
             await self._identified()
@@ -86,16 +82,16 @@ class ScriptLine:
             while not self._game.over:
                 await self._next()
             await self._events()
-            session.promise("runs")
-            session.kept()
+            session.expect("runs")
+            session.pass_expected()
             await self._close(1000, "the game is over and everything has been sent")
         except Left:
             pass
         except WebSocketDisconnect as gone:
             self._gone = True
-            if session.owed is None and not session.ended:
-                self._findings.wrong(session.blamed, f"closed the connection by itself (code {gone.code})")
-                session.away(session.blamed)
+            if session.due is None and not session.ended:
+                self._findings.wrong(session.failing, f"closed the connection by itself (code {gone.code})")
+                session.disconnect(session.failing)
 
     # --- identification --------------------------------------------------------------------------
 
@@ -136,11 +132,11 @@ class ScriptLine:
 
     async def _resumed(self, after: int) -> None:
         session, head = self._session, len(self._game.items)
-        sure, most = session.sure, session.most
-        if after > most:
-            self._findings.wrong("resume", f"came with after={after}, had been sent {most} events")
-        elif after < sure and not session.fresh:
-            self._findings.wrong("resume", f"came with after={after}, had been sent {sure} events for sure")
+        read, sent = session.events_read, session.events_sent
+        if after > sent:
+            self._findings.wrong("resume", f"came with after={after}, had been sent {sent} events")
+        elif after < read and not session.fresh:
+            self._findings.wrong("resume", f"came with after={after}, had certainly read {read} events")
         elif not session.fresh:
             self._findings.ok("resume")
         session.fresh = False
@@ -156,34 +152,34 @@ class ScriptLine:
         await self._events()
 
     async def _events(self) -> None:
-        """Sends what the bot has not been sent yet."""
+        """Sends the events that the bot has not been sent yet."""
         while self._sent < len(self._game.items):
             page = self._game.items[self._sent : self._sent + 20]
             await self._send({"t": "events", "items": [{**item, **self._extra} for item in page]})
             self._sent += len(page)
-            self._session.most = max(self._session.most, self._sent)
+            self._session.events_sent = max(self._session.events_sent, self._sent)
 
     # --- one request --------------------------------------------------------------------------
 
     async def _next(self) -> None:
-        """Asks for the open request, in the first situation that fits and was not acted yet."""
+        """Asks the open request in the first situation that fits it and was not tried yet."""
         session = self._session
         request = self._game.request
         assert request is not None
-        if session.ends_with is not None:
-            await self._act_in("answers", ScriptLine._ending)
-            return
-        for name, kinds, act in SITUATIONS:
-            if name not in session.tried and request.kind in kinds:
-                session.tried.add(name)
-                await self._act_in(name, act)
-                return
-        await self._act_in("answers", ScriptLine._plain)
-
-    async def _act_in(self, name: str, act: "Situation") -> None:
-        self._session.doing = name if name != "plain" else "answers"
+        untried = (
+            (name, play)
+            for name, kinds, play in SITUATIONS
+            if session.ends_with is None and name not in session.tried and request.kind in kinds
+        )
+        name, play = next(untried, ("plain", MockConnection._plain))
+        session.tried.add(name)
+        session.doing = "answers" if name == "plain" else name
         with suppress(_DefaultPlayed):
-            await act(self)
+            if session.ends_with is None:
+                await play(self)
+            else:
+                await self._asked()
+                await self._end(session.ends_with)
         self._extra = {}
 
     async def _ask(self) -> None:
@@ -191,24 +187,23 @@ class ScriptLine:
         await self._send({**self._game.shown(self._session.refused), **self._extra})
 
     async def _answered(self) -> tuple[Act, SeatAction]:
-        """The bot's legal answer to the open request. What cannot be taken is refused, as a server does."""
+        """The bot's legal answer to the open request. Other answers are refused, as a server does."""
         session = self._session
         while True:
             act = await self._next_act()
             try:
                 action, self._left_out = self._game.read(act)
             except (InvalidAction, IllegalAction) as fault:
-                code = "invalid-action" if isinstance(fault, InvalidAction) else "illegal-action"
                 self._findings.wrong("legal", f"{act.request_id}: {fault.pointer or '/'}: {fault}")
-                await self._refuse(act, code, str(fault), fault.pointer)
+                await self._refuse(act, fault)
                 continue
             session.judge_thoughts(act.request_id, self._left_out)
             self._findings.ok("legal")
             self._findings.ok("answers")
-            session.kept()
+            session.pass_expected()
             session.asked_since = None
-            # It has read what came before the request.
-            session.sure = self._sent
+            # The bot has read everything before the request.
+            session.events_read = self._sent
             return act, action
 
     async def _next_act(self) -> Act:
@@ -228,28 +223,21 @@ class ScriptLine:
                 self._findings.wrong(
                     "what-is-asked", f"answered {message.request_id} while asked for {request.id}"
                 )
-                await self._error(message.id, "unknown-request", "no such request is open for this seat")
+                await self._error(message.id, UnknownRequest("no such request is open for this seat"))
             elif known:
                 await self._ack(message, duplicate=True)
             else:
-                await self._error(message.id, "already-answered", "another answer was accepted before")
+                await self._error(message.id, AlreadyAnswered("another answer was accepted before"))
 
-    async def _refuse(self, act: Act, code: str, detail: str, pointer: str = "") -> None:
+    async def _refuse(self, act: Act, fault: InvalidAction | IllegalAction) -> None:
         session = self._session
         session.invite()
         if session.refuse():
-            await self._error(act.id, code, detail, pointer=pointer or None, attempts_left=0)
+            await self._error(act.id, fault, attempts_left=0)
             await self._events()
             raise _DefaultPlayed
-        await self._send(
-            {
-                **Refusal(re=act.id, code=code, detail=detail, pointer=pointer or None).model_dump(
-                    exclude_none=True
-                ),
-                "attempts_left": ATTEMPTS - session.refused,
-                "request": self._game.shown(session.refused),
-            }
-        )
+        left, request = ATTEMPTS - session.refused, self._game.shown(session.refused)
+        await self._error(act.id, fault, attempts_left=left, request=request)
 
     async def _accept(self, act: Act, action: SeatAction, *, answer: bool = True) -> None:
         self._session.remember(act.request_id, act.action, self._left_out)
@@ -261,163 +249,128 @@ class ScriptLine:
     async def _ack(self, act: Act, *, duplicate: bool = False) -> None:
         await self._send(self._session.ack(act.id, act.request_id, duplicate=duplicate).model_dump())
 
-    async def _send_refusal(self, frame: Refusal, value: Any) -> None:
-        """Sends a refusal like a server: one of an answer names the open request."""
-        is_act = isinstance(value, dict) and value.get("t") == "act"
-        more = {"request": self._game.shown(self._session.refused)} if is_act else {}
-        await self._send({**frame.model_dump(exclude_none=True), "re": frame.re, **more})
-
-    async def _error(self, re: str | None, code: str, detail: str, **more: Any) -> None:
-        await self._send({**Refusal(re=re, code=code, detail=detail).model_dump(exclude_none=True), **more})
+    async def _error(self, re: str | None, error: AvalonError, **more: Any) -> None:
+        await self._send({**refusal(re, error).model_dump(exclude_none=True), "re": re, **more})
 
     # --- situations ---------------------------------------------------------------------------
 
-    async def _plain(self) -> None:
+    async def _asked(self) -> tuple[Act, SeatAction]:
         await self._ask()
-        await self._accept(*await self._answered())
+        return await self._answered()
+
+    async def _plain(self) -> None:
+        await self._accept(*await self._asked())
 
     async def _unknown(self) -> None:
         self._extra = UNKNOWN_FIELDS
         await self._send({"t": "weather", "sun": True, **self._extra})
         self._game.invent()
         await self._events()
-        self._session.promise("unknown")
+        self._session.expect("unknown")
         await self._plain()
 
     async def _quiet(self) -> None:
         await asyncio.sleep(0.3)
-        await self._send({**Beat(head=self._sent).model_dump()})
+        await self._send(Beat(head=self._sent).model_dump())
         await asyncio.sleep(0.3)
-        self._session.promise("quiet")
+        self._session.expect("quiet")
         await self._plain()
 
     async def _slow(self) -> None:
-        await self._ask()
-        act, action = await self._answered()
+        act, action = await self._asked()
         await asyncio.sleep(SLOW_S)
-        self._session.promise("slow")
+        self._session.expect("slow")
         await self._accept(act, action)
 
-    async def _refused(self) -> None:
-        await self._ask()
-        act, _ = await self._answered()
-        await self._refuse(act, "illegal-action", REFUSED_ONCE, "")
-        self._session.promise("refused")
-        await self._accept(*await self._answered())
-
-    async def _text_refused(self) -> None:
-        await self._ask()
-        act, _ = await self._answered()
-        await self._refuse(act, "invalid-action", TEXT_FAULT, "/text")
-        self._session.promise("text-refused")
+    async def _refuse_once(self, check: str, fault: InvalidAction | IllegalAction) -> None:
+        act, _ = await self._asked()
+        await self._refuse(act, fault)
+        self._session.expect(check)
         await self._accept(*await self._answered())
 
     async def _thought_refused(self) -> None:
-        await self._ask()
-        act, action = await self._answered()
+        act, action = await self._asked()
         self._left_out = (THOUGHT_FAULT,)
-        self._session.promise("thought-refused")
+        self._session.expect("thought-refused")
         await self._accept(act, action)
 
     async def _asked_twice(self) -> None:
         await self._ask()
         await self._ask()
-        self._session.promise("asked-twice")
-        act, action = await self._answered()
-        # A second answer may follow the first: it meets the accepted one.
-        await self._accept(act, action)
+        self._session.expect("asked-twice")
+        # A second answer may follow the first: it is compared with the accepted one.
+        await self._accept(*await self._answered())
 
-    async def _too_late(self) -> None:
-        await self._passed_over("too-late", "too-late", "it is closed: its deadline has passed")
-
-    async def _already(self) -> None:
-        await self._passed_over("already-answered", "already-answered", "another answer stands")
-
-    async def _passed_over(self, check: str, code: str, detail: str) -> None:
-        await self._ask()
-        act, _ = await self._answered()
+    async def _close_request(self, check: str, refused: TooLate | AlreadyAnswered) -> None:
+        """Plays the default before the answer, which is then refused."""
+        act, _ = await self._asked()
         self._game.play_default()
         self._session.refused = 0
         more = {}
         if self._game.request is not None:
-            # What is open by now stands in the error as well; whoever answers it here and again when it is
-            # asked has to say the same.
+            # The error names the next request too, which the bot may answer here and again when it is asked.
             self._session.invite()
             more["request"] = self._game.shown()
-        await self._error(act.id, code, detail, **more)
+        await self._error(act.id, refused, **more)
         await self._events()
-        self._session.promise(check)
+        self._session.expect(check)
 
     async def _ack_lost(self) -> None:
-        await self._ask()
-        act, action = await self._answered()
-        await self._accept(act, action, answer=False)
-        self._session.promise("ack-lost")
+        await self._accept(*await self._asked(), answer=False)
         self._cut("ack-lost")
 
     async def _answer_lost(self) -> None:
-        await self._ask()
-        await self._answered()
-        self._session.promise("answer-lost")
+        await self._asked()
         self._cut("answer-lost")
 
     async def _half_a_frame(self) -> None:
-        await self._ask()
-        act, action = await self._answered()
+        act, action = await self._asked()
         await self._accept(act, action, answer=False)
-        self._session.promise("half-a-frame")
+        self._session.expect("half-a-frame")
         await self._ack(act)
-        # Within the frame, whose head of four bytes is enough to know its length.
-        self._session.cut_after(30, "half-a-frame")
+        # In the middle of the frame; the four bytes of its head tell its length.
+        self._session.cut("half-a-frame", after=30)
         self._gone = True
         page = self._game.items[self._sent :]
         await self._websocket.send_text(json.dumps({"t": "events", "items": page}))
         await asyncio.sleep(0.1)
         raise Left
 
-    async def _returns(self, code: int) -> None:
-        await self._ask()
-        await self._accept(*await self._answered())
-        # What was sent before a close has been read before it.
-        self._session.sure = self._sent
+    async def _close_after_answer(self, code: int) -> None:
+        await self._plain()
+        # The bot reads everything that was sent before the close.
+        self._session.events_read = self._sent
         await self._close(code, "this replica is stopping", back=True)
 
     async def _rate(self) -> None:
-        await self._ask()
-        await self._accept(*await self._answered())
-        await self._error(None, "rate-limited", "too many messages", retry_after_ms=RETRY_MS)
-        self._session.sure = self._sent
-        self._session.away("rate", not_before=RETRY_MS / 1000)
+        await self._plain()
+        await self._error(None, RateLimited("too many messages", RETRY_MS / 1000))
+        self._session.events_read = self._sent
+        self._session.disconnect("rate", not_before=RETRY_MS / 1000)
         await self._hang_up(4429, f"retry_after_ms={RETRY_MS}")
 
     async def _turned_away(self) -> None:
-        await self._ask()
-        await self._accept(*await self._answered())
-        self._session.sure = self._sent
+        await self._plain()
+        self._session.events_read = self._sent
         self._session.turn_away = list(TURNED_AWAY)
         self._session.waited = 0.0
         await self._close(1012, "this replica is stopping", back=True)
 
-    async def _ending(self) -> None:
-        await self._ask()
-        await self._answered()
-        assert self._session.ends_with is not None
-        await self._end(self._session.ends_with)
-
     async def _end(self, code: int) -> None:
-        self._session.promise(close_check(code))
+        self._session.expect(close_check(code))
         reasons = {close.code: close.meaning for close in CLOSES}
         await self._close(code, reasons[code][:100])
 
     # --- frames -------------------------------------------------------------------------------
 
     def _cut(self, check: str) -> None:
-        self._gone = True
+        self._session.expect(check)
         self._session.cut(check)
+        self._gone = True
         raise Left
 
     async def _close(self, code: int, reason: str, *, back: bool = False) -> NoReturn:
-        self._session.close_owes(code, back=back or code == 4408)
+        self._session.close(code, back=back or code == 4408)
         await self._hang_up(code, reason)
 
     async def _hang_up(self, code: int, reason: str) -> NoReturn:
@@ -426,7 +379,7 @@ class ScriptLine:
         raise Left
 
     async def _send(self, frame: Mapping[str, Any]) -> None:
-        await self._websocket.send_text(json.dumps({**frame}, ensure_ascii=False))
+        await self._websocket.send_text(json.dumps(frame, ensure_ascii=False))
 
     async def _receive(self) -> str:
         message = await self._websocket.receive()
@@ -440,7 +393,7 @@ class ScriptLine:
         return str(text)
 
     async def _message(self) -> Identify | Ping | Act:
-        """The next message that can be read. Others are refused and recorded."""
+        """The next valid message that is no ping. Invalid ones are recorded and refused."""
         while True:
             value: Any = None
             try:
@@ -450,7 +403,10 @@ class ScriptLine:
                     raise InvalidRequest("this connection has identified already", "/t")
             except InvalidInput as fault:
                 self._findings.wrong("frames", f"{fault.pointer or 'message'}: {fault}")
-                await self._send_refusal(refusal(message_id(value), fault), value)
+                # As from a server, the refusal of an answer names the open request.
+                is_act = isinstance(value, dict) and value.get("t") == "act"
+                more = {"request": self._game.shown(self._session.refused)} if is_act else {}
+                await self._error(message_id(value), fault, **more)
                 continue
             self._findings.ok("frames")
             if isinstance(message, Ping):
@@ -463,49 +419,72 @@ class _DefaultPlayed(Exception):
     """The open request is closed by its default; the next one follows."""
 
 
-Situation = Callable[[ScriptLine], Awaitable[None]]
+Situation = Callable[[MockConnection], Awaitable[None]]
 
 _ANY: Final = tuple(Kind)
 
-
-def _returning(code: int) -> Situation:
-    return lambda line: line._returns(code)
-
-
 SITUATIONS: Final[tuple[tuple[str, Sequence[Kind], Situation], ...]] = (
-    ("plain", _ANY, ScriptLine._plain),
-    ("unknown", _ANY, ScriptLine._unknown),
-    ("refused", WITH_CHOICE, ScriptLine._refused),
-    ("text-refused", SPEAKING, ScriptLine._text_refused),
-    ("thought-refused", _ANY, ScriptLine._thought_refused),
-    ("answer-lost", _ANY, ScriptLine._answer_lost),
-    ("asked-twice", WITH_CHOICE, ScriptLine._asked_twice),
-    ("ack-lost", _ANY, ScriptLine._ack_lost),
-    ("too-late", _ANY, ScriptLine._too_late),
-    ("half-a-frame", _ANY, ScriptLine._half_a_frame),
-    ("quiet", _ANY, ScriptLine._quiet),
-    ("rate", _ANY, ScriptLine._rate),
-    ("already-answered", _ANY, ScriptLine._already),
-    ("slow", _ANY, ScriptLine._slow),
-    *((close_check(code), _ANY, _returning(code)) for code in _RETURN),
-    ("backoff", _ANY, ScriptLine._turned_away),
+    ("plain", _ANY, MockConnection._plain),
+    ("unknown", _ANY, MockConnection._unknown),
+    (
+        "refused",
+        WITH_CHOICE,
+        partial(MockConnection._refuse_once, check="refused", fault=IllegalAction(SEAT, REFUSED_ONCE)),
+    ),
+    (
+        "text-refused",
+        SPEAKING,
+        partial(MockConnection._refuse_once, check="text-refused", fault=InvalidAction(TEXT_FAULT, "/text")),
+    ),
+    ("thought-refused", _ANY, MockConnection._thought_refused),
+    ("answer-lost", _ANY, MockConnection._answer_lost),
+    ("asked-twice", WITH_CHOICE, MockConnection._asked_twice),
+    ("ack-lost", _ANY, MockConnection._ack_lost),
+    (
+        "too-late",
+        _ANY,
+        partial(
+            MockConnection._close_request,
+            check="too-late",
+            refused=TooLate("it is closed: its deadline has passed"),
+        ),
+    ),
+    ("half-a-frame", _ANY, MockConnection._half_a_frame),
+    ("quiet", _ANY, MockConnection._quiet),
+    ("rate", _ANY, MockConnection._rate),
+    (
+        "already-answered",
+        _ANY,
+        partial(
+            MockConnection._close_request,
+            check="already-answered",
+            refused=AlreadyAnswered("another answer was accepted before"),
+        ),
+    ),
+    ("slow", _ANY, MockConnection._slow),
+    *(
+        (close_check(close.code), _ANY, partial(MockConnection._close_after_answer, code=close.code))
+        for close in CLOSES
+        if close.come_back == ComeBack.YES and close.code != 4408
+    ),
+    ("backoff", _ANY, MockConnection._turned_away),
 )
-"""The situations that are acted, in this order, each at the first request of one of its kinds."""
+"""The situations, tried in this order, each with the first request of one of its kinds."""
 
 
 async def serve_socket(websocket: WebSocket, session: Session) -> None:
-    """One connection of the bot, from the handshake on."""
-    away = session.came()
+    """Serves one connection of the bot, from the handshake on."""
+    away = session.connected()
     offered = websocket.scope.get("subprotocols") or ()
     await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
-    if session.owed is not None or session.ended:
-        # It should have stayed away.
+    if session.due is not None or session.ended:
+        # The bot should have stayed away.
         await websocket.close(session.ends_with or 1000)
         return
     if session.turn_away:
         session.waited += away or 0.0
         code = session.turn_away.pop(0)
-        session.close_owes(code, back=True)
+        session.close(code, back=True)
         await websocket.close(code)
         if not session.turn_away:
             if session.waited < LEAST_WAIT_S:
@@ -515,6 +494,6 @@ async def serve_socket(websocket: WebSocket, session: Session) -> None:
                     "wait random(0, min(30 s, 0.5 s * 2^n)) each time",
                 )
             else:
-                session.promise("backoff")
+                session.expect("backoff")
         return
-    await ScriptLine(websocket, session).run()
+    await MockConnection(websocket, session).run()

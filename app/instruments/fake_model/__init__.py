@@ -1,7 +1,7 @@
-"""A server that speaks the OpenAI protocol and is no model: a test instrument.
+"""A test instrument that speaks the OpenAI protocol without a model.
 
-It answers at once or slowly, well or in one of the ways in which real servers fail, all from a seed, and
-counts what it is asked.
+It answers immediately or slowly, correctly or with the faults of real servers, all from a seed, and counts
+the requests.
 """
 
 from app.instruments.fake_model.brains import echo, noise, prose

@@ -1,17 +1,18 @@
-"""What a fake model answers: functions from messages and the asked schema to the content."""
+"""The brains of fake models: functions from messages and a schema to the content of the answer."""
 
 import json
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from app.instruments.fake_model.completions import Brain
 from app.instruments.fake_model.filling import WORDS, fill
 from app.instruments.fake_model.judging import judged
 from app.instruments.fake_model.prompt import NotOurs
-from app.instruments.fake_model.sensible import sensible
+from app.instruments.fake_model.sensible import answer
 
-__all__ = ["BRAINS", "echo", "judging", "noise", "prose"]
+__all__ = ["BRAINS", "echo", "noise", "prose", "sensible"]
 
 
 def _chance(seed: int, messages: list[dict[str, Any]]) -> random.Random:
@@ -19,7 +20,7 @@ def _chance(seed: int, messages: list[dict[str, Any]]) -> random.Random:
 
 
 def noise(seed: int) -> Brain:
-    """Valid JSON of the asked schema, with random content; prose where no schema was asked."""
+    """Random JSON that is valid under the schema; prose where there is no schema."""
     words = prose(seed)
 
     def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
@@ -31,7 +32,7 @@ def noise(seed: int) -> Brain:
 
 
 def prose(seed: int) -> Brain:
-    """Words in sentences, whatever was asked: a model that has never heard of JSON."""
+    """Random sentences, whatever was asked, as from a model that knows no JSON."""
 
     def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
         chance = _chance(seed, messages)
@@ -44,7 +45,7 @@ def prose(seed: int) -> Brain:
 
 
 def echo(seed: int) -> Brain:
-    """The last message back, as it is."""
+    """The last message, unchanged."""
 
     def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
         content = messages[-1].get("content")
@@ -53,14 +54,16 @@ def echo(seed: int) -> Brain:
     return brain
 
 
-def judging(seed: int, otherwise: Brain) -> Brain:
-    """Answers what our judges are asked; ``otherwise`` any other prompt."""
+def sensible(seed: int) -> Brain:
+    """Plays sensibly, and judges, what our own seats and judges are asked; noise for any other prompt."""
+    otherwise = noise(seed)
 
     def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
-        try:
+        with suppress(NotOurs):
+            return answer(messages, schema, seed)
+        with suppress(NotOurs):
             return judged(messages, seed)
-        except NotOurs:
-            return otherwise(messages, schema)
+        return otherwise(messages, schema)
 
     return brain
 
@@ -69,6 +72,6 @@ BRAINS: dict[str, Callable[[int], Brain]] = {
     "noise": noise,
     "prose": prose,
     "echo": echo,
-    "sensible": lambda seed: sensible(seed, otherwise=judging(seed, otherwise=noise(seed))),
+    "sensible": sensible,
 }
-"""Name: what makes the brain from a seed."""
+"""Makes a brain from a seed, by the brain's name."""

@@ -1,4 +1,4 @@
-"""Chat completions as the protocol writes them."""
+"""Requests and responses of the chat-completions protocol."""
 
 import json
 import math
@@ -21,21 +21,21 @@ __all__ = [
 ]
 
 Brain = Callable[[list[dict[str, Any]], dict[str, Any] | None], str]
-"""What answers: takes the messages as they came and the JSON Schema asked for, in the request or in its last
-message (None: none is asked for), and returns the content of the answer. Equal requests get equal answers.
+"""Takes the messages of a request and its JSON Schema, from the request or its last message (None: there is
+none), and returns the content of the answer. Equal requests get equal answers.
 """
 
 _PIECE: Final = 24
-"""Characters in a chunk of a stream."""
+"""Characters of a chunk of a stream."""
 
 
 def tokens(text: str) -> int:
-    """Tokens of a text: a quarter of its characters."""
+    """The number of tokens of a text: a quarter of its characters."""
     return math.ceil(len(text) / 4)
 
 
 def unreadable(request: Any) -> ConnectionRefused | None:
-    """Why this is no request for a completion; None when it is one."""
+    """The error for an invalid request; None for a valid one."""
     if not isinstance(request, dict):
         return ConnectionRefused(400, "We could not parse the JSON body of your request.")
     if not isinstance(request.get("model"), str):
@@ -65,7 +65,7 @@ def key_of(messages: list[dict[str, Any]]) -> str:
 
 
 def prompt_of(messages: list[dict[str, Any]]) -> str:
-    """The messages as one text, in which a longer conversation begins as the shorter one did."""
+    """The messages as one text; a longer conversation begins with the text of the shorter one."""
     return "".join(f"<{message.get('role')}>{_text(message.get('content'))}\n" for message in messages)
 
 
@@ -74,7 +74,7 @@ def _text(content: Any) -> str:
 
 
 def asked_schema(request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema of ``response_format``, or one written in the last message; None: neither."""
+    """The schema of ``response_format``, or one in the last message; None if there is neither."""
     asked = request.get("response_format") or {}
     holder = asked.get("json_schema") if asked.get("type") == "json_schema" else asked
     schema = holder.get("schema") if isinstance(holder, dict) else None
@@ -84,7 +84,7 @@ def asked_schema(request: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _written_schema(text: str) -> dict[str, Any] | None:
-    """The last JSON Schema of an object that begins a line of the text."""
+    """The last JSON Schema of an object that begins at the start of a line."""
     decoder = json.JSONDecoder()
     at = len(text)
     while (at := text.rfind("{", 0, at)) >= 0:
@@ -100,7 +100,7 @@ def _written_schema(text: str) -> dict[str, Any] | None:
 
 
 def limit_of(request: Mapping[str, Any]) -> int | None:
-    """How many tokens the answer may have."""
+    """The most tokens of the answer; None: no limit."""
     for name in ("max_completion_tokens", "max_tokens"):
         limit = request.get(name)
         if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
@@ -109,14 +109,14 @@ def limit_of(request: Mapping[str, Any]) -> int | None:
 
 
 def completion(answer: FaultyAnswer) -> dict[str, Any]:
-    """The response's body."""
+    """The body of a response."""
     message = {"role": "assistant", "content": answer.content, "refusal": None} | answer.message
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": answer.finish}
     return answer.body | {"choices": [choice] if answer.choices is ... else answer.choices}
 
 
 def chunks(answer: FaultyAnswer, *, usage: bool) -> Iterator[str]:
-    """The same as a stream's events, the mark of its end included."""
+    """The answer as server-sent events, with the event that ends the stream."""
     head = {**answer.body, "object": "chat.completion.chunk"}
     used = head.pop("usage", None)
 

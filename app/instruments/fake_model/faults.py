@@ -1,4 +1,4 @@
-"""The ways in which a fake model misbehaves, each of which a real server was seen in."""
+"""The faults of a fake model, each of which was seen in a real server."""
 
 import json
 import random
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from typing import Any, Final
 
 from app.instruments.fake_model.filling import WORDS
@@ -24,13 +25,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One way to misbehave, and how often."""
+    """One fault, and how often it happens."""
 
     name: str
     rate: float = 1.0
-    """Share of the requests to which it happens."""
+    """The share of requests with this fault."""
     times: int | None = None
-    """The most times it happens; None: no limit."""
+    """How often it happens at most; None: no limit."""
 
     def __post_init__(self) -> None:
         if self.name not in FAULTS:
@@ -53,7 +54,7 @@ def read_fault(text: str) -> Fault:
 
 @dataclass(slots=True)
 class ConnectionRefused:
-    """An error in place of an answer."""
+    """An error instead of an answer."""
 
     status: int
     message: str
@@ -61,7 +62,7 @@ class ConnectionRefused:
     param: str | None = None
     code: str | None = None
     body: Any = None
-    """Instead of the usual form."""
+    """Instead of the usual body; None: the usual body."""
 
     def as_json(self) -> Any:
         if self.body is not None:
@@ -72,17 +73,16 @@ class ConnectionRefused:
 
 @dataclass(slots=True)
 class FaultyAnswer:
-    """What would be sent, for a fault to change."""
+    """The answer that a fault changes before it is sent."""
 
     content: str
     finish: str
     body: dict[str, Any]
     """Everything but ``choices``."""
     message: dict[str, Any] = field(default_factory=dict)
-    """Fields of the message beside or instead of role and content."""
+    """Fields of the message, in addition to or instead of role and content."""
     choices: Any = ...
-    """Instead of the one choice, unless ``...``."""
-    status: int = 200
+    """Instead of the usual choice; ``...``: the usual choice."""
 
 
 _BOUNDS: Final = (
@@ -113,10 +113,10 @@ def _mentions(value: Any, keys: tuple[str, ...]) -> str | None:
     return None
 
 
-Gate = Callable[[Mapping[str, Any]], ConnectionRefused | None]
+Refusing = Callable[[Mapping[str, Any]], ConnectionRefused | None]
 
 
-def _when(condition: Callable[[Mapping[str, Any]], bool], refused: ConnectionRefused) -> Gate:
+def _when(condition: Callable[[Mapping[str, Any]], bool], refused: ConnectionRefused) -> Refusing:
     return lambda request: refused if condition(request) else None
 
 
@@ -128,7 +128,7 @@ def _bounds_refused(request: Mapping[str, Any]) -> ConnectionRefused | None:
     return ConnectionRefused(400, message, param="response_format")
 
 
-_GATES: Final[dict[str, tuple[str, Gate]]] = {
+_REFUSALS: Final[dict[str, tuple[str, Refusing]]] = {
     "json_schema_500": (
         "json_schema is answered with 500",
         _when(lambda asked: _format(asked) == "json_schema", ConnectionRefused(500, "Internal Server Error")),
@@ -228,17 +228,14 @@ _GATES: Final[dict[str, tuple[str, Gate]]] = {
             ConnectionRefused(400, "Unexpected role 'developer'", param="messages[0].role"),
         ),
     ),
-}
-
-_STATUSES: Final[dict[str, tuple[str, Callable[[], ConnectionRefused]]]] = {
-    "status_429": ("429 without Retry-After", lambda: ConnectionRefused(429, "Rate limit reached")),
+    "status_429": ("429 without Retry-After", lambda request: ConnectionRefused(429, "Rate limit reached")),
     "status_429_seconds": (
         "429 with Retry-After: 1",
-        lambda: ConnectionRefused(429, "Rate limit reached", {"Retry-After": "1"}),
+        lambda request: ConnectionRefused(429, "Rate limit reached", {"Retry-After": "1"}),
     ),
     "status_429_date": (
         "429 with Retry-After as a date one second ahead",
-        lambda: ConnectionRefused(
+        lambda request: ConnectionRefused(
             429,
             "Rate limit reached",
             {"Retry-After": format_datetime(datetime.now(UTC) + timedelta(seconds=1), usegmt=True)},
@@ -246,31 +243,34 @@ _STATUSES: Final[dict[str, tuple[str, Callable[[], ConnectionRefused]]]] = {
     ),
     "status_429_huge": (
         "429 with Retry-After of a day",
-        lambda: ConnectionRefused(429, "Rate limit reached", {"Retry-After": "86400"}),
+        lambda request: ConnectionRefused(429, "Rate limit reached", {"Retry-After": "86400"}),
     ),
     "quota": (
         "429 because nothing is paid for",
-        lambda: ConnectionRefused(429, "You exceeded your current quota.", code="insufficient_quota"),
+        lambda request: ConnectionRefused(429, "You exceeded your current quota.", code="insufficient_quota"),
     ),
     "status_401": (
         "401",
-        lambda: ConnectionRefused(401, "Incorrect API key provided", code="invalid_api_key"),
+        lambda request: ConnectionRefused(401, "Incorrect API key provided", code="invalid_api_key"),
     ),
-    "status_404": ("404", lambda: ConnectionRefused(404, "The model does not exist", code="model_not_found")),
+    "status_404": (
+        "404",
+        lambda request: ConnectionRefused(404, "The model does not exist", code="model_not_found"),
+    ),
     "context_length": (
         "400 because the prompt is too long",
-        lambda: ConnectionRefused(
+        lambda request: ConnectionRefused(
             400,
             "This model's maximum context length is 4096 tokens. Reduce the length of the messages.",
             code="context_length_exceeded",
         ),
     ),
-    "status_500": ("500", lambda: ConnectionRefused(500, "The server had an error")),
+    "status_500": ("500", lambda request: ConnectionRefused(500, "The server had an error")),
     "status_502": (
         "502 with a page of HTML",
-        lambda: ConnectionRefused(502, "", body="<html>Bad Gateway</html>"),
+        lambda request: ConnectionRefused(502, "", body="<html>Bad Gateway</html>"),
     ),
-    "status_503": ("503", lambda: ConnectionRefused(503, "The server is overloaded")),
+    "status_503": ("503", lambda request: ConnectionRefused(503, "The server is overloaded")),
 }
 
 
@@ -285,24 +285,13 @@ def _content(change: Callable[[str], str]) -> "Change":
     return apply
 
 
-def _fields(**body: Any) -> "Change":
+def _with(**fields: Any) -> "Change":
+    """Sets these fields of the answer; ``body`` and ``message`` are merged."""
+
     def apply(answer: FaultyAnswer, chance: random.Random) -> None:
-        answer.body |= body
-
-    return apply
-
-
-def _message(finish: str = "stop", **message: Any) -> "Change":
-    def apply(answer: FaultyAnswer, chance: random.Random) -> None:
-        answer.finish = finish
-        answer.message |= message
-
-    return apply
-
-
-def _choices(value: Any) -> "Change":
-    def apply(answer: FaultyAnswer, chance: random.Random) -> None:
-        answer.choices = value
+        for name, value in fields.items():
+            former = getattr(answer, name)
+            setattr(answer, name, former | value if isinstance(former, dict) else value)
 
     return apply
 
@@ -331,12 +320,8 @@ def _no_usage(answer: FaultyAnswer, chance: random.Random) -> None:
     answer.body.pop("usage", None)
 
 
-def _reasoned(answer: FaultyAnswer, chance: random.Random) -> None:
-    answer.message |= {"reasoning_content": 'I could say {"no": 1}.', "reasoning": "Hm."}
-
-
 def _rewritten(change: Callable[[Any], Any]) -> "Change":
-    """Changes the JSON of the content, where it is JSON."""
+    """Changes the value of a content that is JSON."""
 
     def apply(answer: FaultyAnswer, chance: random.Random) -> None:
         try:
@@ -364,17 +349,13 @@ _ORDERS: Final = (
 )
 
 
-def _append(value: Any, ending: str) -> Any:
-    """The value with ``ending`` behind every string in it."""
+def _append(ending: str, value: Any) -> Any:
+    """The value with ``ending`` after every string in it."""
     if isinstance(value, dict):
-        return {key: _append(inner, ending) for key, inner in value.items()}
+        return {key: _append(ending, inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_append(inner, ending) for inner in value]
+        return [_append(ending, inner) for inner in value]
     return value + ending if isinstance(value, str) else value
-
-
-def _appended(ending: str) -> "Change":
-    return _rewritten(lambda value: _append(value, ending))
 
 
 def _python(content: str) -> str:
@@ -400,12 +381,12 @@ _CHANGES: Final[dict[str, tuple[str, Change]]] = {
     "surrogate_text": ("half a surrogate pair in the content", _content(lambda text: f"{text}\ud800")),
     "surrogate_value": (
         "half a surrogate pair in valid JSON",
-        _appended("\ud83d\0"),
+        _rewritten(partial(_append, "\ud83d\0")),
     ),
     "malformed_content": ("JSON with a hole in it", _content(lambda text: text.replace(":", " ", 1))),
     "length": ("cut short, finish_reason length", _cut),
     "huge": ("an answer of a megabyte", _content(lambda text: text + " " + "x" * 1_000_000)),
-    "injection": ("strings that give orders", _appended(f" {_ORDERS}")),
+    "injection": ("strings that give orders", _rewritten(partial(_append, f" {_ORDERS}"))),
     "fences": ("JSON in a fence", _content(lambda text: f"```json\n{text}\n```")),
     "prose_around": (
         "JSON between sentences",
@@ -418,15 +399,21 @@ _CHANGES: Final[dict[str, tuple[str, Change]]] = {
         _content(lambda text: f'<think>Maybe {{"a": 1}}? No.</think>\n{text}'),
     ),
     "empty": ("no content at all", _content(lambda text: "")),
-    "content_null": ("content is null", _message(content=None)),
+    "content_null": ("content is null", _with(finish="stop", message={"content": None})),
     "content_parts": ("content is a list of parts", _parts),
-    "choices_null": ("choices is null", _choices(None)),
-    "choices_empty": ("choices is empty", _choices([])),
-    "usage_null": ("usage is null", _fields(usage=None)),
+    "choices_null": ("choices is null", _with(choices=None)),
+    "choices_empty": ("choices is empty", _with(choices=[])),
+    "usage_null": ("usage is null", _with(body={"usage": None})),
     "usage_missing": ("there is no usage", _no_usage),
-    "refusal": ("a refusal instead of content", _message(content=None, refusal="I cannot help with that.")),
-    "content_filter": ("cut by a content filter", _message("content_filter", content="")),
-    "reasoning": ("reasoning fields beside the content", _reasoned),
+    "refusal": (
+        "a refusal instead of content",
+        _with(finish="stop", message={"content": None, "refusal": "I cannot help with that."}),
+    ),
+    "content_filter": ("cut by a content filter", _with(finish="content_filter", message={"content": ""})),
+    "reasoning": (
+        "reasoning fields beside the content",
+        _with(message={"reasoning_content": 'I could say {"no": 1}.', "reasoning": "Hm."}),
+    ),
     "error_200": ("status 200, and an error in the body", _error("provider_error")),
     "error_200_429": ("status 200, and an error 429 in the body", _error(429)),
 }
@@ -435,7 +422,7 @@ WIRE_FAULTS: Final[dict[str, str]] = {
     "not_json": "status 200 with a page of HTML",
     "malformed_body": "status 200 with half of the JSON",
     "truncated_body": "the connection is closed in mid-body",
-    "truncated_silently": "the connection is closed in mid-body, where nothing tells",
+    "truncated_silently": "the connection is closed in mid-body, without a Content-Length",
     "reset_mid_body": "the connection is reset in mid-body",
     "silence": "nothing at all, the connection stays open",
     "silence_after_headers": "headers, then nothing",
@@ -449,23 +436,20 @@ WIRE_FAULTS: Final[dict[str, str]] = {
 """Faults in the bytes of the response."""
 
 FAULTS: Final[dict[str, str]] = {
-    **{name: what for name, (what, _) in _GATES.items()},
-    **{name: what for name, (what, _) in _STATUSES.items()},
-    **{name: what for name, (what, _) in _CHANGES.items()},
+    **{name: effect for name, (effect, _) in _REFUSALS.items()},
+    **{name: effect for name, (effect, _) in _CHANGES.items()},
     **WIRE_FAULTS,
 }
-"""Every fault by name, and what it does."""
+"""What each fault does, by its name."""
 
 
 def refuse(name: str, request: Mapping[str, Any]) -> ConnectionRefused | None:
-    """The error that this fault answers the request with, if it does."""
-    if name in _GATES:
-        return _GATES[name][1](request)
-    return _STATUSES[name][1]() if name in _STATUSES else None
+    """The error with which this fault answers the request; None for other faults and other requests."""
+    return _REFUSALS[name][1](request) if name in _REFUSALS else None
 
 
 def change(name: str, answer: FaultyAnswer, chance: random.Random) -> bool:
-    """Does to the answer what this fault does; False when it is of another kind."""
+    """Changes the answer; returns False for a fault that does not change answers."""
     if name not in _CHANGES:
         return False
     _CHANGES[name][1](answer, chance)

@@ -1,4 +1,4 @@
-"""JSON that follows a schema: drawn at random, or as near to a draft as the schema allows."""
+"""JSON that is valid under a schema: random, or as close to a draft as the schema allows."""
 
 import json
 import math
@@ -21,10 +21,10 @@ _TRIES: Final = 40
 
 
 def fill(schema: Mapping[str, Any], chance: random.Random) -> Any:
-    """A value that is valid under ``schema``, drawn at random.
+    """A random value that is valid under ``schema``.
 
-    Understood: type, enum, const, anyOf, oneOf, allOf, local $ref, properties, required, items,
-    prefixItems, and bounds of numbers, lengths and counts. Not: pattern, format, conditions.
+    Supports type, enum, const, anyOf, oneOf, allOf, local $ref, properties, required, items, prefixItems, and
+    bounds of numbers, lengths and counts; not pattern, format and conditions.
     """
     return _fill(schema, schema, chance, 0)
 
@@ -95,7 +95,7 @@ def _array(schema: Mapping[str, Any], root: Mapping[str, Any], chance: random.Ra
     first: Sequence[Any] = schema.get("prefixItems", ())
     least = max(int(schema.get("minItems", 0)), len(first))
     most = int(schema.get("maxItems", least + 3))
-    # Deep in a schema that refers to itself, lists stay as short as they may.
+    # Deep in a recursive schema, lists are as short as possible.
     most = least if depth > _DEEPEST // 3 else max(least, min(most, least + _MOST_ITEMS))
     count = chance.randint(least, most)
     items: list[Any] = []
@@ -131,17 +131,17 @@ def _string(schema: Mapping[str, Any], chance: random.Random) -> str:
     return text + "x" * (least - len(text))
 
 
-# --- near to a draft ------------------------------------------------------------------------------
+# --- close to a draft -----------------------------------------------------------------------------
 
 Span = tuple[int, int]
-"""How many items a list takes, at least and at most."""
+"""The least and the most items of a list."""
 
 _SPAN: Final = re.compile(r'"(\w+)": \[[^\[\]]*… (\d+)(?: to (\d+))?(?: of them)?\]')
 _FITTING_TRIES: Final = 60
 
 
 def spans(sketch: str) -> dict[str, Span]:
-    """The lengths of lists by the name of their field, read from a short form such as
+    """The lengths of lists by the names of their fields, from a sketch such as
     ``{"team": [1|2|3, … 2 of them]}``, for schemas without bounds.
     """
     return {name: (int(low), int(high or low)) for name, low, high in _SPAN.findall(sketch)}
@@ -152,10 +152,10 @@ class _Misfit(Exception):
 
 
 def fitted(schema: Mapping[str, Any], draft: object, chance: random.Random, known: Mapping[str, Span]) -> Any:
-    """A value of the schema as near to ``draft`` as it can be. What the draft lacks is drawn at random.
+    """A value of the schema as close to ``draft`` as possible; missing parts are random.
 
-    ``known``: lengths of lists where the schema names none. Items of a list are different from each
-    other, as far as choices go.
+    ``known``: lengths of lists for which the schema has no bounds. The items of a list differ as far as the
+    choices allow.
     """
     fitter = _Fitter(schema, chance, known)
     try:
@@ -171,11 +171,11 @@ class _Fitter:
         self.known = known
 
     def made_up(self, schema: Mapping[str, Any]) -> Any:
-        """Any value of the schema."""
+        """A random value of the schema."""
         return fill({**schema, "$defs": self.root.get("$defs", {})}, self.chance)
 
     def fit(self, schema: Mapping[str, Any], draft: object, name: str = "") -> Any:
-        """``draft`` under this part of the schema. Raises _Misfit."""
+        """``draft`` fitted to this part of the schema. Raises _Misfit."""
         if "$ref" in schema:
             schema = self.root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
         if "enum" in schema:
@@ -221,7 +221,7 @@ class _Fitter:
         return items
 
     def _item(self, schema: Mapping[str, Any], draft: object) -> Any:
-        """An item all of whose choices are as drafted: a list takes no item that is half made up."""
+        """An item with all choices as in the draft, since no item of a list may be half random."""
         for key, field in schema.get("properties", {}).items():
             if "enum" in field and isinstance(draft, Mapping):
                 self.fit(field, draft.get(key))

@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server over bare sockets: to misbehave on purpose it has to write every byte itself."""
+"""A small HTTP/1.1 server over bare sockets, which can misbehave since it writes every byte itself."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ class Response:
 
 
 def encode(response: Response, *, length: bool = True) -> tuple[bytes, bytes]:
-    """Head and body as bytes. Without ``length`` the end of the connection is the end of the body."""
+    """Head and body as bytes. Without ``length``, the end of the connection ends the body."""
     lines = [
         f"HTTP/1.1 {response.status} {_REASONS.get(response.status, 'Error')}",
         f"Content-Type: {response.content_type}",
@@ -61,7 +61,7 @@ Handler = Callable[[HttpRequest, "HttpConnection"], Awaitable[None]]
 
 
 class _UnreadableRequest(Exception):
-    """The request cannot be read; the status says why."""
+    """An invalid request; the status says why."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -69,23 +69,23 @@ class _UnreadableRequest(Exception):
 
 
 class HttpConnection(asyncio.Protocol):
-    """One client's connection. Its handler is cancelled when the client goes."""
+    """One client's connection. Its handler is cancelled when the client disconnects."""
 
     def __init__(self, server: "HttpServer") -> None:
         self._server = server
         self._buffer = bytearray()
-        self._news = asyncio.Event()
+        self._received = asyncio.Event()
         self._transport: asyncio.Transport | None = None
         self._serving: asyncio.Task[None] | None = None
         self.stale = False
-        """The next request is answered by closing."""
+        """Whether the next request is answered by closing the connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclass of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self._server.connections.add(self)
         if self._server.refusing:
-            self.reset()  # accepted in the turn in which listening stopped
+            self.reset()  # accepted in the same iteration of the loop in which listening stopped
             return
         self._serving = asyncio.create_task(self._serve(), name="fake-model-connection")
 
@@ -93,7 +93,7 @@ class HttpConnection(asyncio.Protocol):
         self._buffer += data
         if len(self._buffer) > MAX_HEAD + MAX_BODY:
             self.reset()
-        self._news.set()
+        self._received.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
@@ -101,21 +101,21 @@ class HttpConnection(asyncio.Protocol):
             self._serving.cancel()
 
     def write(self, data: bytes) -> None:
-        """Sends, unless the client is gone."""
+        """Sends the data, unless the client has disconnected."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     def send(self, response: Response) -> None:
-        """A whole response; the connection stays open."""
+        """Sends a whole response; the connection stays open."""
         self.write(b"".join(encode(response)))
 
     def close(self) -> None:
-        """Ends the connection in order, after what was written."""
+        """Closes the connection after all data has been sent."""
         if self._transport is not None:
             self._transport.close()
 
     def reset(self) -> None:
-        """Ends the connection at once, and lets the client see it as an error."""
+        """Resets the connection immediately, which is an error for the client."""
         if self._transport is None:
             return
         sock = self._transport.get_extra_info("socket")
@@ -124,7 +124,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport.abort()
 
     async def finished(self) -> None:
-        """Waits until its handler is over."""
+        """Waits until the handler has ended."""
         if self._serving is not None and self._serving is not asyncio.current_task():
             await asyncio.wait({self._serving})
 
@@ -142,8 +142,8 @@ class HttpConnection(asyncio.Protocol):
 
     async def _until(self, ready: Callable[[], bool]) -> None:
         while not ready():
-            self._news.clear()
-            await self._news.wait()
+            self._received.clear()
+            await self._received.wait()
 
     async def _read(self) -> HttpRequest:
         await self._until(lambda: b"\r\n\r\n" in self._buffer or len(self._buffer) > MAX_HEAD)
@@ -177,13 +177,13 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpServer:
-    """Listens, and hands requests to one handler; a connection's requests one after the other."""
+    """Listens, and passes requests to one handler, those of one connection one after another."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
         self.connections: set[HttpConnection] = set()
         self.refusing = False
-        """New connections are refused, for a while or for good."""
+        """Whether new connections are refused."""
         self._listening: asyncio.Server | None = None
         self._opening: asyncio.Task[None] | None = None
         self._address = ("", 0)
@@ -197,12 +197,12 @@ class HttpServer:
         shown = f"[{host}]" if ":" in host else host
         return f"http://{shown}:{bound[1]}"
 
-    async def _listen(self, **where: Any) -> asyncio.Server:
+    async def _listen(self, **address: Any) -> asyncio.Server:
         loop = asyncio.get_running_loop()
-        return await loop.create_server(lambda: HttpConnection(self), **where, backlog=1024)
+        return await loop.create_server(lambda: HttpConnection(self), **address, backlog=1024)
 
     def refuse_for(self, seconds: float) -> None:
-        """Resets the connections, and refuses new ones for so long."""
+        """Resets all connections, and refuses new ones for so many seconds."""
         if not self.refusing:
             self.refusing = True
             self._opening = asyncio.create_task(self._refuse(seconds), name="fake-model-refusing")
@@ -210,10 +210,10 @@ class HttpServer:
     async def _refuse(self, seconds: float) -> None:
         await self._close()
         with contextlib.ExitStack() as stack:
-            held = stack.enter_context(await _bound(self._address))
+            sock = stack.enter_context(await _bound(self._address))
             await asyncio.sleep(seconds)
             self.refusing = False
-            self._listening = await self._listen(sock=held)
+            self._listening = await self._listen(sock=sock)
             stack.pop_all()
 
     async def _close(self) -> None:
@@ -236,19 +236,17 @@ class HttpServer:
 
 
 async def _bound(address: tuple[str, int]) -> socket.socket:
-    """A socket that keeps the address from being given to somebody's next connection. Nobody can connect to
-    it before it listens.
-    """
-    held = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """A socket that reserves the address; nobody can connect to it before it listens."""
+    sock = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     for attempt in itertools.count(1):
         try:
-            held.bind(address)
+            sock.bind(address)
             break
         except OSError:
-            # A loop may close what listened there a little later than it says.
+            # The loop may close the former socket a little later than it says.
             if attempt == _ATTEMPTS:
-                held.close()
+                sock.close()
                 raise
             await asyncio.sleep(0.001)
-    return held
+    return sock

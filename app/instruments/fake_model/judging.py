@@ -1,6 +1,6 @@
-"""A fake judge: it answers the question of our rubric in the form that is asked, with quotes from the text.
+"""A fake judge: it answers the questions of our rubrics in their form, with quotes from the text.
 
-Verdicts are drawn from the text alone, so equal questions get equal answers. They mean nothing.
+Verdicts are random and mean nothing, but depend on the text alone: equal questions get equal answers.
 """
 
 import json
@@ -16,15 +16,13 @@ __all__ = ["judged"]
 _ASKED: Final = re.compile(r"^- ([a-z_]+): ", re.M)
 _TEXT: Final = re.compile(r'^Its (thinking|speech): (".*")$', re.M)
 _PARTS: Final = {"thinking": "think", "speech": "speak"}
-
-
 _SPEECH: Final = re.compile(r'^Now seat \d+ says: (".*")$', re.M)
 _RECORD: Final = re.compile(r"^=== RECORD ===\n(.*)^=== END OF RECORD ===$", re.M | re.S)
 _CLAIM: Final = re.compile(r"\b(?:was|were|led|voted|failed|succeeded|leads?)\b")
 
 
 def judged(messages: list[dict[str, Any]], seed: int) -> str:
-    """The verdicts that are asked for, as JSON. Raises NotOurs where the messages ask no judge."""
+    """The verdicts as JSON. Raises NotOurs for messages that are no question to our judges."""
     rubrics = (following_text(), selection_text(), statements_text())
     if len(messages) < 2 or messages[0].get("content") not in rubrics:
         raise NotOurs("the first message is none of our rubrics")
@@ -46,8 +44,8 @@ def judged(messages: list[dict[str, Any]], seed: int) -> str:
 
 
 def _stated(question: str, chance: random.Random) -> str:
-    """A verdict on every sentence of the speech that sounds like a statement; the last line of the record
-    that holds words is what each rests on.
+    """A verdict on every sentence of the speech that looks like a statement; each verdict cites the last line
+    of the record with at least three words.
     """
     speech, record = _SPEECH.search(question), _RECORD.search(question)
     if speech is None or record is None:
@@ -82,7 +80,7 @@ def _ruled(situation: str, chance: random.Random) -> dict[str, Any]:
 
 
 def _quote(text: str, chance: random.Random) -> str:
-    """Four words in a row; all where there are fewer; empty where there is no word."""
+    """Four words in a row; the whole text if it has fewer, and nothing if it has no word."""
     words = text.split()
     start = chance.randrange(max(1, len(words) - 3))
     quote = " ".join(words[start : start + 4])

@@ -1,4 +1,4 @@
-"""How long an answer takes: fixed, or drawn from a distribution."""
+"""The latency of answers: fixed, or drawn from a distribution."""
 
 import math
 import random
@@ -14,7 +14,7 @@ _DRAWS: Final[dict[str, tuple[int, Callable[[random.Random, list[float]], float]
     "exponential": (1, lambda chance, numbers: chance.expovariate(1 / numbers[0]) if numbers[0] else 0.0),
     "lognormal": (2, lambda chance, numbers: numbers[0] * math.exp(chance.gauss(0.0, numbers[1]))),
 }
-"""Name: how many numbers it takes, and a draw in seconds."""
+"""By name: the number of parameters, and a draw in seconds."""
 
 LONGEST_S: Final = 600.0
 

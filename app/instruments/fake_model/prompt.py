@@ -1,7 +1,7 @@
 """Reads a prompt of our own language-model seats back into the seat's view of the game.
 
-The lines are those of docs/models.md, so that templates with other words are read alike. Only the prompt is
-used, nothing else is known here.
+It reads the lines that docs/models.md defines, so that templates with other words read alike. The prompt is
+the only input.
 """
 
 import json
@@ -41,34 +41,33 @@ __all__ = ["NotOurs", "Prompt", "PromptQuestion", "read_prompt", "seen"]
 
 
 class NotOurs(Exception):
-    """The messages are no prompt of our seats, or one of a form that is not known here."""
+    """The messages are no prompt of our seats, or a prompt of an unknown form."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptQuestion:
-    """What is asked last."""
+    """The last question of a prompt."""
 
     request: Request
     step: str
     about: Seat | None
-    """The seat that the question is about, where the step asks several."""
+    """The seat that the question is about, in steps with a question for each seat; else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A conversation in its parts, the earlier answers left out."""
+    """The parts of a conversation, without the earlier answers."""
 
     seat: str
-    """Table, seat, role and what it was shown, in one text: however the templates word it, two games
-    with the same are told apart by their records alone."""
+    """Table, seat, role and what the role sees, in one text that does not depend on the templates."""
     preamble: str
-    """All before the record: it never changes in a game of one seat."""
+    """Everything before the record; it is the same in all prompts of one seat in one game."""
     record: str
     question: PromptQuestion
     menu: frozenset[IntentionId]
-    """The intentions offered in so many words; empty where the conversation offers none."""
+    """The intentions that the conversation offers; empty if it offers none."""
     form: str
-    """The last question's form in short, and those of the steps whose forms stand in the preamble."""
+    """The sketch of the last question's form, and those of forms in the preamble."""
 
 
 _QUESTION: Final = re.compile(
@@ -84,7 +83,7 @@ _MENU: Final = re.compile(r"Your menu: ([a-z_, ]+)\.")
 def read_prompt(messages: Sequence[Mapping[str, Any]]) -> Prompt:
     """The parts of a conversation. Raises NotOurs."""
     texts = [message.get("content") for message in messages if message.get("role") != "assistant"]
-    # A server without system messages is sent them inside the first of the user's.
+    # A server that takes no system message gets it inside the first user message.
     whole = "\n".join(text for text in texts if isinstance(text, str))
     preamble, begun, rest = whole.partition(f"\n{RECORD}\n")
     record, ended, asked = rest.partition(f"\n{END_OF_RECORD}\n")
@@ -164,13 +163,13 @@ def _seats(text: str) -> tuple[Seat, ...]:
 
 
 def seen(preamble: str, record: str, request: Request, *, asked: bool = True) -> Observation:
-    """What the asked seat may know, as far as its prompt tells.
+    """What the seat knows, as far as its prompt says, without its private notes.
 
-    Of closed attempts the speeches may be missing; they stand there as silent ones. The seat's private
-    notes are left out. In the timing ``eager`` a record may end before the request: for a question that needs
-    the turn itself, ``asked``, what is missing is filled up with silence and the first team there is.
+    Speeches that the record leaves out of closed attempts become silent ones. With the timing ``eager`` a
+    record may end before the request: if ``asked``, that is for a question about the turn itself, the missing
+    events are added as silence and the first possible team.
 
-    Raises NotOurs where the record does not read, or does not lead to the request.
+    Raises NotOurs if the record is invalid, or does not lead to the request.
     """
     try:
         state = _state(preamble, record)
@@ -201,7 +200,7 @@ def _state(preamble: str, record: str) -> State:
 
 @lru_cache(maxsize=256)
 def _filled_up(preamble: str, record: str, request: Request) -> State:
-    """The game as it may stand when the request comes, by a record that ends somewhat earlier."""
+    """A possible state at the time of the request, from a record that ends a little earlier."""
     reader = _Reader(_start(preamble))
     for line in record.split("\n"):
         reader.read(line)
@@ -224,7 +223,7 @@ _VERDICTS: Final = "approved|rejected|rejected, goes all the same"
 
 
 class _Reader:
-    """Folds a record line by line; what a line says may depend on where the game stands."""
+    """Folds a record line by line; the meaning of a line may depend on the state of the game."""
 
     def __init__(self, start: _Start) -> None:
         self.state = fold([start.created, start.learned])
@@ -243,12 +242,12 @@ class _Reader:
         raise NotOurs(f"no line of a record: {line[:80]!r}")
 
     def apply(self, event: Event) -> None:
-        """Folds the event, and before it what the record leaves out."""
+        """Folds the event, after any events before it that the record leaves out."""
         self._fill_up(event)
         apply(self.state, [event])
 
     def _fill_up(self, event: Event) -> None:
-        """Puts in what the record leaves out before this event: the speeches of a shortened attempt,
+        """Adds the events that the record leaves out before this one: the speeches of a shortened attempt,
         the seat's own ballot, an empty summary.
         """
         table = self.table

@@ -1,7 +1,7 @@
-"""A brain that plays: it answers our own seats' prompts as a scripted seat would, in the asked form.
+"""Answers our own seats' prompts as a scripted seat would, in the form that is asked for.
 
-The scripted seat is handed what the prompt tells and nothing else. It thinks a whole turn at once; each
-step of the turn is answered with its part of that, so the answers of a turn agree with each other.
+The scripted seat knows what the prompt says and nothing else. It decides a whole turn at once, and each step
+of the turn is answered with its part of the decision, so that the answers of a turn agree.
 """
 
 import json
@@ -19,7 +19,6 @@ from agents.scripted.mechanism import beliefs, speak
 from agents.scripted.notebook import Notebook
 from agents.scripted.speech import Scene, listed
 from agents.scripted.tactics import Dice, choose_team, would_approve
-from app.instruments.fake_model.completions import Brain
 from app.instruments.fake_model.filling import fitted, spans
 from app.instruments.fake_model.prompt import NotOurs, Prompt, read_prompt, seen
 from engine.actions import (
@@ -46,31 +45,19 @@ from engine.terms import Kind, Seat
 from engine.thoughts import Belief
 from engine.view import Observation, project
 
-__all__ = ["answer", "seed_of", "sensible"]
+__all__ = ["answer", "seed_of"]
 
 Draft = dict[str, Any]
-"""An answer before it is made to follow the schema."""
-
-
-def sensible(seed: int, otherwise: Brain) -> Brain:
-    """Plays sensibly what our own seats are asked; ``otherwise`` answers any other prompt."""
-
-    def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
-        try:
-            return answer(messages, schema, seed)
-        except NotOurs:
-            return otherwise(messages, schema)
-
-    return brain
+"""An answer before it is fitted to the schema."""
 
 
 def answer(messages: list[dict[str, Any]], schema: dict[str, Any] | None, seed: int) -> str:
-    """The JSON that answers the last question, of the schema where there is one. Raises NotOurs."""
+    """The answer to the last question, as JSON that is valid under the schema, if any. Raises NotOurs."""
     prompt = read_prompt(messages)
     try:
         draft = _draft_of(prompt, seed)
     except (LookupError, ValueError, ArithmeticError, AssertionError) as fault:
-        # Line by line a record may read well, and still be of no possible game.
+        # Every line of a record may be valid although no game can have this record.
         raise NotOurs(f"nothing follows from the record: {fault!r}") from fault
     if schema is not None:
         chance = random.Random(f"{seed_of(prompt, seed)}/{prompt.question}")
@@ -79,7 +66,7 @@ def answer(messages: list[dict[str, Any]], schema: dict[str, Any] | None, seed: 
 
 
 def seed_of(prompt: Prompt, seed: int) -> str:
-    """The scripted seat's chance: fixed by what never changes in a game of one seat."""
+    """The scripted seat's seed, which is the same for all prompts of one seat in one game."""
     return blake2b(f"{seed}/{prompt.seat}".encode(), digest_size=16).hexdigest()
 
 
@@ -94,24 +81,24 @@ def _draft_of(prompt: Prompt, seed: int) -> Draft:
     chance = seed_of(prompt, seed)
     action = _action(prompt.preamble, prompt.record, question.request, prompt.menu, chance)
     own_words = '"categories"' in prompt.form
-    draft = _made(step, _Act(action, own_words=own_words))
+    draft = _step(step)(_Act(action, own_words=own_words))
     if joined:
         record, request = _after(prompt, action)
         then_action = _action(prompt.preamble, record, request, prompt.menu, chance)
-        draft["then"] = _made(then, _Act(then_action, own_words=own_words))
+        draft["then"] = _step(then)(_Act(then_action, own_words=own_words))
     return draft
 
 
-def _made(step: str, act: "_Act") -> Draft:
-    make = _STEPS.get(step)
-    if make is None:
-        raise NotOurs(f"no step is called {step!r}")
-    return make(act)
+def _step(name: str) -> Callable[["_Act"], Draft]:
+    if name not in _STEPS:
+        raise NotOurs(f"no step is called {name!r}")
+    return _STEPS[name]
 
 
 def _after(prompt: Prompt, action: SeatAction) -> tuple[str, Request]:
-    """What the seat's record says once it has done this, and what it is asked then, before anybody else
-    does anything. Raises NotOurs.
+    """The seat's record after this action, and the seat's next request, before any other seat acts.
+
+    Raises NotOurs if there is no next request.
     """
     seat = prompt.question.request.seat
     observation = seen(prompt.preamble, prompt.record, prompt.question.request)
@@ -126,7 +113,7 @@ def _after(prompt: Prompt, action: SeatAction) -> tuple[str, Request]:
     return "\n".join(record_of([*before, *done], seat).splitlines()[1:]), request
 
 
-# --- the reasoning: a turn is asked about in many questions, and thought once --------------------------
+# --- the decision: one for all questions of a turn ---------------------------------------------------
 
 
 @lru_cache(maxsize=256)
@@ -155,7 +142,7 @@ def _read(observation: Observation) -> Notebook:
 
 
 def _speech(observation: Observation, menu: tuple[IntentionId, ...], seed: str) -> SeatAction:
-    """A turn of the discussion, as ``ScriptedAgent`` takes it, with a menu that may be shorter."""
+    """A turn of the discussion, as ``ScriptedAgent`` plays it, with a possibly shorter menu."""
     book, table = _read(observation), observation.table
 
     def dice(purpose: str) -> Dice:
@@ -180,15 +167,15 @@ T = TypeVar("T")
 
 
 class _Act:
-    """What the seat does, and the thoughts that led to it."""
+    """The seat's action, with the thoughts that led to it."""
 
     def __init__(self, action: SeatAction, *, own_words: bool) -> None:
         self.action = action
         self.own_words = own_words
-        """Intentions are written instead of chosen."""
+        """Whether intentions are written in own words instead of chosen from the menu."""
 
     def thought(self, kind: type[T], stage: str = "") -> T:
-        """The record of that kind, and of that stage where it has several. Raises NotOurs."""
+        """The thought of this kind, and of this stage if the kind has stages. Raises NotOurs."""
         for thought in self.action.thoughts:
             if isinstance(thought, kind) and getattr(thought, "stage", "") == stage:
                 return thought

@@ -1,12 +1,13 @@
-"""The fake model on a port."""
+"""The server of a fake model, and its counts."""
 
 import asyncio
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Set
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -22,7 +23,6 @@ from app.instruments.fake_model.completions import (
     tokens,
     unreadable,
 )
-from app.instruments.fake_model.counting import PrefixCache, QuestionCounts
 from app.instruments.fake_model.faults import (
     WIRE_FAULTS,
     ConnectionRefused,
@@ -38,13 +38,22 @@ from engine.chance import unit
 __all__ = ["FakeModel", "FakeOptions"]
 
 HOLD_S: Final = 600.0
-"""Seconds for which a silent connection is held open."""
+"""Seconds for which a silent connection stays open."""
 
 DRIP_S: Final = 0.05
 """Seconds between two bytes of a slow answer."""
 
 REFUSE_S: Final = 0.3
 """Seconds for which new connections are refused."""
+
+BLOCK: Final = 64
+"""Characters of a block of the cache: 16 tokens."""
+
+MOST_BLOCKS: Final = 4_000_000
+"""The most blocks, about half a gigabyte, before the cache is emptied."""
+
+MOST_KEYS: Final = 1_000_000
+"""The most keys; further keys are counted together, as ``other``."""
 
 _ABOUT: Final = (
     b"interintent fake-model: a test instrument that speaks the OpenAI chat-completions protocol.\n"
@@ -58,16 +67,78 @@ class FakeOptions:
     """How a fake model behaves."""
 
     brain: Brain | None = None
-    """None: noise from the seed."""
+    """None: random JSON from the seed."""
     latency: Latency = AT_ONCE
     faults: tuple[Fault, ...] = ()
     seed: int = 0
-    """Of noise, latency and faults. What happens to a request depends on the seed, on the request, and on how
-    often the same was asked before; not on the order in which different requests arrive.
+    """The seed of random answers, latency and faults. What happens to a request depends on the seed, on the
+    request, and on how often it was sent before, but not on the order in which different requests arrive.
     """
     model: str = "fake"
     count_file: Path | None = None
-    """A line of JSON for every completion asked for."""
+    """Gets a line of JSON for every request for a completion."""
+
+
+class PrefixCache:
+    """Measures, by blocks as providers do, how much of a prompt's beginning was sent before."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def share(self, prompt: str) -> int:
+        """Characters of the longest beginning shared with an earlier prompt; remembers this prompt."""
+        if len(self._seen) > MOST_BLOCKS:
+            self._seen.clear()
+        chain, common, whole = 0, 0, True
+        for start in range(0, len(prompt) - BLOCK + 1, BLOCK):
+            chain = hash((chain, prompt[start : start + BLOCK]))
+            if whole and chain in self._seen:
+                common = start + BLOCK
+            else:
+                whole = False
+                self._seen.add(chain)
+        return common
+
+
+@dataclass(slots=True)
+class QuestionCounts:
+    """Counts since the start, or since the last reset."""
+
+    calls: int = 0
+    """Requests for completions, whatever their outcome."""
+    answered: int = 0
+    """Answers sent completely, with status 200 and no fault in the bytes."""
+    abandoned: int = 0
+    """Requests whose client disconnected before the end."""
+    in_flight: int = 0
+    max_in_flight: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    by_key: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+
+    def begin(self, key: str) -> None:
+        """Counts a request for a completion. ``key``: of its messages."""
+        self.calls += 1
+        self.in_flight += 1
+        self.max_in_flight = max(self.max_in_flight, self.in_flight)
+        self.by_key[key if key in self.by_key or len(self.by_key) < MOST_KEYS else "other"] += 1
+
+    def reset(self) -> None:
+        """Sets all counts to zero, except for the requests in flight."""
+        fresh = QuestionCounts(in_flight=self.in_flight, max_in_flight=self.in_flight)
+        for name in self.__slots__:
+            setattr(self, name, getattr(fresh, name))
+
+    def as_json(self, *, keys: bool = True) -> dict[str, Any]:
+        """All counts; ``by_key`` only with ``keys``."""
+        counts: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        counts["distinct"] = len(self.by_key)
+        counts["repeated"] = sum(self.by_key.values()) - len(self.by_key)
+        if not keys:
+            del counts["by_key"]
+        return counts
 
 
 class FakeModel:
@@ -77,9 +148,9 @@ class FakeModel:
         self.options = options or FakeOptions()
         self.counts = QuestionCounts()
         self.faults = self.options.faults
-        """The faults of now: a test may change them."""
+        """The current faults, which a test may change."""
         self.url = ""
-        """Of the server that runs; the API is under ``/v1``."""
+        """The running server's address; the API is under ``/v1``."""
         self._brain = self.options.brain or noise(self.options.seed)
         self._cache = PrefixCache()
         self._asked: dict[str, int] = {}
@@ -89,7 +160,7 @@ class FakeModel:
 
     @property
     def connections(self) -> Set[HttpConnection]:
-        """Those that are open."""
+        """The open connections."""
         return frozenset(self._http.connections)
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> str:
@@ -100,7 +171,7 @@ class FakeModel:
         return self.url
 
     async def stop(self) -> None:
-        """Stops serving, whoever is connected."""
+        """Stops serving, and ends every connection."""
         await self._http.stop()
         if self._file is not None:
             self._file.close()
@@ -199,7 +270,7 @@ class FakeModel:
         line["faults"].append(fault.name)
 
     def _answer(self, asked: dict[str, Any], line: dict[str, Any]) -> FaultyAnswer:
-        """What the brain answers, cut to the asked length, with the tokens that it takes."""
+        """The brain's answer, cut to the length limit, with its token usage."""
         messages = asked["messages"]
         content = self._brain(messages, asked_schema(asked))
         finish = "stop"
@@ -207,25 +278,25 @@ class FakeModel:
         if limit is not None and tokens(content) > limit:
             content, finish = content[: limit * 4], "length"
         prompt = prompt_of(messages)
-        taken = {
+        usage = {
             "prompt": tokens(prompt),
             "cached": self._cache.share(prompt) // 4,
             "completion": tokens(content),
         }
-        line |= taken
-        self.counts.prompt_tokens += taken["prompt"]
-        self.counts.cached_tokens += taken["cached"]
-        self.counts.completion_tokens += taken["completion"]
+        line |= usage
+        self.counts.prompt_tokens += usage["prompt"]
+        self.counts.cached_tokens += usage["cached"]
+        self.counts.completion_tokens += usage["completion"]
         body = {
             "id": f"chatcmpl-fake-{self.counts.calls}",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": self.options.model,
             "usage": {
-                "prompt_tokens": taken["prompt"],
-                "completion_tokens": taken["completion"],
-                "total_tokens": taken["prompt"] + taken["completion"],
-                "prompt_tokens_details": {"cached_tokens": taken["cached"]},
+                "prompt_tokens": usage["prompt"],
+                "completion_tokens": usage["completion"],
+                "total_tokens": usage["prompt"] + usage["completion"],
+                "prompt_tokens_details": {"cached_tokens": usage["cached"]},
             },
         }
         return FaultyAnswer(content, finish, body)
@@ -247,7 +318,7 @@ class FakeModel:
                 connection.close()
             case "reset_mid_body":
                 connection.write(head + half)
-                await asyncio.sleep(0.02)  # a reset overtakes what was not sent yet
+                await asyncio.sleep(0.02)  # a reset discards bytes that were not sent yet
                 connection.reset()
             case "silence":
                 await asyncio.sleep(HOLD_S)

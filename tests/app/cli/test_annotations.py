@@ -47,12 +47,12 @@ def test_what_is_exported_is_read_back_as_it_was(tmp_path: Path, run: Any) -> No
     # One row of selection and one of following can stand in one line; empty lines judge nothing.
     stored = run(url, "import", "-", "--rater", "bob", given=f"\ufeff{sheet}\r\n,,,,,,,,,\r\n")
     assert stored.exit_code == 0, stored.output
-    assert "0 of them in place of earlier ones" in stored.stdout
+    assert "0 of them replace earlier ones" in stored.stdout
     bobs = run(url, "export", "--batch", batch, "--rater", "bob").stdout_bytes.decode()
     assert bobs.replace(",bob,", ",ann,") == sheet
     again = run(url, "import", "-", "--rater", "bob", given=sheet)
     assert again.exit_code == 2
-    assert "line 3: bob has judged it already" in again.stderr
+    assert "line 3: bob has judged this already" in again.stderr
     revised = run(url, "import", "-", "--rater", "bob", "--revise", given=sheet.replace(",4,4,", ",2,2,"))
     assert revised.exit_code == 0, revised.output
     assert ",2,2,bob," in run(url, "export", "--batch", batch, "--rater", "bob").stdout

@@ -342,7 +342,7 @@ async def test_a_body_has_at_most_50000_elements(caller: Caller) -> None:
 async def test_many_faults_are_counted_and_the_first_of_them_named(caller: Caller) -> None:
     answer = await caller.post("/games", json={f"k{n}": n for n in range(40_000)})
     told = problem(answer, 422, "invalid-request")
-    assert told["detail"].startswith("at least 100 things to mend")
+    assert told["detail"].startswith("at least 100 things to correct")
     assert len(told["errors"]) == MAX_FAULTS
     assert told["errors"][0]["pointer"] == "/k0"
 

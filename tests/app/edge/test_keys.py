@@ -134,7 +134,7 @@ async def test_a_key_in_the_database_lets_other_machines_be_served(database_url:
 
 async def test_a_database_that_cannot_be_asked_for_keys_is_no_reason_to_serve(tmp_path: Path) -> None:
     settings = local_settings("postgresql://nobody@127.0.0.1:1/none", host="0.0.0.0")
-    with pytest.raises(CannotServe, match="cannot be asked for keys"):
+    with pytest.raises(CannotServe, match="keys in the database cannot be read"):
         await check_exposure(settings)
 
 
@@ -495,7 +495,7 @@ async def test_keys_are_made_listed_and_revoked_from_the_command_line(tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["create", "--name", "a"], "name what it may do"),
+        (["create", "--name", "a"], "--scope is missing"),
         (["create", "--name", "a", "--scope", "games:fly"], "'games:fly'"),
         (["create", "--name", "", "--scope", "all"], "1 to 100"),
         (["create", "--name", "a", "--scope", "all", "--expires", "soon"], "'soon'"),

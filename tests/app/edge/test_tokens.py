@@ -58,13 +58,13 @@ def test_a_secret_is_named_by_the_first_64_bits_of_a_hash() -> None:
 def test_a_token_of_2048_characters_is_looked_at_and_a_longer_one_is_not() -> None:
     head = Secrets([NEW]).mint(SEAT).split(".")[0]
     filled = f"{head}.{'x' * (2048 - len(head) - 2)}."
-    assert (len(filled), Secrets([NEW]).names(filled)) == (MAX_TOKEN, kid_of(NEW))
-    assert Secrets([NEW]).names(filled + "x") is None
+    assert (len(filled), Secrets([NEW]).kid_in(filled)) == (MAX_TOKEN, kid_of(NEW))
+    assert Secrets([NEW]).kid_in(filled + "x") is None
 
 
 def test_what_has_not_three_parts_is_no_token() -> None:
     head = Secrets([NEW]).mint(SEAT).split(".")[0]
-    named = [Secrets([NEW]).names(head + ".e30" * more) for more in (1, 2, 3)]
+    named = [Secrets([NEW]).kid_in(head + ".e30" * more) for more in (1, 2, 3)]
     assert named == [None, kid_of(NEW), None]
 
 

@@ -17,7 +17,7 @@ import pytest
 from agents.agent import Setup
 from agents.scripted.agent import ScriptedAgent
 from agents.table import MemoryJournal, play
-from app.base import clock as outside
+from app.base import clock
 from app.edge.auth import hash_of
 from app.store.games import NewGame
 from app.store.keys import ApiKey
@@ -44,7 +44,7 @@ LIMITED, FULL = "ik_" + "l" * 43, "ik_" + "f" * 43
 GAMES = 3
 
 
-class Still(outside.Outside):
+class Still(clock.Clock):
     """No time passes, and every request finds the same chance."""
 
     turn = 0
@@ -152,7 +152,7 @@ async def _all_answers(directory: Path, logs: Sequence[Sequence[Event]]) -> tupl
     """What the limited caller is told, byte for byte, and what the other is told of gold."""
     still = Still()
     told: list[Any] = []
-    with outside.held(still):
+    with clock.use_clock(still):
         async with calling(f"sqlite:///{directory}.sqlite") as caller:
             await lay(caller, logs)
             items: dict[str, list[str]] = {}
@@ -225,7 +225,7 @@ async def _reports(directory: Path, logs: Sequence[Sequence[Event]]) -> dict[str
     """
     still = Still()
     told: dict[str, Any] = {}
-    with outside.held(still):
+    with clock.use_clock(still):
         async with calling(f"sqlite:///{directory}.sqlite") as caller:
             await lay(caller, logs)
             for answered in (False, True):

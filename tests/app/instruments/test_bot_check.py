@@ -24,11 +24,11 @@ SOUND = (ROOT / "examples" / "bot.py").read_text("utf-8")
 
 
 async def checked(command: list[str], patience: Patience, endings: list[int] | None) -> Findings:
-    done = await check_bot(
-        command, host="127.0.0.1", port=0, patience=patience, say=lambda _: None, endings=endings
+    findings = await check_bot(
+        command, host="127.0.0.1", port=0, patience=patience, notify=lambda _: None, endings=endings
     )
-    assert done.came
-    return done.findings
+    assert findings.way is not None
+    return findings
 
 
 @pytest.mark.timeout(240)
@@ -75,12 +75,12 @@ async def test_a_bot_that_somebody_starts_by_hand_is_waited_for_and_passes(tmp_p
         )
 
     patience = Patience(answer=6, back=30, quiet=2)
-    done = await check_bot([], host="127.0.0.1", port=0, patience=patience, say=by_hand, endings=[])
+    findings = await check_bot([], host="127.0.0.1", port=0, patience=patience, notify=by_hand, endings=[])
     assert len(starting) == 1
     assert await asyncio.wait_for(started[0].wait(), 30) == 0
-    wrong = {one.name: one.why for one in done.findings.all() if one.outcome == "wrong"}
+    wrong = {one.name: one.why for one in findings.all() if one.outcome == "wrong"}
     assert wrong == {}
-    assert sum(one.outcome == "ok" for one in done.findings.all()) >= 25
+    assert sum(one.outcome == "ok" for one in findings.all()) >= 25
 
 
 @pytest.mark.timeout(240)
@@ -88,8 +88,8 @@ async def test_nobody_who_starts_a_bot_by_hand_is_said(monkeypatch: pytest.Monke
     monkeypatch.setattr("app.instruments.bot_check.run.BY_HAND_S", 0.2)
     said: list[str] = []
     patience = Patience(answer=60, back=60, quiet=2)
-    done = await check_bot([], host="127.0.0.1", port=0, patience=patience, say=said.append)
-    assert not done.came
+    findings = await check_bot([], host="127.0.0.1", port=0, patience=patience, notify=said.append)
+    assert findings.way is None
     assert "did not connect within 0.2 s" in said[-1]
     assert "waiting for 0.2 s" in said[1]
 

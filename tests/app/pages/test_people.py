@@ -10,8 +10,7 @@ from urllib.parse import urljoin
 import pytest
 
 from app.edge.headers import SWAGGER_POLICY
-from app.pages.files import served_files
-from app.pages.links import LINKS
+from app.pages.routes import LINKS, served_files
 from tests.app.calling import PROJECT, Caller, calling, problem
 from tests.app.edge.test_callers import HANDSHAKE, said
 from tests.app.real_server import Served, local_settings, running_server

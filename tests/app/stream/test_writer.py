@@ -104,7 +104,7 @@ async def test_a_peer_that_the_relay_finds_gone_is_closed_without_an_error() -> 
     await websocket.accept()
     gone = True
     sockets: Any = SimpleNamespace(
-        seats=SimpleNamespace(arrive=lambda: None), keys=SimpleNamespace(stands=lambda caller: True)
+        seats=SimpleNamespace(arrive=lambda: None), keys=SimpleNamespace(is_valid=lambda caller: True)
     )
     connection = Connection(websocket, sockets)
     connection._viewed_by = None  # type: ignore[assignment]

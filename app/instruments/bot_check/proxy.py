@@ -1,4 +1,4 @@
-"""The listener in front: passes bytes on, and cuts connections as cables do."""
+"""A TCP proxy in front of the mock server, which can cut connections as a broken cable would."""
 
 import asyncio
 import contextlib
@@ -6,29 +6,28 @@ from typing import Final
 
 from app.base.listening import stop_listening
 
-__all__ = ["Listener"]
+__all__ = ["Proxy"]
 
 _BLOCK: Final = 65_536
 
 
-class Listener:
-    """Listens where the bot connects, and stands before the acted server on another port."""
+class Proxy:
+    """Listens where the bot connects, and passes bytes to and from the mock server's port."""
 
-    def __init__(self, behind: int) -> None:
-        self._behind = behind
+    def __init__(self, server_port: int) -> None:
+        self._server_port = server_port
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._left: int | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Begins to listen; the port, where 0 was asked for. Raises OSError."""
+        """Begins to listen; port 0 takes a free one. Returns the port. Raises OSError."""
         self._server = await asyncio.start_server(self._accept, host, port)
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
+        return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Ends everything."""
+        """Stops listening, and ends every connection."""
         if self._server is not None:
             await stop_listening(self._server)
         for task in list(self._tasks):
@@ -36,32 +35,32 @@ class Listener:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def cut(self) -> None:
-        """Cuts every connection without a goodbye."""
+        """Cuts every connection without a closing handshake."""
         for writer in list(self._open):
             writer.transport.abort()
 
     def cut_after(self, passing: int) -> None:
-        """Lets so many more bytes through to the bot, then cuts."""
+        """Cuts every connection after so many more bytes to the bot."""
         self._left = passing
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A task of our own: asyncio reports one of its own that is cancelled as a fault.
+        # Our own task: asyncio would log the cancellation of its own as an error.
         task = asyncio.create_task(self._serve(reader, writer), name="a bot's connection")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self._behind)
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
         except OSError:
             writer.transport.abort()
             return
-        ends = {writer, back}
-        self._open |= ends
+        writers = {writer, server_writer}
+        self._open |= writers
         try:
             pumps = [
-                asyncio.create_task(self._pump(reader, back, towards_bot=False)),
-                asyncio.create_task(self._pump(there, writer, towards_bot=True)),
+                asyncio.create_task(self._pump(reader, server_writer, towards_bot=False)),
+                asyncio.create_task(self._pump(server_reader, writer, towards_bot=True)),
             ]
             try:
                 await asyncio.gather(*pumps)
@@ -70,8 +69,8 @@ class Listener:
                     pump.cancel()
                 await asyncio.gather(*pumps, return_exceptions=True)
         finally:
-            self._open -= ends
-            for end in ends:
+            self._open -= writers
+            for end in writers:
                 end.transport.abort()
 
     async def _pump(
