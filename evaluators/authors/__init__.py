@@ -13,8 +13,7 @@ relative to it and with ``/``, to bytes:
 Source of the form: the authors' released program (repository uscnlp-lime/Inter-Intent).
 """
 
-from evaluators.authors.checking import Compared, compare
-from evaluators.authors.figures import figures
+from evaluators.authors.figures import Compared, compare, figures
 from evaluators.authors.labels import released_label
 from evaluators.authors.run import Run, read_run
 from evaluators.authors.taking import TakenGame, content_id, judgements_of, take

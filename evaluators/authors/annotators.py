@@ -11,8 +11,8 @@ from itertools import combinations
 from math import sqrt
 from typing import Final
 
+from evaluators.authors.labels import Figure, rounded
 from evaluators.authors.run import Run, natural
-from evaluators.authors.shapes import Figure, rounded
 from evaluators.authors.taking import TakenGame
 from evaluators.ground.judgements import Judgement
 from evaluators.statistics.agreement import fleiss_kappa

@@ -11,11 +11,10 @@ from typing import Final
 from engine.intentions import IntentionId
 from engine.terms import Seat
 from engine.thoughts import SelectionStage
-from evaluators.authors.labels import canonical_label, intention_of, plain, released_label
+from evaluators.authors.labels import Figure, canonical_label, intention_of, plain, released_label, rounded
+from evaluators.authors.results import REJECTED
 from evaluators.authors.run import AuthorsItem, Run
-from evaluators.authors.shapes import Figure, rounded
 from evaluators.authors.taking import TakenGame
-from evaluators.authors.turns import REJECTED
 from evaluators.ground.turns import read_game
 
 __all__ = ["Selections", "answer_figures", "selections"]

@@ -1,21 +1,27 @@
-"""Names and labels as the authors' files write them: seats, roles, intentions."""
+"""Names, labels and figures as the authors' files write them: seats, roles, intentions, shares."""
 
 import re
 from collections.abc import Mapping
+from math import isnan
 from typing import Final
 
 from engine.intentions import BY_ID, IntentionId, normalise
 from engine.terms import Role, Seat
 
 __all__ = [
+    "DIGITS",
     "ROLE_NAMES",
+    "Figure",
+    "Value",
     "canonical_label",
     "intention_of",
     "plain",
     "released_label",
     "role_of",
+    "rounded",
     "seat_name",
     "seat_of",
+    "share",
 ]
 
 ROLE_NAMES: Final[Mapping[Role, str]] = {role: role.value.capitalize() for role in Role}
@@ -69,3 +75,20 @@ def role_of(name: str) -> Role | None:
     word = name.strip().lower()
     word = {"loyal servant": "servant", "loyal servant of arthur": "servant"}.get(word, word)
     return next((role for role in Role if role.value == word), None)
+
+
+Value = int | float | str | None | list[str] | Mapping[str, int]
+Figure = dict[str, Value]
+
+DIGITS = 6
+"""Places after the point in their files."""
+
+
+def rounded(value: float | None) -> float | None:
+    """To the places of their files; None for what is undefined."""
+    return None if value is None or isnan(value) else round(value, DIGITS)
+
+
+def share(num: int, den: int) -> Figure:
+    """``num`` of ``den``; the value is None where nothing could be counted."""
+    return {"num": num, "den": den, "value": rounded(num / den) if den else None}

@@ -9,8 +9,7 @@ from engine.terms import Role, Seat
 from evaluators.authors.annotation import AnnotationRow, read_annotation
 from evaluators.authors.conversation import Conversation, read_conversation
 from evaluators.authors.files import CellPlace, read_json
-from evaluators.authors.quests import Quests, read_quests
-from evaluators.authors.turns import REJECTED, Results, read_results
+from evaluators.authors.results import REJECTED, Quests, Results, read_quests, read_results
 from evaluators.errors import InvalidRun
 
 __all__ = ["ITEM_FILES", "AuthorsGame", "AuthorsItem", "Files", "Run", "natural", "read_run", "wanted"]

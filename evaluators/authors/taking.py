@@ -49,8 +49,8 @@ from engine.thoughts import Belief, Choice, SelectionStage
 from evaluators.authors.annotation import AnnotationRow, AnnotationScores
 from evaluators.authors.conversation import Names
 from evaluators.authors.labels import intention_of, role_of, seat_name, seat_of
+from evaluators.authors.results import AuthorsTurn
 from evaluators.authors.run import AuthorsGame, Run
-from evaluators.authors.turns import AuthorsTurn
 from evaluators.errors import InvalidRun
 from evaluators.ground.judgements import Judgement
 

@@ -37,9 +37,9 @@ from engine.thoughts import Belief, Choice, Reading
 from evaluators.authors.annotation import COLUMNS, STAGES
 from evaluators.authors.conversation import ATTEMPT_OPENS, PROPOSED, ROUND_OPENS
 from evaluators.authors.labels import ROLE_NAMES, released_label, seat_name
+from evaluators.authors.results import REJECTED
 from evaluators.authors.run import natural
 from evaluators.authors.taking import OWN_RATER, request_id
-from evaluators.authors.turns import REJECTED
 from evaluators.errors import InvalidRun
 from evaluators.ground.judgements import Judgement
 

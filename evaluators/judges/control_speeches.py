@@ -13,7 +13,7 @@ from typing import Final
 from engine.chance import draw
 from engine.events import Event
 from engine.state import State, Table, apply
-from evaluators.measures.speeches import Speech, speeches
+from evaluators.measures.hallucination import Speech, speeches
 from evaluators.measures.statements import read_statements, sentences
 
 __all__ = ["STATEMENTS", "control_speeches"]

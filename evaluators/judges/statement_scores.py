@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from engine.terms import Role, Side, side_of
 from evaluators.ground.turns import Game
 from evaluators.judges.statements import Statement
-from evaluators.measures.speeches import Speech, SpeechKey, speeches
+from evaluators.measures.hallucination import Speech, SpeechKey, speeches
 from evaluators.statistics.agreement import BAR, fleiss_kappa
 from evaluators.statistics.rates import Rate
 

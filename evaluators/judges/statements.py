@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 from evaluators.ground.quoting import places_of, quoted, words_of
 from evaluators.judges.asking import ATTEMPTS, Ask, JudgeMessage, entries_in, shown, until_usable
 from evaluators.judges.rubric import statements_text
-from evaluators.measures.speeches import Speech, SpeechKey
+from evaluators.measures.hallucination import Speech, SpeechKey
 
 __all__ = ["MOST", "Statement", "StatementVerdict", "Statements", "judge_speech", "speech_messages"]
 

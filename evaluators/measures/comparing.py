@@ -20,8 +20,8 @@ from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import Dimension, Variant, items
 from evaluators.ground.judgements import Judgement, good
 from evaluators.ground.turns import Game
-from evaluators.measures.scoring import estimate_as_json, pooled_f1, pooled_recall
-from evaluators.measures.selection import judged_turns
+from evaluators.measures.judged import judged_turns
+from evaluators.measures.scoring import estimate_as_json
 from evaluators.statistics.resampling import (
     RESAMPLES,
     Comparison,
@@ -30,6 +30,8 @@ from evaluators.statistics.resampling import (
     Statistic,
     bootstrap,
     compared,
+    pooled_f1,
+    pooled_recall,
     ratio,
 )
 

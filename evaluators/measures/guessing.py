@@ -14,8 +14,7 @@ from engine.terms import Seat
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Variant, items, make_id, parse_id
 from evaluators.ground.turns import Game, Turn
-from evaluators.measures.calibration import RoleScores
-from evaluators.measures.scoring import Scores
+from evaluators.measures.scoring import RoleScores, Scores
 
 __all__ = ["BELIEFS", "BeliefScores", "Span", "believed"]
 

@@ -22,17 +22,21 @@ from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Variant, it
 from evaluators.ground.judgements import SCORES, Judgement, follow_scores
 from evaluators.ground.turns import Game
 from evaluators.judges.statement_scores import SpeechJudgement
-from evaluators.measures.calibration import RoleScores
 from evaluators.measures.comparing import judged_counts
-from evaluators.measures.correcting import ASPECTS, CorrectionScores
-from evaluators.measures.following import PARTS, FollowingScores
 from evaluators.measures.guessing import BeliefScores
 from evaluators.measures.hallucination import Hallucinations
 from evaluators.measures.impact import PAPER, RELEASED, ImpactCounts, Link, link_rules
+from evaluators.measures.judged import (
+    ASPECTS,
+    PARTS,
+    CorrectionScores,
+    FollowingScores,
+    SelectionScores,
+    judged_turns,
+)
 from evaluators.measures.play import PlayMetrics
 from evaluators.measures.ratings import Played
-from evaluators.measures.scoring import Scores
-from evaluators.measures.selection import SelectionScores, judged_turns
+from evaluators.measures.scoring import RoleScores, Scores
 from evaluators.report.raters import Rated, count_pairs
 from evaluators.report.statements import count_statements
 from evaluators.statistics.agreement import ratings_of

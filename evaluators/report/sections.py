@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from evaluators.ground.judgements import SCORES
-from evaluators.measures.calibration import STEPS
-from evaluators.measures.correcting import sign_test
 from evaluators.measures.impact import ImpactCounts
+from evaluators.measures.judged import sign_test
 from evaluators.measures.play import MODELS, PUBLISHED
 from evaluators.measures.ratings import Rating, head_to_head
+from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
 from evaluators.report.builder import ReportBuilder
 from evaluators.report.groups import side_by_side

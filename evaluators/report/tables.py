@@ -11,8 +11,7 @@ from typing import Any, Final, Literal
 
 from engine.intentions import CATALOGUE
 from engine.terms import Role, Side
-from evaluators.measures.correcting import ASPECTS
-from evaluators.measures.following import PARTS
+from evaluators.measures.judged import ASPECTS, PARTS
 from evaluators.statistics.figures import Figure, nothing
 
 __all__ = [

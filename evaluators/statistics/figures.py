@@ -16,7 +16,15 @@ from math import isnan, nan
 from typing import Any, Final, Literal, NamedTuple
 
 from engine.chance import draw
-from evaluators.statistics.resampling import Counts, Statistic, bootstrap, ratio, share
+from evaluators.statistics.resampling import (
+    Counts,
+    Statistic,
+    bootstrap,
+    pooled_f1,
+    pooled_recall,
+    ratio,
+    share,
+)
 
 __all__ = [
     "BLOCKS",
@@ -243,10 +251,6 @@ def _made_of(kind: Kind, sums: Sequence[float]) -> tuple[float | None, float | N
     return None, None
 
 
-def _f1(sums: Sequence[float]) -> float:
-    return 2 * sums[0] / (sums[1] + sums[2]) if sums[1] + sums[2] else nan
-
-
 def _of_shares(sums: Sequence[float]) -> float:
     shares = [sums[at] / sums[at + 1] for at in range(0, len(sums), 2) if sums[at + 1]]
     return sum(shares) / len(shares) if shares else nan
@@ -254,8 +258,8 @@ def _of_shares(sums: Sequence[float]) -> float:
 
 _STATISTICS: Final[dict[Kind, Callable[[Sequence[float]], float] | Statistic]] = {
     "mean": ratio,
-    "f1": _f1,
-    "precision": lambda sums: ratio((sums[0], sums[1])),
-    "recall": lambda sums: ratio((sums[0], sums[2])),
+    "f1": pooled_f1,
+    "precision": ratio,
+    "recall": pooled_recall,
     "mean_of_shares": _of_shares,
 }

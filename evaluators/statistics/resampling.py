@@ -38,6 +38,8 @@ __all__ = [
     "by_game",
     "compared",
     "paired",
+    "pooled_f1",
+    "pooled_recall",
     "ratio",
     "share",
 ]
@@ -65,8 +67,19 @@ _NORMAL: Final = NormalDist()
 
 
 def ratio(sums: Sequence[float]) -> float:
-    """The first sum over the second; nan over nothing."""
+    """The first sum divided by the second; nan if the second is 0."""
     return sums[0] / sums[1] if sums[1] else nan
+
+
+def pooled_recall(sums: Sequence[float]) -> float:
+    """Recall of summed (matched, predicted, gold); nan without gold."""
+    return sums[0] / sums[2] if sums[2] else nan
+
+
+def pooled_f1(sums: Sequence[float]) -> float:
+    """F1 of summed (matched, predicted, gold); nan if nothing is predicted or gold."""
+    matched, predicted, gold = sums
+    return 2 * matched / (predicted + gold) if predicted + gold else nan
 
 
 @dataclass(frozen=True, slots=True)

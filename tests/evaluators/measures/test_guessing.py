@@ -12,9 +12,8 @@ from engine.terms import Role
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Item, Variant, items
 from evaluators.ground.turns import read_game
-from evaluators.measures.calibration import RoleScores
 from evaluators.measures.guessing import BeliefScores, believed
-from evaluators.measures.scoring import Counts
+from evaluators.measures.scoring import Counts, RoleScores
 from evaluators.statistics.rates import Rate
 from tests.evaluators.talk import belief, by_hand, chose, log_by_hand, scripted
 

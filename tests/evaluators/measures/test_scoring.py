@@ -14,8 +14,8 @@ from engine.terms import Role, Side
 from evaluators.errors import UnknownItem
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Item, Variant, items
-from evaluators.measures.scoring import F1, Counts, Scores, Totals, micro_f1, per_item, pooled_f1, score
-from evaluators.statistics.resampling import bootstrap, paired
+from evaluators.measures.scoring import F1, Counts, Scores, Totals, micro_f1, per_item, score
+from evaluators.statistics.resampling import bootstrap, paired, pooled_f1
 from tests.evaluators.talk import by_hand, chose, scripted
 
 ALL = Variant(reader="all", options="roles")

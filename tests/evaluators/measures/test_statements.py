@@ -23,8 +23,7 @@ from engine.state import Table, fold
 from engine.terms import Role, Side
 from evaluators.errors import Unmeasurable
 from evaluators.measures.facts import Led, OnQuest, OnTeam, QuestsCounted, QuestWent, Voted
-from evaluators.measures.hallucination import Hallucinations, statements_of
-from evaluators.measures.speeches import speeches
+from evaluators.measures.hallucination import Hallucinations, speeches, statements_of
 from evaluators.measures.statements import Finding, read_statements
 from evaluators.statistics.rates import Rate
 from tests.evaluators.scripted_games import played

@@ -20,14 +20,12 @@ from evaluators.ground.items import Followed, Variant, items
 from evaluators.ground.judgements import Judgement, follow_scores
 from evaluators.ground.turns import Game
 from evaluators.measures.comparing import MEASURES, Pairing, answer_counts
-from evaluators.measures.correcting import CorrectionScores, sign_test
-from evaluators.measures.following import FollowingScores
 from evaluators.measures.guessing import BeliefScores
 from evaluators.measures.hallucination import Hallucinations
 from evaluators.measures.impact import PAPER, ImpactCounts, Link, LinkRule
+from evaluators.measures.judged import CorrectionScores, FollowingScores, SelectionScores, sign_test
 from evaluators.measures.play import PUBLISHED, PlayMetrics
-from evaluators.measures.scoring import Scores, pooled_f1
-from evaluators.measures.selection import SelectionScores
+from evaluators.measures.scoring import Scores
 from evaluators.report.agreement import _alpha, _coincidences, _fleiss, _pair_counts, _whole_counts
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame, SeatUse
 from evaluators.report.page import as_html
@@ -36,7 +34,7 @@ from evaluators.report.sections import make_report
 from evaluators.report.tables import LEAST_ITEMS, Report, as_csv, limited
 from evaluators.statistics.agreement import GROUPINGS, all_raters, alpha_of, grouped, pairwise, ratings_of
 from evaluators.statistics.figures import BLOCKS, FigureKey, FigureTally
-from evaluators.statistics.resampling import bootstrap
+from evaluators.statistics.resampling import bootstrap, pooled_f1
 from tests.evaluators.scripted_games import scripted_game
 
 ALL = Variant(reader="all")

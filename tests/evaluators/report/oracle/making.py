@@ -26,7 +26,7 @@ from evaluators.ground.turns import Game, read_game
 from evaluators.judges.rules import ruled
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.judges.statements import Statement
-from evaluators.measures.speeches import SpeechKey, speeches
+from evaluators.measures.hallucination import SpeechKey, speeches
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame, SeatUse
 from evaluators.report.sections import make_report
 

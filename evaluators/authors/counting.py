@@ -1,6 +1,13 @@
-"""Figures of selection and following, from the judgements of each game's own annotation file.
+"""Figures counted game by game: of play, of judged selections and responses, and of guessing items.
 
-A row of that file counts in a stage when its three cells have equally many scores, and any.
+Figures of play come from the log, except two: ``proposal_changes`` needs the names as written (our log holds
+teams ascending), and ``intent_modification.csv`` counts cells of the annotation file.
+
+Figures of selection and following come from the judgements of each game's own annotation file. A row of that
+file counts in a stage when its three cells have the same number of scores, at least one.
+
+A turn becomes a guessing item when its final speech is scored 3 or more for every intention. The items are
+listed twice: by the right key, and as the released script looks the scores up, which swaps the two attempts.
 """
 
 from collections import Counter
@@ -8,15 +15,164 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from engine.terms import Role, Seat
+from engine.events import CardPlayed, IntentionsSelected
+from engine.state import State
+from engine.terms import Ending, Role, Seat, Side, side_of
 from engine.thoughts import SelectionStage
-from evaluators.authors.playing import loyal_majority, side_name
-from evaluators.authors.shapes import Figure, share
+from evaluators.authors.labels import ROLE_NAMES, Figure, Value, share
+from evaluators.authors.results import REJECTED
 from evaluators.authors.taking import TakenGame
 from evaluators.ground.judgements import SCORES, Judgement, StageKey
 from evaluators.ground.turns import read_game
+from evaluators.measures.play import PlayMetrics
+from evaluators.statistics.rates import Rate
 
-__all__ = ["JudgedStage", "following_histograms", "judged_stages", "selection_figures", "which_side_higher"]
+__all__ = [
+    "JudgedStage",
+    "following_histograms",
+    "guess_items",
+    "judged_stages",
+    "loyal_majority",
+    "play_figures",
+    "selection_figures",
+    "side_name",
+    "which_side_higher",
+]
+
+_SIDES = (Side.EVIL, Side.LOYAL)
+
+
+def _side(state: State, seat: Seat) -> Side:
+    assert state.roles is not None
+    return side_of(state.roles[seat - 1])
+
+
+def side_name(state: State, seat: Seat) -> str:
+    return _side(state, seat).value
+
+
+def loyal_majority(state: State) -> bool:
+    """At least as many quests succeeded as failed: what the released scripts call a loyal win."""
+    return state.table.succeeded >= state.table.failed
+
+
+def play_figures(games: Sequence[TakenGame]) -> dict[str, Figure]:
+    """By the names of ``expected.json``."""
+    metrics = PlayMetrics()
+    for game in games:
+        metrics.add(game.state)
+    majority = sum(loyal_majority(game.state) for game in games)
+    engagement = metrics.engagement()
+    figures = {
+        "loyal_quest_majority": share(majority, len(games)),
+        "evil_quest_majority": share(len(games) - majority, len(games)),
+        "loyal_final_win": _rate(metrics.wins(Side.LOYAL)),
+        "evil_final_win": _rate(metrics.wins(Side.EVIL)),
+        "assassination_hit": _shots(games),
+        "quests_loyal": _rate(metrics.quest_wins(Side.LOYAL)),
+        "quests_evil": _rate(metrics.quest_wins(Side.EVIL)),
+    }
+    for role in (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA):
+        if role in engagement:
+            figures[f"engagement.{ROLE_NAMES[role]}"] = _rate(engagement[role])
+    for side in _SIDES:
+        figures[f"team_selection.{side}"] = _rate(metrics.team_selection(side))
+        figures[f"failure_votes.{side}"] = _failures(games, side)
+    figures["actions_missing"] = _missing(games)
+    for side in _SIDES:
+        figures[f"proposal_changes.{side}"] = _written_changes(games, side)
+        figures[f"proposal_changes_as_sets.{side}"] = _rate(metrics.changes(side))
+    figures |= _votes(games)
+    figures |= _modifications(games)
+    return figures
+
+
+def _rate(rate: Rate) -> Figure:
+    return share(rate.num, rate.den)
+
+
+def _shots(games: Iterable[TakenGame]) -> Figure:
+    ended = [game.state.table.ending for game in games]
+    hits = ended.count(Ending.MERLIN_ASSASSINATED)
+    return share(hits, hits + ended.count(Ending.MERLIN_SURVIVED))
+
+
+def _failures(games: Iterable[TakenGame], side: Side) -> Figure:
+    cards = [
+        event
+        for game in games
+        for hand in game.state.hands
+        if hand.side is side
+        for _, event in hand.own
+        if isinstance(event, CardPlayed)
+    ]
+    return share(sum(not card.success for card in cards), len(cards))
+
+
+def _missing(games: Iterable[TakenGame]) -> Figure:
+    places = played = 0
+    for game in games:
+        places += sum(len(quest.team) for quest in game.state.table.quests)
+        played += sum(isinstance(event, CardPlayed) for event in game.state.log)
+    return share(places - played, places)
+
+
+def _written_changes(games: Iterable[TakenGame], side: Side) -> Figure:
+    """By the released rule: names stripped and in lower case, in the order written."""
+    changed = proposals = 0
+    for game in games:
+        for tally in game.state.table.tallies:
+            if side_name(game.state, tally.leader) == side:
+                before, after = (
+                    [name.strip().lower() for name in names]
+                    for names in game.written[tally.round, tally.attempt]
+                )
+                proposals += 1
+                changed += before != after
+    return share(changed, proposals)
+
+
+def _votes(games: Iterable[TakenGame]) -> dict[str, Figure]:
+    firsts = rejected = seconds = forced = 0
+    agreed = dict.fromkeys(_SIDES, 0)
+    cast = dict.fromkeys(_SIDES, 0)
+    for game in games:
+        for tally in game.state.table.tallies:
+            if tally.attempt == 1:
+                firsts += 1
+                rejected += not tally.approved
+            else:
+                seconds += 1
+                forced += tally.forced
+            for seat, vote in enumerate(tally.votes, 1):
+                side = _side(game.state, seat)
+                cast[side] += 1
+                agreed[side] += vote is True
+    return {
+        "first_proposals_rejected": share(rejected, firsts),
+        "second_proposals_forced": share(forced, seconds),
+        "votes_agree": share(sum(agreed.values()), sum(cast.values())),
+        **{f"votes_agree.{side}": share(agreed[side], cast[side]) for side in _SIDES},
+    }
+
+
+def _modifications(games: Iterable[TakenGame]) -> dict[str, Figure]:
+    turns = given = changed = rows = modified_rows = 0
+    for game in games:
+        rows += len(game.rows)
+        modified_rows += game.modified_rows
+        for event in game.state.log:
+            if isinstance(event, IntentionsSelected) and event.stage == "final":
+                turns += 1
+                changed += event.changed
+                # A list that was kept without an answer has no reason beside it.
+                given += event.changed or bool(event.reason)
+    return {
+        "intent_modification.csv": share(modified_rows, rows),
+        "intent_modification.given": share(given, turns),
+        "intent_modification.changed": share(changed, turns),
+    }
+
 
 Histogram = dict[str, int]
 
@@ -208,3 +364,47 @@ def _by_role(stages: Iterable[JudgedStage], side: str) -> list[Fraction]:
             role_marks = marks.setdefault(stage.role, [])
             role_marks += [reasonable for reasonable, _, speak in stage.scores if speak >= 3]
     return [Fraction(sum(marks[role]), len(marks[role])) for role in Role if marks.get(role)]
+
+
+_LEAST = 3
+
+
+def guess_items(games: Iterable[TakenGame]) -> dict[str, Value]:
+    """The section ``guess_items``. A blank cell passes."""
+    released: set[str] = set()
+    right: set[str] = set()
+    for game in games:
+        tried_twice = {tally.round for tally in game.state.table.tallies if tally.attempt == 2}
+        low = {
+            one.request_id
+            for one in game.judgements
+            if one.rater == game.rater
+            and one.stage == "final"
+            and one.speak is not None
+            and one.speak < _LEAST
+        }
+        passed = set()
+        for request in game.rows:
+            parts = request.split(".")
+            if request not in low:
+                passed.add((int(parts[-1]), int(parts[0]), parts[1] == "2"))
+        for seat in range(1, game.state.table.players + 1):
+            for quest in game.state.table.quests:
+                round_number = quest.round
+                keys = [round_number]
+                if round_number in tried_twice:
+                    keys.append(round_number + REJECTED)
+                for key in keys:
+                    id_ = f"{game.name}-player{seat}-{key}"
+                    first = key > REJECTED
+                    if (seat, round_number, round_number in tried_twice and not first) in passed:
+                        right.add(id_)
+                    # The script takes the rejected attempt for the second one.
+                    if (seat, round_number, first) in passed:
+                        released.add(id_)
+    return {
+        "by_released_script": len(released),
+        "by_correct_key": len(right),
+        "in_by_script_only": sorted(released - right),
+        "in_by_correct_key_only": sorted(right - released),
+    }
