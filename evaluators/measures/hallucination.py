@@ -13,7 +13,7 @@ from engine.events import ActionDefaulted, Event, GameCreated, ProposalOpened, T
 from engine.state import State, apply
 from engine.terms import Kind, Role, Seat, Side, side_of
 from evaluators.errors import Unmeasurable
-from evaluators.ground.contexts import entries_of, line_of, the_game
+from evaluators.ground.contexts import entries_of, game_lines, line_of
 from evaluators.measures.statements import Finding, read_statements, sentences
 from evaluators.statistics.rates import Rate
 
@@ -58,7 +58,7 @@ def speeches(game_id: str, log: Sequence[Event]) -> Iterator[Speech]:
     round_ = attempt = 0
     for place, event in enumerate(log):
         if isinstance(event, GameCreated):
-            game = tuple(the_game(event.profile, event.names))
+            game = tuple(game_lines(event.profile, event.names))
         elif isinstance(event, ActionDefaulted):
             defaulted.add(event.request_id)
         elif isinstance(event, ProposalOpened):

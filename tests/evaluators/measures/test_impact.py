@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.events import GameCreated, QuestResolved
+from engine.events import QuestResolved
 from engine.profile import make_profile
 from engine.terms import Role, Seat, Side
 from engine.thoughts import Choice
@@ -61,8 +61,8 @@ def game(quests: str, winner: Side, *turns: Turn, id_: str = "g") -> Game:
     """``quests``: + a success, - a failure, in order."""
     log = [quest(round_, mark == "+") for round_, mark in enumerate(quests, 1)]
     profile = make_profile("interintent")
-    created = GameCreated(profile, tuple(f"Player {seat}" for seat in range(1, 6)))
-    return Game(id_, log, created, ROLES, (), winner, turns)
+    names = tuple(f"Player {seat}" for seat in range(1, 6))
+    return Game(id_, log, profile, names, ROLES, (), winner, turns)
 
 
 def counted(one: Game, rule: ImpactRule = PAPER, *judgements: Judgement) -> dict[tuple[Side, str], Rate]:

@@ -637,7 +637,7 @@ def test_a_report_of_nothing_says_so() -> None:
 def test_games_without_thoughts_have_metrics_and_no_items() -> None:
     whole = scripted_game(2)
     public = [event for event in whole.log if type(event).__name__ not in THOUGHTS]
-    game = Game(whole.id, public, whole.log[0], whole.roles, whole.learned, whole.winner, ())  # type: ignore[arg-type]
+    game = replace(whole, log=public, turns=())
     builder = ReportBuilder()
     builder.add(ReportedGame(game))
     report = make_report(builder)
