@@ -1,9 +1,10 @@
 """The model judge of statements: what a speech claims about the record, and whether the record agrees.
 
-It is asked once a speech and sees what the table saw: the public record before the speech, and the speech.
-It judges every statement that it finds, those that rules read too, and is not told what the rules say:
-where both read the same, the rules measure the judge (``statement_scores``). Both what it quotes from the
-speech and what it rests on must stand there; else the answer is unusable, as with the other judges.
+The model is asked once per speech and sees what the table saw: the public record before the speech, and the
+speech. It judges every statement that it finds, including those that the rules read, and is not told the
+verdicts of the rules: where both read the same statement, the rules measure the judge (``statement_scores``).
+The speech must contain the quote, and the record the evidence; else the answer is unusable, as with the other
+judges.
 """
 
 import json
@@ -18,13 +19,13 @@ from evaluators.measures.hallucination import Speech, SpeechKey
 __all__ = ["MOST", "Statement", "StatementVerdict", "Statements", "judge_speech", "speech_messages"]
 
 MOST: Final = 40
-"""At most so many statements in one speech; a judge that finds more splits it into single words."""
+"""The most statements in one speech; a judge that finds more splits it into single words."""
 
 _QUOTED: Final = 2
-"""Words of a speech that may be a statement: "I led"."""
+"""The least words of a statement: "I led"."""
 
 _RECORDED: Final = 3
-"""Words of the record that prove something, unless the line has no more."""
+"""The least words quoted from the record, unless the line is shorter."""
 
 StatementVerdict = Literal["supported", "refuted", "uncheckable"]
 """``uncheckable``: a statement about the public record that the record cannot decide."""
@@ -36,10 +37,10 @@ class Statement:
 
     start: int
     end: int
-    """It is ``text[start:end]`` of the speech."""
+    """The statement is ``text[start:end]`` of the speech."""
     verdict: StatementVerdict
     record: str
-    """The line of the record that decides it; empty where none does."""
+    """The line of the record that decides it; empty if none does."""
     reason: str
 
 
@@ -49,14 +50,14 @@ class Statements:
 
     key: SpeechKey
     statements: tuple[Statement, ...] | None
-    """In the order of the speech; empty: it states nothing about the record. None: no usable answer."""
+    """In the order of the speech; empty if it states nothing about the record. None: no usable answer."""
     answers: tuple[str, ...]
     faults: tuple[str, ...]
-    """What is wrong with the last answer; empty: it was used."""
+    """What is wrong with the last answer; empty if it was used."""
 
 
 def speech_messages(speech: Speech) -> list[JudgeMessage]:
-    """The question about one speech. The record comes first, so all of a game share a prefix."""
+    """The question about one speech; the record comes first, so all questions of a game share a prefix."""
     shape = json.dumps(
         {"statements": [{"quote": "…", "verdict": "…", "record": "…", "reason": "…"}]}, ensure_ascii=False
     )
@@ -76,9 +77,9 @@ def speech_messages(speech: Speech) -> list[JudgeMessage]:
 
 
 async def judge_speech(speech: Speech, ask: Ask, *, attempts: int = ATTEMPTS) -> Statements:
-    """Asks about one speech until an answer can be used, at most ``attempts`` times.
+    """Asks about one speech until an answer is usable, at most ``attempts`` times.
 
-    Raises ValueError for fewer than one attempt; what ``ask`` raises goes through.
+    Raises ValueError for fewer than one attempt, and whatever ``ask`` raises.
     """
     reply = await until_usable(speech_messages(speech), ask, lambda answer: _read(answer, speech), attempts)
     return Statements(speech.key, reply.value, reply.answers, reply.faults)
@@ -112,7 +113,7 @@ def _place(quote: Any, text: str, taken: set[tuple[int, int]]) -> tuple[tuple[in
     words = words_of(quote)
     if words.count(" ") + 1 < _QUOTED and words != words_of(text):
         return None, f"the quote {shown(quote)} is shorter than {_QUOTED} words"
-    # Words that stand there twice may be two statements.
+    # Words that occur twice may be two statements.
     left = [place for place in places if place not in taken]
     return (left[0], "") if left else (None, f"{shown(quote)} is judged twice")
 

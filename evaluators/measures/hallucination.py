@@ -36,7 +36,7 @@ class Speech:
     """One speech with the statements that the rules find in it."""
 
     key: SpeechKey
-    place: int
+    index: int
     """Its index in the log."""
     seat: Seat
     text: str
@@ -56,7 +56,7 @@ def speeches(game_id: str, log: Sequence[Event]) -> Iterator[Speech]:
     record: list[str] = []
     defaulted: set[str] = set()
     round_ = attempt = 0
-    for place, event in enumerate(log):
+    for index, event in enumerate(log):
         if isinstance(event, GameCreated):
             game = tuple(game_lines(event.profile, event.names))
         elif isinstance(event, ActionDefaulted):
@@ -64,11 +64,11 @@ def speeches(game_id: str, log: Sequence[Event]) -> Iterator[Speech]:
         elif isinstance(event, ProposalOpened):
             round_, attempt = event.round, event.attempt
         elif isinstance(event, UtteranceMade):
-            request_id = answered_by(event, log[place - 1])
+            request_id = answered_by(event, log[index - 1])
             if any(c.isalnum() for c in event.text) and request_id not in defaulted:
                 yield Speech(
                     SpeechKey(game_id, request_id, event.turn),
-                    place,
+                    index,
                     event.seat,
                     event.text,
                     read_statements(event.text, event.seat, state.table),

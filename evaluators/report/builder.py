@@ -5,8 +5,8 @@
         builder.add(ReportedGame(game, judgements=…, answers=…, agents=…))
     report = make_report(builder)
 
-Every count comes from ``measures``; nothing is measured here a second time. Memory grows only by a few words
-a game for the contests of agents, and by the items that several raters judged.
+All counts come from ``measures``. Memory grows only by a few words per game for the contests of agents, and
+by the items that several raters judged.
 """
 
 from collections import Counter
@@ -54,15 +54,15 @@ class Answered:
     dimension: Dimension
     rater: str
     guesses: Sequence[Guess]
-    """One guess an item; several samples are joined by majority first."""
+    """One guess per item; several samples are joined by majority first."""
     variant: Variant = field(default_factory=lambda: Variant(reader="all"))
-    """How the items were made; by default every seat that may guess does."""
+    """How the items were made; by default every other seat guesses."""
     unmapped: Unmapped = "count"
 
     @property
     def name(self) -> str:
-        """The rater, with every setting that differs from the default: scores of different variants cannot be
-        compared."""
+        """The rater with every setting that differs from the default, since scores of different variants
+        cannot be compared."""
         plain = Variant()
         differences = [
             str(getattr(self.variant, name))
@@ -76,7 +76,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class ReportedGame:
-    """One finished game and what is known of it."""
+    """One finished game with its judgements, answers and agents."""
 
     game: Game
     judgements: Sequence[Judgement] = ()
@@ -84,13 +84,14 @@ class ReportedGame:
     agents: tuple[str, ...] | None = None
     """The agent of each seat, seat 1 first; None: unknown."""
     groups: Mapping[str, Collection[Seat]] = field(default_factory=dict)
-    """The seats of each group, for the comparison side by side. A group with every seat counts the whole
-    game; any other group counts what its seats said, thought and won."""
+    """The seats of each group, for the comparison side by side. A group of all seats counts the whole game;
+    any other group counts what its seats said, thought and won."""
     judges: frozenset[str] = frozenset()
-    """Raters that are models or programs. Their scores are never pooled with people's. Where no person judged
-    a game, their scores decide what was followed, and the link to winning is shown for each judge."""
+    """Raters that are models or programs. Their scores are never pooled with people's. If no person judged a
+    game, their scores decide which intentions were followed, and the link to winning is shown for each
+    judge."""
     statements: Sequence[SpeechJudgement] = ()
-    """The statements that model judges found in its speeches."""
+    """The statements that model judges found in the game's speeches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,10 @@ class SeatUse:
 
 
 RULES: Final = tuple(rule for per in ("teammates", "intentions") for rule in link_rules(per))
-"""The rules by which following is linked to winning: the paper's r, and the released code's."""
+"""The rules of the link between understanding and winning: r of the paper and r of the released code."""
 
 _NAMED: Final = 50
-"""How many of the games left out are named; all are counted."""
+"""The most left-out games that are named; all are counted."""
 
 DAMAGED: Final = "damaged where it was stored"
 """Why a judgement or an answer is not counted."""
@@ -124,7 +125,7 @@ class ReportBuilder:
     """Counts games one by one; ``sections.make_report`` makes the report."""
 
     def __init__(self, title: str = "Report", *, variant: Variant | None = None) -> None:
-        """``variant``: how the counted items are made; ``made_of`` shows it."""
+        """``variant`` says how the counted items are made; ``made_of`` shows it."""
         self.title = title
         self._variant = variant or Variant()
         self.tally = FigureTally()
@@ -137,7 +138,7 @@ class ReportBuilder:
         """Raters that are models or programs."""
         self.judgements: Counter[str] = Counter()
         self.judged_speeches: Counter[str] = Counter()
-        """By judge: the speeches it read for statements."""
+        """The number of speeches that each judge read for statements."""
         self.answers: Counter[tuple[Dimension, str]] = Counter()
         self.variants: dict[str, dict[str, Any]] = {}
         self.excluded: dict[str, Counter[str]] = {}
@@ -147,11 +148,11 @@ class ReportBuilder:
         """By part, rater and item: the ratings of items that several raters judged."""
         self.played: list[Played] = []
         self.unseated = 0
-        """Games without known agents."""
+        """The number of games without known agents."""
         self.uses: list[SeatUse] = []
         self.profiles: Counter[str] = Counter()
         self.left_out: list[tuple[str, str]] = []
-        """The first games that could not be counted, and why."""
+        """The first games that were left out, with the reason."""
 
     @property
     def games(self) -> int:
@@ -162,19 +163,19 @@ class ReportBuilder:
         self._excluded("games")[reason] += games
 
     def leave_out(self, game_id: str, reason: str) -> None:
-        """Counts one game that is left out, and names it if it is among the first."""
+        """Counts one game that is left out, and names it if it is among the first ones."""
         self.pass_over(reason)
         if len(self.left_out) < _NAMED:
             self.left_out.append((game_id, reason))
 
     def lose(self, about: str, row: str, game_id: str) -> None:
-        """Counts and names a judgement or an answer that is damaged in the database."""
+        """Counts and names a judgement or answer that is damaged in the database."""
         self._excluded(about)[DAMAGED] += 1
         if len(self.left_out) < _NAMED:
             self.left_out.append((game_id, f"{row} is {DAMAGED}"))
 
     def use(self, uses: Iterable[SeatUse]) -> None:
-        """Adds the calls that models made for the games."""
+        """Adds the model calls of the games."""
         self.uses += uses
 
     def _excluded(self, about: str) -> Counter[str]:
@@ -183,7 +184,7 @@ class ReportBuilder:
     # --- one game ---------------------------------------------------------------------------------
 
     def add(self, reported: ReportedGame) -> None:
-        """Counts one game. A game is added once."""
+        """Counts one game. Each game is added once."""
         game = reported.game
         groups = {group: frozenset(seats) for group, seats in reported.groups.items() if seats}
         for group in groups:
@@ -243,8 +244,8 @@ class ReportBuilder:
         judgements: list[Judgement],
         tally: FigureTally,
     ) -> None:
-        """Counts what some seats won. If the group leaves out a seat, also counts what its seats said and
-        thought; a group of all seats has that from the whole game.
+        """Counts what the seats of a group won, and, unless the group has all seats, what they said and
+        thought; a group of all seats gets those counts from the whole game.
         """
 
         def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
@@ -257,14 +258,14 @@ class ReportBuilder:
                 count(FigureKey("seats", "", "seats won", side.value, "share"), won)
         if len(seats) == len(game.roles):
             return
-        # A second builder: its notes on what was left out are dropped, the whole game has them.
-        aside, own = ReportBuilder(variant=self._variant), game.of(seats)
-        aside._count_beliefs(game, count, seats)
+        # The second builder's counts of what was left out are dropped: the whole game has them.
+        second, own = ReportBuilder(variant=self._variant), game.of(seats)
+        second._count_beliefs(game, count, seats)
         if people:
-            aside._count_judgements(own, people, count)
-        aside._count_corrections(own, judgements, count)
+            second._count_judgements(own, people, count)
+        second._count_corrections(own, judgements, count)
         for answered in reported.answers:
-            for _ in aside._count_answers(own, answered, judgements, count):
+            for _ in second._count_answers(own, answered, judgements, count):
                 pass
 
     def _count_play(self, game: Game, count: "Count") -> None:
@@ -275,7 +276,7 @@ class ReportBuilder:
                 if isinstance(value, Rate):
                     count(FigureKey("play", "", row.label, side, "share"), value)
         for side in Side:
-            # By role, so that the mean over roles can be taken after the games are summed.
+            # By role, so that the mean over roles can be computed from the sums over games.
             held = {role: rate for role, rate in metrics.engagement().items() if side_of(role) is side}
             if held:
                 counts = [n for role in _ROLES[side] for n in held.get(role, Rate(0, 0))]
@@ -286,10 +287,10 @@ class ReportBuilder:
             won = Rate(int(side_of(role) is game.winner), 1)
             count(FigureKey("roles", "", "role", role.value, "games won"), won)
         rounds = {round_.round: round_ for round_ in metrics.by_round()}
-        # A game that ended before a quest still counts as one that might have played it.
+        # A game that ended before a quest counts in the denominator of that quest.
         for number in range(1, len(game.profile.team_sizes) + 1):
-            came = rounds[number].played if number in rounds else Rate(0, 1)
-            count(FigureKey("rounds", "", "round", str(number), "played"), came)
+            played = rounds[number].played if number in rounds else Rate(0, 1)
+            count(FigureKey("rounds", "", "round", str(number), "played"), played)
         for number, round_ in rounds.items():
             for name in _OF_ROUND:
                 count(FigureKey("rounds", "", "round", str(number), name), getattr(round_, name))
@@ -401,7 +402,7 @@ class ReportBuilder:
                         held.setdefault(rater, {})[item] = value
 
     def _count_links(self, game: Game, judgements: list[Judgement], count: "Count", by: str = "") -> None:
-        """``by``: names the judge in the row, where a judge stands in for people."""
+        """``by`` names the judge in the row, if a judge replaces people."""
         for rule in RULES:
             link = Link(rule)
             link.add(game, judgements)
@@ -448,7 +449,7 @@ class ReportBuilder:
                     ("mean change", (shift.final - shift.first, turns)),
                 ):
                     if turns:
-                        # A mean change of zero is a result: without turns the row would vanish.
+                        # A mean change of zero is a result; only a row without turns is left out.
                         count(key._replace(column=column), counts, turns)
 
     def _count_impact(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
@@ -477,28 +478,28 @@ class ReportBuilder:
         }
         guesses = {guess.item_id: guess for guess in answered.guesses}
         scores = follow_scores(judgements)
-        ways: list[tuple[str, Variant]] = [(UNFILTERED, replace(answered.variant, followed=None))]
+        filters: list[tuple[str, Variant]] = [(UNFILTERED, replace(answered.variant, followed=None))]
         if scores:
-            ways.append((FOLLOWED, replace(answered.variant, followed=Followed(scores))))
-        for way, variant in ways:
+            filters.append((FOLLOWED, replace(answered.variant, followed=Followed(scores))))
+        for filter_, variant in filters:
             totals, roles = Scores(answered.unmapped), RoleScores()
             units: dict[str, Counts] = {}
             for item in items(game, answered.dimension, variant, with_gold=True):
                 guess = guesses.get(item.id)
                 if guess is None:
-                    continue  # not among what was asked
+                    continue  # not asked
                 units[item.id] = totals.add(item, guess).counts
                 roles.add(item, guess)
             counted = len(units)
-            table = answered.dimension if way == UNFILTERED else f"{answered.dimension}_followed"
-            # Also without a counted item: how many answers only one rater gave must not reveal which
-            # items have gold.
+            table = answered.dimension if filter_ == UNFILTERED else f"{answered.dimension}_followed"
+            # Also without a counted item: the number of answers of only one rater must not reveal which items
+            # have gold.
             yield table, Rated(name, units, guesses, (answered.variant.options, answered.unmapped))
             if counted:
                 _count_scores(table, name, totals, count)
-                if way == UNFILTERED:
+                if filter_ == UNFILTERED:
                     _count_roles(name, roles, count)
-            if way == UNFILTERED and len(guesses) > counted:
+            if filter_ == UNFILTERED and len(guesses) > counted:
                 self._excluded(f"answers ({answered.dimension})")["about no item that counts"] += (
                     len(guesses) - counted
                 )
@@ -506,7 +507,7 @@ class ReportBuilder:
     # --- many games -------------------------------------------------------------------------------
 
     def merge(self, other: "ReportBuilder") -> None:
-        """Adds what ``other`` counted of other games."""
+        """Adds the counts of ``other``, which counted other games."""
         self.tally.merge(other.tally)
         for group, tally in other.groups.items():
             self.groups.setdefault(group, FigureTally()).merge(tally)
@@ -536,7 +537,7 @@ class ReportBuilder:
         self.uses += other.uses
 
     def made_of(self) -> dict[str, Any]:
-        """The data behind the report: games, items, answers and judgements, by name."""
+        """The data behind the report, by name: games, items, answers and judgements."""
         return {
             "games": self.games,
             "profiles": dict(sorted(self.profiles.items())),
@@ -571,14 +572,14 @@ class ReportBuilder:
         }
 
     def notes(self) -> Iterable[str]:
-        """What a reader should know before reading any table."""
+        """Notes on the whole report."""
         if not self.games:
             yield "There is no finished game to report on."
         if 0 < self.games < 15:
             yield "With fewer than 15 games the intervals are too narrow."
 
     def notes_on_gold(self) -> Iterable[str]:
-        """Why there may be no items; reveals whether seats recorded thoughts."""
+        """Notes that reveal whether seats recorded thoughts."""
         if self.games and not any(self.items.values()):
             yield "No items: these games hold no thoughts, as imported games and plain bots have none."
 
@@ -586,26 +587,26 @@ class ReportBuilder:
 def _version() -> str:
     try:
         return version("interintent-server")
-    except PackageNotFoundError:  # read from a folder that was never installed
+    except PackageNotFoundError:  # run from a folder that was never installed
         return "unknown"
 
 
 Count = Callable[..., None]
-"""Counts a figure: its key, its counts, and the number of items behind them."""
+"""Counts a figure by its key, its counts, and the number of items behind them."""
 
 _OF_ROUND: Final = ("succeeded", "evil_on_team", "forced", "first_approved", "changed")
 _ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
 
 
 def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[str, str, str]]:
-    """How many items (stages of turns) the judgements of each part and group are about."""
+    """The number of items (stages of turns) that were judged, by part, group and label."""
     about: dict[tuple[str, str, str], set[tuple[str, str]]] = {}
     for one, turn, stage in judged_turns(game, judgements, Counter()):
         item = turn.request_id, stage.name
         role, side = game.role(turn.seat).value, game.side(turn.seat).value
-        # A final selection that modification left as it was is counted once, as the first.
-        again = stage.name == "final" and turn.first is not None and not turn.changed
-        if one.reasonable is not None and not again:
+        # A final selection that equals the first one is counted once, as the first.
+        unchanged = stage.name == "final" and turn.first is not None and not turn.changed
+        if one.reasonable is not None and not unchanged:
             groups = [
                 ("all", "all"),
                 ("stage", one.stage),
@@ -627,7 +628,7 @@ def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[
 
 
 def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
-    """The counts of F1, whole and by group."""
+    """Counts F1, in total and by group."""
     for group, held in (
         ("all", {"all": scores.total}),
         ("side", scores.by_side),
@@ -648,7 +649,7 @@ def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
 
 
 def _count_roles(of: str, roles: RoleScores, count: Count) -> None:
-    """The counts of role guesses: accuracy, Brier score and the reliability curve."""
+    """Counts role guesses: accuracy, Brier score and the reliability curve."""
     if not roles.right.den:
         return
     n = roles.right.den
@@ -656,7 +657,7 @@ def _count_roles(of: str, roles: RoleScores, count: Count) -> None:
     for role, rate in roles.by_role.items():
         count(FigureKey("role_guesses", of, "role", role.value, "accuracy"), rate, rate.den)
     if roles.brier is not None:
-        # A Brier score of 0 is a score: the pair is counted by its denominator.
+        # Counted with its denominator, since a Brier score of 0 is a result.
         count(
             FigureKey("role_guesses", of, "all", "all", "brier"),
             (roles.brier * roles.stated, roles.stated),

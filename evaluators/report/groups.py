@@ -1,4 +1,4 @@
-"""Groups of games or seats side by side: the tables of a report with one column for each group."""
+"""Groups of games or seats side by side: tables of a report with one column per group."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -26,7 +26,7 @@ _HEADLINES: Final[tuple[tuple[str, FigureKey, Kind], ...]] = (
         "share",
     ),
 )
-"""The headline figures: name, key, how each is computed."""
+"""The headline figures: label, key, and how each is computed."""
 
 
 class _Compared(NamedTuple):
@@ -35,11 +35,11 @@ class _Compared(NamedTuple):
     table: str
     title: str
     heads: tuple[str, ...]
-    """Those of ``of``, ``group``, ``label`` that its rows have."""
+    """The names of the last parts of ``of``, ``group``, ``label`` that its rows have."""
     kinds: Mapping[str, Kind]
     """How each column is computed."""
     groups: frozenset[str] | None = None
-    """The breakdowns that are shown; None: all."""
+    """The breakdowns that are shown; None: all of them."""
     unit: Unit = "share"
 
 
@@ -115,12 +115,12 @@ _NAMES: Final = {
 
 
 def side_by_side(tally: FigureTally, groups: Mapping[str, FigureTally]) -> Iterator[ReportTable]:
-    """The headlines of every group, and where there are groups each table by group, as far as anything
-    was counted for one of them. ``tally``: of all games.
+    """The headlines of every group, and each table by group if anything was counted for one of the groups.
+    ``tally`` has the counts of all games.
     """
     yield _headlines(tally, groups)
     for one in _COMPARED if groups else ():
-        table = _laid_out(one, groups)
+        table = _by_group(one, groups)
         if table.rows:
             yield table
 
@@ -155,7 +155,7 @@ def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportT
     )
 
 
-def _laid_out(one: _Compared, groups: Mapping[str, FigureTally]) -> ReportTable:
+def _by_group(one: _Compared, groups: Mapping[str, FigureTally]) -> ReportTable:
     names = sorted(groups)
     labelled = {
         (key.of, key.group, key.label)

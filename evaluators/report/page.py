@@ -1,28 +1,33 @@
-"""A report as one page that needs nothing else: no script, no request, light and dark, phone and paper."""
+"""A report as a self-contained page without scripts or requests, for light and dark screens, phones and
+paper."""
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from evaluators.report.plots import Plot, PlotsMissing, plots
 from evaluators.report.tables import Report, Unit
 from evaluators.statistics.figures import Figure
 
-__all__ = ["as_html"]
+__all__ = ["MISSING", "as_html"]
+
+MISSING: Final = "Plots need the extra reports: pip install 'interintent-server[reports]'"
 
 
 def as_html(report: Report, *, drawn: bool = True) -> str:
-    """The page. Where plots cannot be drawn, it says in a line how to get them; ``drawn``: try to."""
-    drawings: tuple[Plot, ...] = ()
+    """The page; ``drawn``: with plots. If they cannot be drawn, the page says how to get them."""
+    drawings: Sequence[Any] = ()
     missing = ""
     if drawn:
         try:
+            from evaluators.report.plots import plots
+
             drawings = plots(report)
-        except PlotsMissing as reason:
-            missing = str(reason)
+        except ImportError:
+            missing = MISSING
     sections = [
         (section, list(tables)) for section, tables in groupby(report.tables, key=lambda one: one.section)
     ]
@@ -44,7 +49,7 @@ def _template() -> Template:
         "counts": _counts,
         "in_words": _in_words,
         "words": lambda name: name.replace("_", " "),
-        # Drawn by vl-convert out of our own specification, which escapes what it is given.
+        # vl-convert draws our own specification and escapes all text in it.
         "svg": Markup,
     }
     return environment.get_template("report.html.j2")

@@ -28,8 +28,7 @@ from evaluators.measures.play import PUBLISHED, PlayMetrics
 from evaluators.measures.scoring import Scores
 from evaluators.report.agreement import _alpha, _coincidences, _fleiss, _pair_counts, _whole_counts
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame, SeatUse
-from evaluators.report.page import as_html
-from evaluators.report.plots import MISSING
+from evaluators.report.page import MISSING, as_html
 from evaluators.report.sections import make_report
 from evaluators.report.tables import LEAST_ITEMS, Report, as_csv, limited
 from evaluators.statistics.agreement import GROUPINGS, all_raters, alpha_of, grouped, pairwise, ratings_of
@@ -471,7 +470,7 @@ def test_a_tally_keeps_blocks_of_many_games_and_exact_sums() -> None:
     # As of so many independent trials: 1/3 give or take 1.96 standard errors, to a fifth.
     width = 2 * 1.96 * (2 / 9 / games) ** 0.5
     assert 0.8 * width < figure.high - figure.low < 1.2 * width
-    assert len(one._cells[key].clusters) <= BLOCKS
+    assert len(one.clusters(key).counts) <= BLOCKS
 
 
 # --- renderings --------------------------------------------------------------------------------------
