@@ -17,11 +17,11 @@ from fractions import Fraction
 
 from engine.events import CardPlayed, IntentionsSelected
 from engine.state import State
-from engine.terms import Ending, Role, Seat, Side, side_of
+from engine.terms import Role, Seat, Side, side_of
 from engine.thoughts import SelectionStage
+from evaluators.authors.conversion import ConvertedGame
 from evaluators.authors.labels import ROLE_NAMES, Figure, Value, share
 from evaluators.authors.results import REJECTED
-from evaluators.authors.taking import TakenGame
 from evaluators.ground.judgements import SCORES, Judgement, StageKey
 from evaluators.ground.turns import read_game
 from evaluators.measures.play import PlayMetrics
@@ -52,11 +52,11 @@ def side_name(state: State, seat: Seat) -> str:
 
 
 def loyal_majority(state: State) -> bool:
-    """At least as many quests succeeded as failed: what the released scripts call a loyal win."""
+    """Whether at least as many quests succeeded as failed, which the released scripts call a loyal win."""
     return state.table.succeeded >= state.table.failed
 
 
-def play_figures(games: Sequence[TakenGame]) -> dict[str, Figure]:
+def play_figures(games: Sequence[ConvertedGame]) -> dict[str, Figure]:
     """By the names of ``expected.json``."""
     metrics = PlayMetrics()
     for game in games:
@@ -68,7 +68,7 @@ def play_figures(games: Sequence[TakenGame]) -> dict[str, Figure]:
         "evil_quest_majority": share(len(games) - majority, len(games)),
         "loyal_final_win": _rate(metrics.wins(Side.LOYAL)),
         "evil_final_win": _rate(metrics.wins(Side.EVIL)),
-        "assassination_hit": _shots(games),
+        "assassination_hit": _rate(metrics.assassinations()),
         "quests_loyal": _rate(metrics.quest_wins(Side.LOYAL)),
         "quests_evil": _rate(metrics.quest_wins(Side.EVIL)),
     }
@@ -91,13 +91,7 @@ def _rate(rate: Rate) -> Figure:
     return share(rate.num, rate.den)
 
 
-def _shots(games: Iterable[TakenGame]) -> Figure:
-    ended = [game.state.table.ending for game in games]
-    hits = ended.count(Ending.MERLIN_ASSASSINATED)
-    return share(hits, hits + ended.count(Ending.MERLIN_SURVIVED))
-
-
-def _failures(games: Iterable[TakenGame], side: Side) -> Figure:
+def _failures(games: Iterable[ConvertedGame], side: Side) -> Figure:
     cards = [
         event
         for game in games
@@ -109,7 +103,7 @@ def _failures(games: Iterable[TakenGame], side: Side) -> Figure:
     return share(sum(not card.success for card in cards), len(cards))
 
 
-def _missing(games: Iterable[TakenGame]) -> Figure:
+def _missing(games: Iterable[ConvertedGame]) -> Figure:
     places = played = 0
     for game in games:
         places += sum(len(quest.team) for quest in game.state.table.quests)
@@ -117,22 +111,22 @@ def _missing(games: Iterable[TakenGame]) -> Figure:
     return share(places - played, places)
 
 
-def _written_changes(games: Iterable[TakenGame], side: Side) -> Figure:
-    """By the released rule: names stripped and in lower case, in the order written."""
+def _written_changes(games: Iterable[ConvertedGame], side: Side) -> Figure:
+    """Changes by the released rule: names are stripped and in lower case, in the order written."""
     changed = proposals = 0
     for game in games:
         for tally in game.state.table.tallies:
             if side_name(game.state, tally.leader) == side:
                 before, after = (
                     [name.strip().lower() for name in names]
-                    for names in game.written[tally.round, tally.attempt]
+                    for names in game.team_names[tally.round, tally.attempt]
                 )
                 proposals += 1
                 changed += before != after
     return share(changed, proposals)
 
 
-def _votes(games: Iterable[TakenGame]) -> dict[str, Figure]:
+def _votes(games: Iterable[ConvertedGame]) -> dict[str, Figure]:
     firsts = rejected = seconds = forced = 0
     agreed = dict.fromkeys(_SIDES, 0)
     cast = dict.fromkeys(_SIDES, 0)
@@ -156,7 +150,7 @@ def _votes(games: Iterable[TakenGame]) -> dict[str, Figure]:
     }
 
 
-def _modifications(games: Iterable[TakenGame]) -> dict[str, Figure]:
+def _modifications(games: Iterable[ConvertedGame]) -> dict[str, Figure]:
     turns = given = changed = rows = modified_rows = 0
     for game in games:
         rows += len(game.rows)
@@ -165,7 +159,7 @@ def _modifications(games: Iterable[TakenGame]) -> dict[str, Figure]:
             if isinstance(event, IntentionsSelected) and event.stage == "final":
                 turns += 1
                 changed += event.changed
-                # A list that was kept without an answer has no reason beside it.
+                # A list that was kept without an answer has no reason.
                 given += event.changed or bool(event.reason)
     return {
         "intent_modification.csv": share(modified_rows, rows),
@@ -179,7 +173,7 @@ Histogram = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class JudgedStage:
-    """One row of a stage that counts."""
+    """One stage of a row that counts."""
 
     round: int
     seat: Seat
@@ -187,14 +181,15 @@ class JudgedStage:
     role: Role
     stage: SelectionStage
     changed: bool
-    """Whether modification changed the set, in the final stage."""
+    """Whether modification changed the set of intentions."""
     scores: tuple[tuple[bool, int, int], ...]
-    """(reasonable, think, speak), one an intention."""
+    """(reasonable, think, speak) for each intention."""
 
 
-def judged_stages(game: TakenGame) -> Iterator[JudgedStage]:
-    """The rows that count, of the rater of the game's own file."""
-    changed = _changed(game)
+def judged_stages(game: ConvertedGame) -> Iterator[JudgedStage]:
+    """The stages that count, by the rater of the game's own file."""
+    turns = read_game(game.game_id, game.state.log).turns
+    changed = {turn.request_id for turn in turns if turn.changed}
     by_stage: dict[StageKey, list[Judgement]] = {}
     for one in game.judgements:
         if one.rater == game.rater:
@@ -218,18 +213,12 @@ def judged_stages(game: TakenGame) -> Iterator[JudgedStage]:
         )
 
 
-def _changed(game: TakenGame) -> frozenset[str]:
-    """The requests of turns whose modification changed the set."""
-    turns = read_game(game.game_id, game.state.log).turns
-    return frozenset(turn.request_id for turn in turns if turn.changed)
-
-
 def _reasonable(stages: Iterable[JudgedStage]) -> Figure:
     marks = [reasonable for stage in stages for reasonable, _, _ in stage.scores]
     return share(sum(marks), len(marks))
 
 
-def selection_figures(games: Sequence[TakenGame]) -> dict[str, Figure]:
+def selection_figures(games: Sequence[ConvertedGame]) -> dict[str, Figure]:
     """``selection.*``, ``rows_skipped.*`` and ``following.*``."""
     stages = [stage for game in games for stage in judged_stages(game)]
     rows = sum(len(game.rows) for game in games)
@@ -251,8 +240,8 @@ def selection_figures(games: Sequence[TakenGame]) -> dict[str, Figure]:
     return figures
 
 
-def following_histograms(games: Sequence[TakenGame]) -> dict[str, Histogram]:
-    """How many intentions have each score, by stage, side, kind and reasonableness."""
+def following_histograms(games: Sequence[ConvertedGame]) -> dict[str, Histogram]:
+    """The number of intentions with each score, by stage, side, kind and reasonableness."""
     counts: dict[str, Counter[int]] = {}
     for kind in ("think", "speak"):
         for side in ("evil", "loyal"):
@@ -278,8 +267,8 @@ def following_histograms(games: Sequence[TakenGame]) -> dict[str, Histogram]:
 # --- which side is higher ---------------------------------------------------------------------------
 
 
-def which_side_higher(games: Sequence[TakenGame]) -> dict[str, dict[str, dict[str, int]]]:
-    """By quest or game, and by its result: how often evil's share is higher, loyal's, or neither's."""
+def which_side_higher(games: Sequence[ConvertedGame]) -> dict[str, dict[str, dict[str, int]]]:
+    """By quest or game and its result: how often the share of evil is higher, that of loyal, or neither."""
     tables = {
         name: {result: {"evil": 0, "loyal": 0, "equal": 0} for result in ("success", "failure")}
         for name in (
@@ -300,29 +289,19 @@ def which_side_higher(games: Sequence[TakenGame]) -> dict[str, dict[str, dict[st
         evil, loyal = (_followed(stages, side) for side in ("evil", "loyal"))
         if evil.den and loyal.den:
             won = "loyal" if loyal_majority(game.state) else "evil"
-            by_game[won][_higher(evil.rounded, loyal.rounded)] += 1
+            by_game[won][_higher(_rounded(evil), _rounded(loyal))] += 1
     return {**tables, "games_following": by_game}
 
 
-@dataclass(frozen=True, slots=True)
-class _Share:
-    num: int
-    den: int
-
-    @property
-    def rounded(self) -> float:
-        """As their scripts round it: the binary quotient to two digits."""
-        return round(self.num / self.den, 2)
-
-    @property
-    def exact(self) -> Fraction:
-        return Fraction(self.num, self.den)
+def _rounded(rate: Rate) -> float:
+    """The quotient as the released scripts round it, to two digits."""
+    return round(rate.num / rate.den, 2)
 
 
-def _followed(stages: Iterable[JudgedStage], side: str) -> _Share:
-    """Following scores of 3 or more, of all: think and speak, both stages."""
+def _followed(stages: Iterable[JudgedStage], side: str) -> Rate:
+    """Following scores of 3 or more, of all think and speak scores of both stages."""
     scores = [score for stage in stages if stage.side == side for _, *both in stage.scores for score in both]
-    return _Share(sum(score >= 3 for score in scores), len(scores))
+    return Rate(sum(score >= 3 for score in scores), len(scores))
 
 
 def _higher(evil: float | Fraction, loyal: float | Fraction) -> str:
@@ -333,8 +312,8 @@ def _of_quest(stages: Sequence[JudgedStage]) -> dict[str, str]:
     higher = {}
     evil, loyal = (_followed(stages, side) for side in ("evil", "loyal"))
     if evil.den > 1 and loyal.den > 1:
-        higher["rounds_following"] = _higher(evil.rounded, loyal.rounded)
-        higher["rounds_following_unrounded"] = _higher(evil.exact, loyal.exact)
+        higher["rounds_following"] = _higher(_rounded(evil), _rounded(loyal))
+        higher["rounds_following_unrounded"] = _higher(Fraction(*evil), Fraction(*loyal))
     roles = {side: _by_role(stages, side) for side in ("evil", "loyal")}
     if roles["evil"] and roles["loyal"]:
         exact = {side: sum(shares, Fraction()) / len(shares) for side, shares in roles.items()}
@@ -345,8 +324,8 @@ def _of_quest(stages: Sequence[JudgedStage]) -> dict[str, str]:
 
 
 def _plain_sum(shares: Iterable[Fraction]) -> float:
-    """One after the other, in the order of their deck, as the released script adds: from Python 3.12 on
-    the built-in sum of floats is more exact than that.
+    """Adds the shares one by one in the order of the deck, as the released script does; since Python 3.12 the
+    built-in sum of floats is more exact.
     """
     total = 0.0
     for one in shares:
@@ -355,8 +334,8 @@ def _plain_sum(shares: Iterable[Fraction]) -> float:
 
 
 def _by_role(stages: Iterable[JudgedStage], side: str) -> list[Fraction]:
-    """Of each role of the side, in the order of ``Role``: reasonable ones among the first selections whose
-    speech is scored 3 or more. Roles without any are left out.
+    """For each role of the side, in the order of ``Role``: the share of reasonable intentions among the first
+    selections whose speech is scored 3 or more. Roles without such selections are left out.
     """
     marks: dict[Role, list[bool]] = {}
     for stage in stages:
@@ -369,7 +348,7 @@ def _by_role(stages: Iterable[JudgedStage], side: str) -> list[Fraction]:
 _LEAST = 3
 
 
-def guess_items(games: Iterable[TakenGame]) -> dict[str, Value]:
+def guess_items(games: Iterable[ConvertedGame]) -> dict[str, Value]:
     """The section ``guess_items``. A blank cell passes."""
     released: set[str] = set()
     right: set[str] = set()

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from evaluators.authors.annotators import kappa_figures
 from evaluators.authors.answers import answer_figures
+from evaluators.authors.conversion import ConvertedGame
 from evaluators.authors.counting import (
     following_histograms,
     guess_items,
@@ -15,12 +16,11 @@ from evaluators.authors.counting import (
     which_side_higher,
 )
 from evaluators.authors.run import Run
-from evaluators.authors.taking import TakenGame
 
 __all__ = ["NOT_KNOWN", "Compared", "compare", "figures"]
 
 
-def figures(run: Run, games: Sequence[TakenGame], first_two: Sequence[str] = ()) -> dict[str, object]:
+def figures(run: Run, games: Sequence[ConvertedGame], first_two: Sequence[str] = ()) -> dict[str, object]:
     """Every figure of these games of the run, pooled and game by game.
 
     Numbers are rounded to six places; None stands where nothing could be counted. ``first_two`` names
@@ -35,7 +35,7 @@ def figures(run: Run, games: Sequence[TakenGame], first_two: Sequence[str] = ())
     }
 
 
-def _of(games: Sequence[TakenGame]) -> dict[str, object]:
+def _of(games: Sequence[ConvertedGame]) -> dict[str, object]:
     return {
         "figures": {**play_figures(games), **selection_figures(games)},
         "following_histograms": {"counts": following_histograms(games)},

@@ -507,7 +507,7 @@ def test_runs_of_white_space_change_neither_what_is_read_nor_where_it_stands(see
     rng = Random(seed)
     read = 0
     for speech in speeches("s", scripted_log(seed)):
-        table = fold(scripted_log(seed)[: speech.place]).table
+        table = fold(scripted_log(seed)[: speech.index]).table
         # A name is a name as it is written.
         names = {name: name.replace(" ", "_") for name in table.names}
         text = speech.text
