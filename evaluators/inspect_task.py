@@ -1,4 +1,4 @@
-"""Inspect tasks over items: any model that Inspect reaches guesses or summarises intentions.
+"""Inspect tasks over items: any model that Inspect supports guesses or summarises intentions.
 
     inspect eval evaluators/guessing -T items=guessing.jsonl --model openai/gpt-5
     inspect eval evaluators/summarisation -T items=summaries.jsonl -T samples=5 --model …
@@ -39,7 +39,7 @@ __all__ = ["guessing", "summarisation"]
 def guessing(items: str, samples: int = 1, unmapped: str = "count") -> Task:
     """Theory of mind: another seat's intentions from what it says.
 
-    ``items``: a JSONL file with gold. ``samples``: 1 to 5 replies an item, joined by majority.
+    ``items``: a JSONL file with gold. ``samples``: 1 to 5 replies per item, joined by majority.
     ``unmapped``: ``count`` or ``discard`` text that names no intention.
     """
     return _task("guessing", items, samples, unmapped)
@@ -47,7 +47,9 @@ def guessing(items: str, samples: int = 1, unmapped: str = "count") -> Task:
 
 @task
 def summarisation(items: str, samples: int = 1, unmapped: str = "count") -> Task:
-    """Self-awareness: the intentions behind one's own thinking and speech. Arguments as for guessing."""
+    """Self-awareness: the intentions behind one's own thinking and speech. The arguments are those of
+    guessing.
+    """
     return _task("summarisation", items, samples, unmapped)
 
 
@@ -89,7 +91,7 @@ def _sample(row: dict[str, Any]) -> Sample:
 
 
 # --- scoring ------------------------------------------------------------------------------------------
-# A score's value is the item's own F1; the counts that pool, and the answer itself, are its metadata.
+# The value of a score is the F1 of its item; its metadata has the counts for pooling and the answer.
 
 
 def _score(gold: Sequence[str], guess: Guess, unmapped: Any) -> Score:
@@ -110,19 +112,19 @@ def _score(gold: Sequence[str], guess: Guess, unmapped: Any) -> Score:
 
 @metric
 def f1() -> Metric:
-    """F1 of all items pooled, as the paper has it."""
+    """F1 of all items pooled, as in the paper."""
     return _pooled(float)
 
 
 @metric
 def precision() -> Metric:
-    """Matched, of all that was named; nan when nothing was."""
+    """Matched intentions, of all named ones; nan if none was named."""
     return _pooled(lambda one: one.precision)
 
 
 @metric
 def recall() -> Metric:
-    """Matched, of all gold."""
+    """Matched intentions, of all gold."""
     return _pooled(lambda one: one.recall)
 
 
@@ -151,7 +153,7 @@ def intentions(unmapped: str = "count") -> Scorer:
 
 @score_reducer
 def most_named() -> ScoreReducer:
-    """One score of several replies: that of their majority."""
+    """The score of the majority of several replies."""
 
     def reduce(scores: list[Score]) -> Score:
         samples = [score.metadata or {} for score in scores]
