@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from math import floor, isnan, nan
+from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from engine.intentions import BY_ID, IntentionId
@@ -225,7 +226,8 @@ class Scores:
     @property
     def macro(self) -> float | None:
         """The mean of the F1 of each intention that was gold or named; None without any."""
-        return _mean([float(counts.f1) for counts in self.by_intention.values()])
+        # fmean is exact: a sum of floats would depend on the order of sets, which differs between processes.
+        return fmean(counts.f1 for counts in self.by_intention.values()) if self.by_intention else None
 
     @property
     def mean_item(self) -> float | None:
@@ -296,10 +298,6 @@ def _groups(item: Item, gold: frozenset[str], named: frozenset[str]) -> Iterator
 
 def _count(table: dict[Any, Counts], key: Any, counts: Counts) -> None:
     table[key] = table[key].plus(counts) if key in table else counts
-
-
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def score(items: Iterable[Item], guesses: Iterable[Guess], unmapped: Unmapped = "count") -> Scores:
