@@ -74,9 +74,11 @@ def check_agent_kind(
     """Plays the whole suite with agents of one kind. Raises AssertionError if a requirement is not met:
 
     - every first answer is a legal action of the requested kind, with legal thoughts and with values that
-    survive   storing; - acting changes neither the table nor the hand nor the record; - after a refusal the
-    agent answers with a legal action; - equal seeds give equal answers, and a new agent for one request, as
-    after a restart, answers like an agent that   has played from the start.
+      survive storing;
+    - acting changes neither the table nor the hand nor the record;
+    - after a refusal the agent answers with a legal action;
+    - equal seeds give equal answers, and a new agent for one request, as after a restart, answers like an
+      agent that has played from the start.
 
     ``deterministic`` False leaves out the last point, for kinds that ask a model or a person.
     """

@@ -95,12 +95,12 @@ def _sample(row: dict[str, Any]) -> Sample:
 
 
 def _score(gold: Sequence[str], guess: Guess, unmapped: Any) -> Score:
-    one = micro_f1({guess.item_id: gold}, {guess.item_id: guess.named(unmapped)})
+    score = micro_f1({guess.item_id: gold}, {guess.item_id: guess.named(unmapped)})
     return Score(
-        value=float(one),
+        value=float(score),
         answer=", ".join([*sorted(guess.intentions), *map(repr, guess.unmapped)]),
         metadata={
-            **one.counts._asdict(),
+            **score.counts._asdict(),
             "item": guess.item_id,
             "gold_ids": list(gold),
             "intentions": sorted(guess.intentions),
@@ -119,20 +119,20 @@ def f1() -> Metric:
 @metric
 def precision() -> Metric:
     """Matched intentions, of all named ones; nan if none was named."""
-    return _pooled(lambda one: one.precision)
+    return _pooled(lambda f1_: f1_.precision)
 
 
 @metric
 def recall() -> Metric:
     """Matched intentions, of all gold."""
-    return _pooled(lambda one: one.recall)
+    return _pooled(lambda f1_: f1_.recall)
 
 
 def _pooled(read: Any) -> Metric:
     def pool(scores: list[SampleScore]) -> float:
         total = Counts(0, 0, 0)
-        for one in scores:
-            counted = one.score.metadata or {}
+        for score in scores:
+            counted = score.score.metadata or {}
             total = total.plus(Counts(counted["matched"], counted["predicted"], counted["gold"]))
         pooled: F1 = total.f1
         return float(read(pooled))
@@ -158,7 +158,10 @@ def most_named() -> ScoreReducer:
     def reduce(scores: list[Score]) -> Score:
         samples = [score.metadata or {} for score in scores]
         joined = majority(
-            [Guess(one["item"], frozenset(one["intentions"]), tuple(one["unmapped"])) for one in samples]
+            [
+                Guess(sample["item"], frozenset(sample["intentions"]), tuple(sample["unmapped"]))
+                for sample in samples
+            ]
         )
         return _score(samples[0]["gold_ids"], joined, samples[0]["policy"])
 

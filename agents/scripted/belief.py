@@ -157,14 +157,14 @@ class Deals:
         self.masks = [evil for evil in sets if _fits(evil, deck, role, self._me, seen)]
         self._weights = [1.0] * len(self.masks)
         self._hints = [[1.0] * profile.players for _ in self.masks]
-        mine_is_evil = role in EVIL_ROLES
+        is_evil = role in EVIL_ROLES
         fixed = {r for r, _ in self._fixed}
         self._free_evil = {r: n for r, n in self._deck.items() if n and r in EVIL_ROLES and r not in fixed}
         self._free_loyal = {
             r: n for r, n in self._deck.items() if n and r not in EVIL_ROLES and r is not Role.MERLIN
         }
         assert seat is None or role is not None, "a seat at the table knows its role"
-        assert mine_is_evil == any(self._me & evil for evil in self.masks), "a role deals its holder's side"
+        assert is_evil == any(self._me & evil for evil in self.masks), "a role deals its holder's side"
         self._totals: list[float] | None = None
 
     # --- reading the record ----------------------------------------------------------------------
@@ -179,12 +179,12 @@ class Deals:
             return
         team = mask_of(quest.team)
         needed = self._profile.fails_needed[quest.round - 1]
-        mine = 0
+        own_fails = 0
         if self._me & team and own_card is not None:
             team &= ~self._me
-            mine = not own_card
-        others = None if quest.fails is None else quest.fails - mine
-        at_least = needed - mine
+            own_fails = not own_card
+        others = None if quest.fails is None else quest.fails - own_fails
+        at_least = needed - own_fails
         kept_masks, kept_weights, kept_hints = [], [], []
         for evil, weight, hints in zip(self.masks, self._weights, self._hints, strict=True):
             on_team = (evil & team).bit_count()
@@ -343,24 +343,24 @@ class Deals:
         chances: list[dict[Role, float]] = [{} for _ in range(self._profile.players)]
         known = self._known_evil()
         evil, merlin = self.evil(), self.merlin()
-        mine_is_evil = bool(self._me & self.masks[0])
+        is_evil = bool(self._me & self.masks[0])
         evil_left = sum(self._free_evil.values())
-        loyal_left = self._profile.players - self._profile.evil_seats - (not mine_is_evil and bool(self._me))
+        loyal_left = self._profile.players - self._profile.evil_seats - (not is_evil and bool(self._me))
         plain = loyal_left - self._merlin
-        for bit, held in enumerate(chances):
+        for bit, by_role in enumerate(chances):
             if self._me >> bit & 1:
                 continue
             free = evil[bit]
             for role, by_seat in known.items():
-                held[role] = by_seat[bit]
+                by_role[role] = by_seat[bit]
                 free -= by_seat[bit]
             for role, count in self._free_evil.items():
-                held[role] = free * count / evil_left
+                by_role[role] = free * count / evil_left
             if self._merlin:
-                held[Role.MERLIN] = merlin[bit]
+                by_role[Role.MERLIN] = merlin[bit]
             for role, count in self._free_loyal.items():
-                held[role] = (1.0 - evil[bit] - merlin[bit]) * count / plain
-        return [{role: p for role, p in held.items() if p > 1e-12} for held in chances]
+                by_role[role] = (1.0 - evil[bit] - merlin[bit]) * count / plain
+        return [{role: p for role, p in by_role.items() if p > 1e-12} for by_role in chances]
 
     def _known_evil(self) -> dict[Role, list[float]]:
         """By evil role whose holder follows from the evil set: the probability of each seat, seat 1 first."""

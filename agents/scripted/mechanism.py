@@ -141,8 +141,8 @@ def _reasoning(book: Notebook, table: Table, seat: Seat, evil: float) -> str:
     name = book.names[seat - 1]
     on = [quest for quest in table.quests if seat in quest.team]
     record = ", ".join(f"quest {q.round} {'succeeded' if q.succeeded else 'failed'}" for q in on)
-    met = f"With {name} on it {record}." if record else f"{name} has been on no quest yet."
-    return f"{met} I hold {name} evil at {int(evil * 100 + 0.5)} %."
+    results = f"With {name} on it {record}." if record else f"{name} has been on no quest yet."
+    return f"{results} I hold {name} evil at {int(evil * 100 + 0.5)} %."
 
 
 # --- selection -------------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ __all__ = ["kappa_figures"]
 _ABOVE: Final = 3
 
 _MARKS: Final[Mapping[str, Callable[[Judgement], int | None]]] = {
-    "selection": lambda one: None if one.reasonable is None else int(one.reasonable),
-    "following_think": lambda one: None if one.think is None else int(one.think > _ABOVE),
-    "following_speak": lambda one: None if one.speak is None else int(one.speak > _ABOVE),
+    "selection": lambda judgement: None if judgement.reasonable is None else int(judgement.reasonable),
+    "following_think": lambda judgement: None if judgement.think is None else int(judgement.think > _ABOVE),
+    "following_speak": lambda judgement: None if judgement.speak is None else int(judgement.speak > _ABOVE),
 }
 
 Marked = dict[tuple[str, str], dict[str, int]]
@@ -81,10 +81,10 @@ def _section(raters: Sequence[str], games: Sequence[ConvertedGame]) -> dict[str,
 
 def _marked(game: ConvertedGame, measure: str) -> Marked:
     marked: Marked = {}
-    for one in game.judgements:
-        mark = _MARKS[measure](one)
-        if one.stage == "first" and mark is not None:
-            marked.setdefault((one.request_id, one.intention), {})[one.rater] = mark
+    for judgement in game.judgements:
+        mark = _MARKS[measure](judgement)
+        if judgement.stage == "first" and mark is not None:
+            marked.setdefault((judgement.request_id, judgement.intention), {})[judgement.rater] = mark
     return marked
 
 

@@ -96,7 +96,7 @@ def answer_figures(run: Run, games: Sequence[ConvertedGame]) -> dict[str | None,
             ]
         for scope in scopes:
             by_scope[scope][kind] = {
-                labels: _scoped([one for one in samples if scope in (None, one.game)])
+                labels: _scoped([sample for sample in samples if scope in (None, sample.game)])
                 for labels, samples in by_labels.items()
             }
     return by_scope
@@ -118,7 +118,7 @@ def _scoped(samples: Sequence[_Sample]) -> dict[str, object]:
     return {
         scope: {
             "as_released_counting": _counted(in_scope),
-            "as_sets": _counted([_as_set(one) for one in in_scope]),
+            "as_sets": _counted([_as_set(sample) for sample in in_scope]),
             "samples": len(in_scope),
         }
         for scope, in_scope in scopes.items()
@@ -139,11 +139,11 @@ def _counted(samples: Iterable[_Sample]) -> Figure:
     answered; a repeated answer counts again in both.
     """
     hits = selected = guessed = 0
-    for one in samples:
-        answered = sum(label in one.chosen for label in one.answer)
+    for sample in samples:
+        answered = sum(label in sample.chosen for label in sample.answer)
         hits += answered
-        selected += answered + sum(label not in one.answer for label in one.chosen)
-        guessed += len(one.answer)
+        selected += answered + sum(label not in sample.answer for label in sample.chosen)
+        guessed += len(sample.answer)
     precision = hits / guessed if guessed else None
     recall = hits / selected if selected else None
     f1 = None

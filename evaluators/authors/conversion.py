@@ -99,9 +99,13 @@ def convert(run: Run, game: AuthorsGame) -> ConvertedGame:
         rows = run.annotators[annotator].get(file)
         if rows is None:
             continue
-        theirs = reader.judgements(rows, annotator)
-        judgements += theirs
-        if rater == OWN_RATER and own and theirs == [replace(one, rater=annotator) for one in own]:
+        of_annotator = reader.judgements(rows, annotator)
+        judgements += of_annotator
+        if (
+            rater == OWN_RATER
+            and own
+            and of_annotator == [replace(judgement, rater=annotator) for judgement in own]
+        ):
             # The same table twice is from one rater, not from two who agree on everything.
             rater = annotator
     if rater == OWN_RATER:
@@ -222,8 +226,8 @@ class _PlayedGame:
         self.act([(leader, ProposeTeam(self.seats(before), opening.discussion.speech, thoughts))])
         while table.phase is Phase.DISCUSS:
             seat = table.speaker
-            spoken = turns[seat]
-            self.act([(seat, Speak(spoken.discussion.speech, self.thoughts(spoken, seat, attempt)))])
+            turn = turns[seat]
+            self.act([(seat, Speak(turn.discussion.speech, self.thoughts(turn, seat, attempt)))])
         self.act([(leader, self.reconsider(opening, leader, attempt, after))])
         self.act([(seat, self.vote(turn, seat)) for seat, turn in turns.items()])
         if table.phase is Phase.QUEST:
@@ -349,7 +353,7 @@ class _PlayedGame:
         first = self.labels(turn, turn.first)
         # An empty step is no record.
         if first:
-            chosen = tuple(Choice(one, turn.first_why) for one in first)
+            chosen = tuple(Choice(intention, turn.first_why) for intention in first)
             thoughts.append(IntentionsSelected(seat, "first", chosen, False))
         if turn.formulation.think or turn.formulation.speech:
             thoughts.append(
@@ -402,12 +406,12 @@ def summary_answers(text: str) -> tuple[tuple[str, str], ...]:
     """The answers of a summary by question; a text without a list of answers is one answer."""
     try:
         listed = json.loads(text)["Answers"]
-        answers = [str(one) for one in listed] if isinstance(listed, list) else None
+        answers = [str(answer) for answer in listed] if isinstance(listed, list) else None
     except (ValueError, TypeError, KeyError, RecursionError):
         answers = None
     if answers is None:
         return (("summary", text),) if text else ()
-    numbered = [_QUESTION.fullmatch(one) for one in answers]
+    numbered = [_QUESTION.fullmatch(answer) for answer in answers]
     named = [(f"question_{match[1]}", match[2]) for match in numbered if match]
     if len(dict(named)) == len(answers):
         return tuple(named)

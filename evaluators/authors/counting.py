@@ -104,11 +104,11 @@ def _failures(games: Iterable[ConvertedGame], side: Side) -> Figure:
 
 
 def _missing(games: Iterable[ConvertedGame]) -> Figure:
-    places = played = 0
+    members = played = 0
     for game in games:
-        places += sum(len(quest.team) for quest in game.state.table.quests)
+        members += sum(len(quest.team) for quest in game.state.table.quests)
         played += sum(isinstance(event, CardPlayed) for event in game.state.log)
-    return share(places - played, places)
+    return share(members - played, members)
 
 
 def _written_changes(games: Iterable[ConvertedGame], side: Side) -> Figure:
@@ -191,13 +191,13 @@ def judged_stages(game: ConvertedGame) -> Iterator[JudgedStage]:
     turns = read_game(game.game_id, game.state.log).turns
     changed = {turn.request_id for turn in turns if turn.changed}
     by_stage: dict[StageKey, list[Judgement]] = {}
-    for one in game.judgements:
-        if one.rater == game.rater:
-            by_stage.setdefault(one.key, []).append(one)
+    for judgement in game.judgements:
+        if judgement.rater == game.rater:
+            by_stage.setdefault(judgement.key, []).append(judgement)
     for key, judgements in by_stage.items():
-        selection = [one.reasonable for one in judgements if one.reasonable is not None]
-        think = [one.think for one in judgements if one.think is not None]
-        speak = [one.speak for one in judgements if one.speak is not None]
+        selection = [judgement.reasonable for judgement in judgements if judgement.reasonable is not None]
+        think = [judgement.think for judgement in judgements if judgement.think is not None]
+        speak = [judgement.speak for judgement in judgements if judgement.speak is not None]
         if not len(selection) == len(think) == len(speak) > 0:
             continue
         round_, _, _, seat = key.request_id.split(".")
@@ -232,7 +232,9 @@ def selection_figures(games: Sequence[ConvertedGame]) -> dict[str, Figure]:
     )
     for name, of_stage in of.items():
         for side in ("evil", "loyal"):
-            figures[f"selection.{name}.{side}"] = _reasonable(one for one in of_stage if one.side == side)
+            figures[f"selection.{name}.{side}"] = _reasonable(
+                stage for stage in of_stage if stage.side == side
+            )
         figures[f"rows_skipped.{name}"] = share(rows - len(of_stage), rows)
     scores = [score for stage in stages for _, *both in stage.scores for score in both]
     figures["following.ge3"] = share(sum(score >= 3 for score in scores), len(scores))
@@ -328,8 +330,8 @@ def _plain_sum(shares: Iterable[Fraction]) -> float:
     built-in sum of floats is more exact.
     """
     total = 0.0
-    for one in shares:
-        total += one.numerator / one.denominator
+    for share_ in shares:
+        total += share_.numerator / share_.denominator
     return total
 
 
@@ -355,12 +357,12 @@ def guess_items(games: Iterable[ConvertedGame]) -> dict[str, Value]:
     for game in games:
         tried_twice = {tally.round for tally in game.state.table.tallies if tally.attempt == 2}
         low = {
-            one.request_id
-            for one in game.judgements
-            if one.rater == game.rater
-            and one.stage == "final"
-            and one.speak is not None
-            and one.speak < _LEAST
+            judgement.request_id
+            for judgement in game.judgements
+            if judgement.rater == game.rater
+            and judgement.stage == "final"
+            and judgement.speak is not None
+            and judgement.speak < _LEAST
         }
         passed = set()
         for request in game.rows:

@@ -125,7 +125,7 @@ class Cells:
         if self.blank(column):
             return None
         listed = _listed(self.text(column))
-        if listed is None or not all(isinstance(one, str) for one in listed):
+        if listed is None or not all(isinstance(label, str) for label in listed):
             self.refuse(column, "a list of labels such as ['Support team proposal.']")
         return tuple(listed)
 
@@ -139,8 +139,8 @@ class Cells:
         if self.blank(column):
             return ()
         text = self.text(column).strip().strip("[]()")
-        if wanted == 1 and (one := _WHOLE.fullmatch(text)):
-            parts = [one[1]]
+        if wanted == 1 and (number := _WHOLE.fullmatch(text)):
+            parts = [number[1]]
         else:
             parts = [part.strip() for part in text.split(",")]
             if len(parts) != wanted:

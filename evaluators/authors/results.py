@@ -120,7 +120,7 @@ def _turn(location: FileLocation, value: Any) -> AuthorsTurn:
     return AuthorsTurn(
         location=location,
         guesses=tuple(
-            _guess(location.at("first_order"), one) for one in _all(location, steps, "first_order")
+            _guess(location.at("first_order"), answer) for answer in _all(location, steps, "first_order")
         ),
         first=_texts(location.at("intent"), intent, "intents"),
         first_why=str(intent.get("think", "")),
@@ -131,7 +131,7 @@ def _turn(location: FileLocation, value: Any) -> AuthorsTurn:
         reconsidered=None if reconsidered is None else _speech(location.at("reconsider_team"), reconsidered),
         vote=location.at("vote").text(location.at("vote").need(vote, "vote_result")),
         vote_why=str(vote.get("think", "")),
-        actions=tuple(_action(location.at("action"), one) for one in _all(location, steps, "action")),
+        actions=tuple(_action(location.at("action"), answer) for answer in _all(location, steps, "action")),
         summary=None if summary is None else _summary(location.at("summary"), summary),
     )
 

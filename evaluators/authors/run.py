@@ -211,7 +211,7 @@ def _annotation(name: str, contents: Mapping[str, bytes], odd: list[str]) -> tup
 def _items(location: FileLocation, value: Any, key: str) -> tuple[AuthorsItem, ...]:
     entries: Iterable[tuple[str, Any]]
     if isinstance(value, list):
-        entries = ((str(location.need(location.mapping(one), "id")), one) for one in value)
+        entries = ((str(location.need(location.mapping(entry), "id")), entry) for entry in value)
     else:
         entries = location.mapping(value).items()
     return tuple(_item(location.at(id_), id_, location.mapping(entry), key) for id_, entry in entries)

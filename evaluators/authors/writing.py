@@ -87,7 +87,7 @@ def _fits(name: str, state: State) -> None:
     if differing:
         raise InvalidRun(
             f"{name}: the authors' layout holds games of profile interintent with five seats; here "
-            f"{', '.join(f'{one} is {_setting(profile, one)}' for one in differing)}"
+            f"{', '.join(f'{rule} is {_setting(profile, rule)}' for rule in differing)}"
         )
 
 
@@ -283,7 +283,7 @@ def _belief(belief: Belief) -> dict[str, Any]:
         belief_json["role"] = ROLE_NAMES[belief.role]
     if belief.intentions:
         # Not "intent": the authors' scripts take any list under that key for a selection.
-        belief_json["intents"] = [released_label(one) for one in belief.intentions]
+        belief_json["intents"] = [released_label(intention) for intention in belief.intentions]
     if belief.reasoning:
         belief_json["reasoning"] = belief.reasoning
     if belief.confidence is not None:
@@ -479,8 +479,10 @@ _ByStage = Mapping[tuple[str, str, IntentionId], Judgement]
 
 def _annotations(name: str, record: _GameRecord, judgements: Iterable[Judgement]) -> dict[str, bytes]:
     by_rater: dict[str, dict[tuple[str, str, IntentionId], Judgement]] = {}
-    for one in judgements:
-        by_rater.setdefault(one.rater, {})[one.request_id, one.stage, one.intention] = one
+    for judgement in judgements:
+        by_rater.setdefault(judgement.rater, {})[
+            judgement.request_id, judgement.stage, judgement.intention
+        ] = judgement
     file = annotation_file(name)
     raters = sorted(by_rater, key=natural)
     if not raters:
@@ -523,8 +525,12 @@ def _annotation(record: _GameRecord, by_stage: _ByStage) -> bytes:
                 scored = [by_stage.get((request, stage, choice.id)) for choice in chosen]
                 cells[columns.labels] = str(_labels(chosen))
                 cells[columns.selection] = _scores(_reasonable(by_stage, request, stage, chosen, turn))
-                cells[columns.think] = _scores([None if one is None else one.think for one in scored])
-                cells[columns.speech] = _scores([None if one is None else one.speak for one in scored])
+                cells[columns.think] = _scores(
+                    [None if judgement is None else judgement.think for judgement in scored]
+                )
+                cells[columns.speech] = _scores(
+                    [None if judgement is None else judgement.speak for judgement in scored]
+                )
             rows.append(cells)
     for columns in STAGES.values():
         for column in (columns.selection, columns.think, columns.speech):
@@ -544,7 +550,10 @@ def _reasonable(
 
     def marks(stage: str) -> list[int | None]:
         scored = [by_stage.get((request, stage, choice.id)) for choice in chosen]
-        return [None if one is None or one.reasonable is None else int(one.reasonable) for one in scored]
+        return [
+            None if judgement is None or judgement.reasonable is None else int(judgement.reasonable)
+            for judgement in scored
+        ]
 
     marks_here = marks(stage)
     kept = {choice.id for choice in chosen} == {choice.id for choice in turn.first}

@@ -300,7 +300,7 @@ def _own(
     gold: frozenset[IntentionId] | None = None,
 ) -> Item:
     """An item in the view of the speaker's own seat."""
-    spoken = dimension != "selection"
+    with_speech = dimension != "selection"
     draft = stage.draft
     return Item(
         id=make_id(game.id, dimension, turn.request_id, stage.name, None),
@@ -320,10 +320,10 @@ def _own(
             turn.seat,
             turn.opening,
             variant,
-            prepared=not spoken and stage.name == "first" and variant.context == "seat",
+            prepared=not with_speech and stage.name == "first" and variant.context == "seat",
         ),
-        think=draft.think if spoken and draft is not None else "",
-        speech=(turn.text if draft is None else draft.speak) if spoken else "",
+        think=draft.think if with_speech and draft is not None else "",
+        speech=(turn.text if draft is None else draft.speak) if with_speech else "",
         asked=stage.chosen if judged else (),
         reason=stage.reason if judged else "",
         options=_options(frozenset(options)),
@@ -395,7 +395,7 @@ def _readers(game: Game, turn: Turn, variant: Variant) -> tuple[Seat, ...]:
 # All items share a few lists: the impactful set, and the list of each role and set of roles.
 @lru_cache(256)
 def _options(ids: frozenset[IntentionId]) -> tuple[Option, ...]:
-    return tuple(Option(one.id, one.label) for one in CATALOGUE if one.id in ids)
+    return tuple(Option(intention.id, intention.label) for intention in CATALOGUE if intention.id in ids)
 
 
 def _context(

@@ -85,8 +85,8 @@ class FollowScore(NamedTuple):
 def by_game(judgements: Iterable[Judgement]) -> dict[str, list[Judgement]]:
     """Judgements by game, in the order of the input."""
     grouped: dict[str, list[Judgement]] = {}
-    for one in judgements:
-        grouped.setdefault(one.game_id, []).append(one)
+    for judgement in judgements:
+        grouped.setdefault(judgement.game_id, []).append(judgement)
     return grouped
 
 
@@ -97,12 +97,12 @@ def follow_scores(judgements: Iterable[Judgement]) -> dict[StageKey, dict[Intent
     that rater alone.
     """
     scores: dict[StageKey, dict[IntentionId, tuple[list[int], list[int]]]] = {}
-    for one in judgements:
-        think, speak = scores.setdefault(one.key, {}).setdefault(one.intention, ([], []))
-        if one.think is not None:
-            think.append(one.think)
-        if one.speak is not None:
-            speak.append(one.speak)
+    for judgement in judgements:
+        think, speak = scores.setdefault(judgement.key, {}).setdefault(judgement.intention, ([], []))
+        if judgement.think is not None:
+            think.append(judgement.think)
+        if judgement.speak is not None:
+            speak.append(judgement.speak)
     return {
         key: {id_: FollowScore(_mean(think), _mean(speak)) for id_, (think, speak) in of_stage.items()}
         for key, of_stage in scores.items()

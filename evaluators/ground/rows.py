@@ -52,7 +52,7 @@ def row(item: Item) -> dict[str, Any]:
         values["reason"] = item.reason
     if item.gold is not None:
         # In the order of the catalogue, so that equal items give equal bytes.
-        values["gold"] = [one.id for one in CATALOGUE if one.id in item.gold]
+        values["gold"] = [intention.id for intention in CATALOGUE if intention.id in item.gold]
     if item.speaker_role is not None:
         values["speaker_role"] = item.speaker_role.value
     return values

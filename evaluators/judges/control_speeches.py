@@ -28,8 +28,12 @@ def control_speeches(game_id: str, log: Sequence[Event], number: int) -> Iterato
     """
     if number < 1:
         return
-    after = (one for one in speeches(game_id, log) if any(line.startswith("Quest ") for line in one.record))
-    drawn = sorted(after, key=lambda one: draw(game_id, "planted", *one.key))[:number]
+    after = (
+        speech
+        for speech in speeches(game_id, log)
+        if any(line.startswith("Quest ") for line in speech.record)
+    )
+    drawn = sorted(after, key=lambda speech: draw(game_id, "planted", *speech.key))[:number]
     models = {speech.index: (turn, speech) for turn, speech in enumerate(drawn, 1)}
     by_turn: dict[int, Speech] = {}
     state = State()
@@ -52,13 +56,13 @@ def _text(game_id: str, speech: Speech, table: Table) -> str:
     """The same number of true and false statements in random order; empty if one kind is missing."""
     by_verdict: dict[str, list[str]] = {"supported": [], "refuted": []}
     key = (game_id, *speech.key)
-    for sentence in sorted(set(_claims(table)), key=lambda one: draw(0, "claim", *key, one)):
-        verdicts = {one.verdict for one in read_statements(sentence, speech.seat, table)}
+    for sentence in sorted(set(_claims(table)), key=lambda claim: draw(0, "claim", *key, claim)):
+        verdicts = {finding.verdict for finding in read_statements(sentence, speech.seat, table)}
         if len(verdicts) == 1 and (verdict := verdicts.pop()) in by_verdict:
             by_verdict[verdict].append(sentence)
     half = min(STATEMENTS // 2, *map(len, by_verdict.values()))
     chosen = [*by_verdict["supported"][:half], *by_verdict["refuted"][:half]]
-    return " ".join(sorted(chosen, key=lambda one: draw(1, "order", *key, one)))
+    return " ".join(sorted(chosen, key=lambda claim: draw(1, "order", *key, claim)))
 
 
 def _claims(table: Table) -> Iterator[str]:

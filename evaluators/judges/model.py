@@ -197,8 +197,8 @@ def _quote_faults(
         if not may_be_empty:
             yield "the quote is empty"
         return
-    held = [words_of(text) for text in texts]
-    if not any(f" {words} " in f" {text} " for text in held):
+    candidates = [words_of(text) for text in texts]
+    if not any(f" {words} " in f" {text} " for text in candidates):
         yield f"the quote {shown(quote)} does not stand in {where}"
-    elif words.count(" ") + 1 < _WORDS and words not in held:
+    elif words.count(" ") + 1 < _WORDS and words not in candidates:
         yield f"the quote {shown(quote)} is shorter than {_WORDS} words"

@@ -238,12 +238,12 @@ record, the line that comes nearest. For uncheckable leave the record empty. Say
 def statements_text() -> str:
     """The rubric of statements, with examples of each verdict and of sentences without a statement."""
     lines = []
-    for one in STATING:
-        if one.verdict:
-            record = f' The record: "{one.record}"' if one.record else ""
-            lines.append(f'- "{one.text}" {one.verdict}.{record} {one.why}')
+    for example in STATING:
+        if example.verdict:
+            record = f' The record: "{example.record}"' if example.record else ""
+            lines.append(f'- "{example.text}" {example.verdict}.{record} {example.why}')
         else:
-            lines.append(f'- "{one.text}" No statement: {one.why}')
+            lines.append(f'- "{example.text}" No statement: {example.why}')
     return "\n".join([_STATEMENTS, "", "Examples, seat 1 speaking in round 3:", *lines])
 
 
@@ -263,10 +263,13 @@ def following_text() -> str:
 def selection_text() -> str:
     """The rubric of selection, with its examples."""
     verdicts = ("unreasonable", "reasonable")
-    lines = [f"- {one.intention}. {one.text} {verdicts[one.score]}: {one.why}" for one in SELECTION]
+    lines = [
+        f"- {example.intention}. {example.text} {verdicts[example.score]}: {example.why}"
+        for example in SELECTION
+    ]
     return "\n".join([_SELECTING, "", "Examples:", *lines])
 
 
 def _examples(title: str, examples: tuple[Example, ...]) -> list[str]:
-    lines = [f'{one.score}: "{one.text}" {one.why}' for one in examples]
+    lines = [f'{example.score}: "{example.text}" {example.why}' for example in examples]
     return [f"{title}, the intention being {examples[0].intention}:", *lines]

@@ -96,11 +96,11 @@ def ruled(game: Game) -> Iterator[Ruling]:
     done = 0
     for turn in game.turns:
         # A first selection may have been made before the last speech, and the team proposed with it.
-        heard = turn.unheard.start if turn.without == "speech" else turn.opening
-        apply(state, game.log[done:heard])
+        start = turn.unheard.start if turn.without == "speech" else turn.opening
+        apply(state, game.log[done:start])
         facts = {"first": state.table.facts(turn.seat)}
         # Up to the turn's own proposal or utterance; the thoughts before it do not change the table.
-        apply(state, game.log[heard : turn.opening])
+        apply(state, game.log[start : turn.opening])
         done = turn.opening
         if turn.defaulted is not None:
             continue

@@ -85,24 +85,24 @@ class RulesAgreement:
 
 
 def against_rules(
-    spoken: Mapping[Against, int], control: Mapping[Against, int] | None = None
+    spans: Mapping[Against, int], control: Mapping[Against, int] | None = None
 ) -> RulesAgreement:
     """Compares a judge with the rules, by the bar that also holds against people: 50 spans, kappa 0.4."""
-    spans = Counter(spoken) + Counter(control or {})
-    both = spans.get(("refuted", "refuted"), 0)
-    missed = spans.get(("refuted", "supported"), 0)
-    alarm = spans.get(("supported", "refuted"), 0)
-    neither = spans.get(("supported", "supported"), 0)
-    passed = spans.get(("refuted", "silent"), 0)
+    total = Counter(spans) + Counter(control or {})
+    both = total["refuted", "refuted"]
+    missed = total["refuted", "supported"]
+    alarm = total["supported", "refuted"]
+    neither = total["supported", "supported"]
+    silent = total["refuted", "silent"]
     compared = both + missed + alarm + neither
     counts = [[2, 0]] * both + [[1, 1]] * (missed + alarm) + [[0, 2]] * neither
     kappa = fleiss_kappa(counts) if counts else float("nan")
     return RulesAgreement(
         compared,
         sum(n for (_, judged), n in (control or {}).items() if judged != "silent"),
-        passed + spans.get(("supported", "silent"), 0),
+        silent + total["supported", "silent"],
         Rate(both, both + alarm),
-        Rate(both, both + missed + passed),
+        Rate(both, both + missed + silent),
         kappa,
         tuple(_lacking(compared, kappa)),
     )
@@ -144,10 +144,10 @@ class StatementScores:
 
     def add(self, game: Game, judgements: Iterable[SpeechJudgement]) -> None:
         """Counts one game by one judge's judgements; speeches that the judge did not read are left out."""
-        ours = [one for one in judgements if one.key.game_id == game.id]
-        by_speech = {one.key: one for one in ours if one.control is None}
-        for one in ours:
-            self.control.update(one.control or {})
+        ours = [judgement for judgement in judgements if judgement.key.game_id == game.id]
+        by_speech = {judgement.key: judgement for judgement in ours if judgement.control is None}
+        for own in ours:
+            self.control.update(own.control or {})
         refuted: Counter[Reader] = Counter()
         read = 0
         for speech in speeches(game.id, game.log) if by_speech else ():
@@ -164,19 +164,23 @@ class StatementScores:
     ) -> Counter[Reader]:
         spans, added = rules_and_judge(speech, statements)
         self.spans.update(spans)
-        rules = sum(one.verdict == "refuted" for one in speech.findings)
-        judge = sum(one.verdict == "refuted" for one in added)
+        rules = sum(finding.verdict == "refuted" for finding in speech.findings)
+        judge = sum(statement.verdict == "refuted" for statement in added)
         refuted = Counter[Reader]({"rules": rules, "judge": judge, "together": rules + judge})
         count.speeches += 1
         count.refuted.update(refuted)
         count.refuting.update({reader: int(refuted[reader] > 0) for reader in READERS})
         for start, end in speech.sentences:
             count.sentences["all"] += 1
-            if any(one.verdict != "unparsed" and _touch(one, start, end) for one in speech.findings):
+            if any(
+                finding.verdict != "unparsed" and _touch(finding, start, end) for finding in speech.findings
+            ):
                 count.sentences["by_rules"] += 1
-            elif any(one.verdict != "uncheckable" and _touch(one, start, end) for one in added):
+            elif any(
+                statement.verdict != "uncheckable" and _touch(statement, start, end) for statement in added
+            ):
                 count.sentences["by_judge"] += 1
-            elif any(_touch(one, start, end) for one in (*speech.findings, *added)):
+            elif any(_touch(part, start, end) for part in (*speech.findings, *added)):
                 count.sentences["undecided"] += 1
         return refuted
 
@@ -191,17 +195,17 @@ class StatementScores:
     def speeches(self, reader: Reader, whose: Role | Side | None = None) -> Rate:
         """Speeches with at least one refuted statement, of all that were read."""
         counts = self._counts(whose)
-        return Rate(sum(one.refuting[reader] for one in counts), sum(one.speeches for one in counts))
+        return Rate(sum(count.refuting[reader] for count in counts), sum(count.speeches for count in counts))
 
     def refuted(self, reader: Reader, whose: Role | Side | None = None) -> int:
         """The number of refuted statements."""
-        return sum(one.refuted[reader] for one in self._counts(whose))
+        return sum(count.refuted[reader] for count in self._counts(whose))
 
     def sentences(self, whose: Role | Side | None = None) -> dict[str, int]:
         """The number of sentences by who decided their statements. ``neither``: those without a statement
         about the record, and the ``undecided`` ones, whose statement nobody could decide.
         """
-        counts = sum((one.sentences for one in self._counts(whose)), Counter[str]())
+        counts = sum((count.sentences for count in self._counts(whose)), Counter[str]())
         return {
             "all": counts["all"],
             "by_rules": counts["by_rules"],
@@ -238,16 +242,16 @@ def rules_and_judge(
             decided[finding.start, finding.end] = finding.verdict
     verdicts: dict[tuple[int, int], set[str]] = {span: set() for span in decided}
     added = []
-    for one in statements:
-        touched = [span for span in decided if _touch(one, *span)]
+    for statement in statements:
+        touched = [span for span in decided if _touch(statement, *span)]
         if not touched:
-            added.append(one)
-        if one.verdict == "uncheckable":
+            added.append(statement)
+        if statement.verdict == "uncheckable":
             continue
-        if one.verdict == "refuted" and any(decided[span] == "refuted" for span in touched):
+        if statement.verdict == "refuted" and any(decided[span] == "refuted" for span in touched):
             touched = [span for span in touched if decided[span] == "refuted"]
         for span in touched:
-            verdicts[span].add(one.verdict)
+            verdicts[span].add(statement.verdict)
     spans: Counter[Against] = Counter()
     for span, verdict in decided.items():
         by_judge = verdicts[span]
@@ -255,5 +259,5 @@ def rules_and_judge(
     return spans, tuple(added)
 
 
-def _touch(one: Any, start: int, end: int) -> bool:
-    return bool(one.start < end and start < one.end)
+def _touch(part: Any, start: int, end: int) -> bool:
+    return bool(part.start < end and start < part.end)

@@ -93,28 +93,28 @@ def _read(answer: str, speech: Speech) -> tuple[tuple[Statement, ...], list[str]
         return (), [f"{len(entries)} statements, {MOST} are the most that a speech can make"]
     faults: list[str] = []
     statements: list[Statement] = []
-    taken: set[tuple[int, int]] = set()
+    used: set[tuple[int, int]] = set()
     for entry in entries:
-        place, fault = _place(entry.get("quote"), speech.text, taken)
+        span, fault = _place(entry.get("quote"), speech.text, used)
         line, wrong = _evidence(entry, speech)
         faults += filter(None, (fault, *wrong))
-        if place is not None and not wrong:
-            taken.add(place)
-            statements.append(Statement(*place, entry["verdict"], line, entry["reason"]))
-    return tuple(sorted(statements, key=lambda one: (one.start, one.end))), faults
+        if span is not None and not wrong:
+            used.add(span)
+            statements.append(Statement(*span, entry["verdict"], line, entry["reason"]))
+    return tuple(sorted(statements, key=lambda statement: (statement.start, statement.end))), faults
 
 
-def _place(quote: Any, text: str, taken: set[tuple[int, int]]) -> tuple[tuple[int, int] | None, str]:
+def _place(quote: Any, text: str, used: set[tuple[int, int]]) -> tuple[tuple[int, int] | None, str]:
     if not isinstance(quote, str):
         return None, f"the quote is a text, got {shown(quote)}"
-    places = list(places_of(quote, text))
-    if not places:
+    spans = list(places_of(quote, text))
+    if not spans:
         return None, f"the quote {shown(quote)} does not stand in the speech"
     words = words_of(quote)
     if words.count(" ") + 1 < _QUOTED and words != words_of(text):
         return None, f"the quote {shown(quote)} is shorter than {_QUOTED} words"
     # Words that occur twice may be two statements.
-    left = [place for place in places if place not in taken]
+    left = [span for span in spans if span not in used]
     return (left[0], "") if left else (None, f"{shown(quote)} is judged twice")
 
 
@@ -133,8 +133,8 @@ def _evidence(entry: dict[str, Any], speech: Speech) -> tuple[str, list[str]]:
         return "", [*faults, f"{quote}: the record is words of one of its lines, got {shown(record)}"]
     words = words_of(record)
     for line in (*speech.record, *speech.game):
-        held = words_of(line)
-        if f" {words} " in f" {held} " and (words.count(" ") + 1 >= _RECORDED or words == held):
+        line_words = words_of(line)
+        if f" {words} " in f" {line_words} " and (words.count(" ") + 1 >= _RECORDED or words == line_words):
             return line, faults
     return "", [
         *faults,

@@ -119,19 +119,19 @@ def answer_counts(
 def judged_counts(game: Game, judgements: Iterable[Judgement], part: Part) -> dict[str, dict[str, Counts]]:
     """The counts of each rater's judgements of one game in one part, by unit."""
     by_rater: dict[str, dict[str, Counts]] = {}
-    for one, turn, stage in judged_turns(game, judgements, Counter()):
+    for judgement, turn, stage in judged_turns(game, judgements, Counter()):
         if part == "reasonable":
             # A final selection that equals the first one is counted once, as the first.
-            if one.reasonable is None or (stage.name == "final" and turn.first and not turn.changed):
+            if judgement.reasonable is None or (stage.name == "final" and turn.first and not turn.changed):
                 continue
-            counts: Counts = (int(one.reasonable), 1)
+            counts: Counts = (int(judgement.reasonable), 1)
         else:
-            score: int | None = getattr(one, part)
+            score: int | None = getattr(judgement, part)
             if score is None:
                 continue
             counts = (int(good(score)), 1, score)
-        unit = f"{game.id}/{one.request_id}/{one.stage}/{one.intention}"
-        by_rater.setdefault(one.rater, {})[unit] = counts
+        unit = f"{game.id}/{judgement.request_id}/{judgement.stage}/{judgement.intention}"
+        by_rater.setdefault(judgement.rater, {})[unit] = counts
     return by_rater
 
 

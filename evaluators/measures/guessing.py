@@ -8,7 +8,7 @@ helped the guess.
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from engine.terms import Seat
 from evaluators.ground.answers import Guess
@@ -93,14 +93,3 @@ class BeliefScores:
             if self._variant.options == "impactful":
                 guess = replace(guess, intentions=guess.intentions & self._variant.impactful)
             self.intentions.add(item, guess)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "variant": self._variant.as_json(),
-            "span": self._span,
-            "beliefs": self.beliefs,
-            "scored": self.scored,
-            "of_roles_alone": self.of_roles_alone,
-            "intentions": self.intentions.as_json(),
-            "roles": self.roles.as_json(),
-        }

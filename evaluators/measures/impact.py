@@ -138,10 +138,10 @@ class ImpactCounts:
     def table(self) -> tuple[Impact, ...]:
         """Every intention that a side selected, loyal first, in catalogue order."""
         return tuple(
-            Impact(side, one.id, rate, self._impactful(rate))
+            Impact(side, entry.id, rate, self._impactful(rate))
             for side in (Side.LOYAL, Side.EVIL)
-            for one in CATALOGUE
-            if (rate := Rate(*self._won.get((side, one.id), (0, 0)))).den
+            for entry in CATALOGUE
+            if (rate := Rate(*self._won.get((side, entry.id), (0, 0)))).den
         )
 
     def _impactful(self, rate: Rate) -> bool:
@@ -152,7 +152,7 @@ class ImpactCounts:
 
     def impactful(self) -> frozenset[IntentionId]:
         """The intentions that are impactful for either side."""
-        return frozenset(one.intention for one in self.table() if one.impactful)
+        return frozenset(impact.intention for impact in self.table() if impact.impactful)
 
 
 # --- understanding and winning -------------------------------------------------------------------
@@ -212,7 +212,8 @@ class Link:
     def __init__(self, rule: LinkRule) -> None:
         self.rule = rule
         self._counts: Counter[tuple[Unit, Side, Relation]] = Counter()
-        self._left_out: Counter[Unit] = Counter()
+        self.left_out: Counter[Unit] = Counter()
+        """The number of quests and of games in which a side has no r."""
 
     def add(self, game: Game, judgements: Iterable[Judgement]) -> None:
         """Counts one game. With several raters an intention is reasonable if more than half of them say so,
@@ -259,11 +260,11 @@ class Link:
         else:
             by = loyal.scores, evil.scores
         if not loyal.judged or not evil.judged or not all(by):
-            self._left_out[unit] += 1
+            self.left_out[unit] += 1
             return
         # Compared across, so that equal fractions are equal.
-        ours, theirs = loyal.ones * by[1], evil.ones * by[0]
-        relation: Relation = "above" if theirs > ours else "below" if theirs < ours else "equal"
+        of_loyal, of_evil = loyal.ones * by[1], evil.ones * by[0]
+        relation: Relation = "above" if of_evil > of_loyal else "below" if of_evil < of_loyal else "equal"
         self._counts[unit, winner, relation] += 1
 
     def shares(self, unit: Unit, winner: Side) -> dict[Relation, Rate]:
@@ -271,10 +272,6 @@ class Link:
         counts = {relation: self._counts[unit, winner, relation] for relation in _RELATIONS}
         total = sum(counts.values())
         return {relation: Rate(count, total) for relation, count in counts.items()}
-
-    def left_out(self, unit: Unit) -> int:
-        """The number of quests or games in which a side has no r."""
-        return self._left_out[unit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,10 +287,12 @@ def _verdicts(game: Game, judgements: Iterable[Judgement]) -> Iterator[tuple[Tur
     """The joint verdict of all raters on each selected intention, by turn and stage."""
     judged = list(judged_turns(game, judgements, Counter()))
     by_choice: dict[tuple[StageKey, IntentionId], dict[str, bool]] = {}
-    for one, _, _ in judged:
-        if one.reasonable is not None:
-            by_choice.setdefault((one.key, one.intention), {})[one.rater] = one.reasonable
-    scores = follow_scores(one for one, _, _ in judged)
+    for judgement, _, _ in judged:
+        if judgement.reasonable is not None:
+            by_choice.setdefault((judgement.key, judgement.intention), {})[judgement.rater] = (
+                judgement.reasonable
+            )
+    scores = follow_scores(judgement for judgement, _, _ in judged)
     turns = {turn.request_id: turn for _, turn, _ in judged}
     for key, of_stage in scores.items():
         turn = turns[key.request_id]

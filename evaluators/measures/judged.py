@@ -68,19 +68,19 @@ def judged_turns(
     Judgements of other games are ignored; judgements that fit no selection are counted in ``left_out``.
     """
     turns = {turn.request_id: turn for turn in game.turns if not turn.repeated}
-    for one in judgements:
-        if one.game_id != game.id:
+    for judgement in judgements:
+        if judgement.game_id != game.id:
             continue
-        turn = turns.get(one.request_id)
-        stage = None if turn is None else turn.stage(one.stage)
+        turn = turns.get(judgement.request_id)
+        stage = None if turn is None else turn.stage(judgement.stage)
         if turn is None or stage is None:
             left_out["no_turn"] += 1
         elif turn.defaulted is not None:
             left_out["defaulted"] += 1
-        elif one.intention not in stage.intentions:
+        elif judgement.intention not in stage.intentions:
             left_out["not_selected"] += 1
         else:
-            yield JudgedChoice(one, turn, stage)
+            yield JudgedChoice(judgement, turn, stage)
 
 
 class SelectionScores:

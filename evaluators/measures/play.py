@@ -71,15 +71,6 @@ class RoundResults:
     changed: Rate
     """Teams voted on that differ, as sets, from the attempt's first team, of all teams voted on."""
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "round": self.round,
-            **{
-                name: getattr(self, name).as_json()
-                for name in ("played", "succeeded", "evil_on_team", "forced", "first_approved", "changed")
-            },
-        }
-
 
 # Index of a side in the pairs of counters below.
 _LOYAL: Final = 0

@@ -109,17 +109,17 @@ def head_to_head(played: Iterable[Played]) -> RatingTable:
     a contest of two teams. Three corrections separate the strength of agents from properties of the game:
 
     - the sides have unequal sizes, and a team's strength is the sum of its members': the smaller side is
-    filled up with   members of starting strength that never learn; - the deal may favour a side: each side
-    has an extra member (for each number of seats) that learns this; - an agent on several seats is one agent:
-    its rating moves by the mean of the moves of its seats.
+      filled up with members of starting strength that never learn;
+    - the deal may favour a side: each side has an extra member (for each number of seats) that learns this;
+    - an agent on several seats is one agent: its rating moves by the mean of the moves of its seats.
 
     Raises ValueError if two games have the same id. Empty without games.
     Source: Weng and Lin, JMLR 12 (2011); Joshy, Journal of Open Source Software 9 (2024).
     """
     games = sorted(played, key=lambda game: game.game_id)
-    for one, next_ in itertools.pairwise(games):
-        if one.game_id == next_.game_id:
-            raise ValueError(f"game {one.game_id} is given twice")
+    for game, next_ in itertools.pairwise(games):
+        if game.game_id == next_.game_id:
+            raise ValueError(f"game {game.game_id} is given twice")
     contests = [game for game in games if len(set(game.agents)) > 1]
     ratings, sides = _rated(contests)
     return RatingTable(
@@ -133,7 +133,7 @@ def head_to_head(played: Iterable[Played]) -> RatingTable:
 
 
 def _duels(games: Iterable[Played]) -> tuple[Duel, ...]:
-    met: Counter[tuple[str, Role, str]] = Counter()
+    played: Counter[tuple[str, Role, str]] = Counter()
     won: Counter[tuple[str, Role, str]] = Counter()
     for game in games:
         others = {side: set(game.side(side)) for side in Side}
@@ -143,34 +143,36 @@ def _duels(games: Iterable[Played]) -> tuple[Duel, ...]:
             for opponent in others[Side.EVIL if side_of(role) is Side.LOYAL else Side.LOYAL]
             if opponent != agent
         }
-        met.update(pairs)
+        played.update(pairs)
         won.update(pair for pair in pairs if side_of(pair[1]) is game.winner)
     order = list(Role)
     return tuple(
-        Duel(*pair, Rate(won[pair], met[pair]))
-        for pair in sorted(met, key=lambda one: (one[0], one[2], order.index(one[1])))
+        Duel(*pair, Rate(won[pair], played[pair]))
+        for pair in sorted(played, key=lambda pair: (pair[0], pair[2], order.index(pair[1])))
     )
 
 
 def _standings(games: Iterable[Played]) -> tuple[AgentRating, ...]:
-    held: dict[str, Counter[Role | Side]] = defaultdict(Counter)
+    played: dict[str, Counter[Role | Side]] = defaultdict(Counter)
     won: dict[str, Counter[Role | Side]] = defaultdict(Counter)
     for game in games:
         seen: set[tuple[str, Role | Side]] = set()
         for agent, role in zip(game.agents, game.roles, strict=True):
             seen |= {(agent, role), (agent, side_of(role))}
         for agent, part in seen:
-            held[agent][part] += 1
+            played[agent][part] += 1
             side = part if isinstance(part, Side) else side_of(part)
             won[agent][part] += side is game.winner
     return tuple(
         AgentRating(
             agent,
-            Rate(won[agent][Side.LOYAL], held[agent][Side.LOYAL]),
-            Rate(won[agent][Side.EVIL], held[agent][Side.EVIL]),
-            tuple((role, Rate(won[agent][role], held[agent][role])) for role in Role if held[agent][role]),
+            Rate(won[agent][Side.LOYAL], played[agent][Side.LOYAL]),
+            Rate(won[agent][Side.EVIL], played[agent][Side.EVIL]),
+            tuple(
+                (role, Rate(won[agent][role], played[agent][role])) for role in Role if played[agent][role]
+            ),
         )
-        for agent in sorted(held)
+        for agent in sorted(played)
     )
 
 
@@ -201,7 +203,7 @@ class _Ladder:
         self._model = PlackettLuce(tau=0.0)
         start = self._model.rating()
         self.start = _Strength(start.mu, start.sigma)
-        self.held: dict[_Learner, _Strength] = {}
+        self.strengths: dict[_Learner, _Strength] = {}
         self.games: Counter[_Learner] = Counter()
 
     def play(self, game: Played) -> None:
@@ -215,16 +217,16 @@ class _Ladder:
                     moved[learner].append(_Strength(new.mu, new.sigma))
         for learner, news in moved.items():
             self.games[learner] += 1
-            self.held[learner] = _Strength(*(sum(part) / len(news) for part in zip(*news, strict=True)))
+            self.strengths[learner] = _Strength(*(sum(part) / len(news) for part in zip(*news, strict=True)))
 
     def _rating(self, learner: _Learner) -> PlackettLuceRating:
         if learner is _FILLER:
             return self._model.rating(mu=self.start.mu, sigma=_KNOWN)
-        mu, sigma = self.held.get(learner, self.start)
+        mu, sigma = self.strengths.get(learner, self.start)
         return self._model.rating(mu=mu, sigma=sigma)
 
     def rating(self, learner: _Learner, name: str) -> Rating:
-        return Rating(name, *self.held.get(learner, self.start), self.games[learner])
+        return Rating(name, *self.strengths.get(learner, self.start), self.games[learner])
 
 
 _KNOWN: Final = 1e-6
@@ -245,13 +247,15 @@ def _rated(games: Iterable[Played]) -> tuple[tuple[Rating, ...], tuple[Rating, .
     ladder = _Ladder()
     for game in games:
         ladder.play(game)
-    agents = [ladder.rating(learner, learner.agent) for learner in ladder.held if learner.agent is not None]
+    agents = [
+        ladder.rating(learner, learner.agent) for learner in ladder.strengths if learner.agent is not None
+    ]
     sides = [
         ladder.rating(learner, f"{learner.side} of {learner.seats}")
-        for learner in ladder.held
+        for learner in ladder.strengths
         if learner.side is not None
     ]
     return (
-        tuple(sorted(agents, key=lambda one: (-one.ordinal, one.agent))),
-        tuple(sorted(sides, key=lambda one: one.agent)),
+        tuple(sorted(agents, key=lambda rating: (-rating.ordinal, rating.agent))),
+        tuple(sorted(sides, key=lambda rating: rating.agent)),
     )

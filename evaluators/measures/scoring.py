@@ -72,9 +72,9 @@ class F1(float):
     """Intentions in the gold."""
 
     def __new__(cls, matched: int, predicted: int, gold: int) -> "F1":
-        made = super().__new__(cls, 2 * matched / (predicted + gold) if predicted + gold else nan)
-        made.matched, made.predicted, made.gold = matched, predicted, gold
-        return made
+        f1 = super().__new__(cls, 2 * matched / (predicted + gold) if predicted + gold else nan)
+        f1.matched, f1.predicted, f1.gold = matched, predicted, gold
+        return f1
 
     def __getnewargs__(self) -> tuple[int, int, int]:  # type: ignore[override]  # float's gives its value
         return self.counts
@@ -126,8 +126,8 @@ def micro_f1(gold: Mapping[ItemId, Named], guessed: Mapping[ItemId, Named]) -> F
     Source: InterIntent (EMNLP 2024), section 3.
     """
     total = _NOTHING
-    for one in per_item(gold, guessed).values():
-        total = total.plus(one.counts)
+    for score in per_item(gold, guessed).values():
+        total = total.plus(score.counts)
     return total.f1
 
 
@@ -476,7 +476,7 @@ class RoleScores:
     @property
     def stated(self) -> int:
         """The number of guesses with a confidence."""
-        return sum(int(one[0]) for one in self._bins)
+        return sum(int(step[0]) for step in self._bins)
 
     @property
     def brier(self) -> float | None:
@@ -514,5 +514,5 @@ class RoleScores:
             "stated": self.stated,
             "brier": self.brier,
             "calibration_error": self.calibration_error,
-            "curve": [one.as_json() for one in self.curve],
+            "curve": [point.as_json() for point in self.curve],
         }

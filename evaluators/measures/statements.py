@@ -295,7 +295,7 @@ def _read(sentence: _Speech) -> list[Finding]:
             if known is None or end - start < known.end - known.start:
                 findings[fact] = Finding(start, end, fact, verdict, record)
     if findings:
-        return sorted(findings.values(), key=lambda one: one.start)
+        return sorted(findings.values(), key=lambda finding: finding.start)
     if _PAST.search(words) and _ABOUT_THE_RECORD.match(words) and not _UNSURE.search(words):
         at = sentence.start + len(words) - len(words.lstrip())
         return [Finding(at, at + len(words.strip()), None, "unparsed", "")]
@@ -343,8 +343,8 @@ def _names(names: tuple[str, ...]) -> tuple[re.Pattern[str], Mapping[str, Seat]]
 
 def _seats(words: str, speaker: Seat) -> list[Seat]:
     seats = []
-    for one in re.finditer(_WHO, words, re.IGNORECASE):
-        first = ord(one.group()[0])
+    for match in re.finditer(_WHO, words, re.IGNORECASE):
+        first = ord(match.group()[0])
         seats.append(first - _FIRST if first > _FIRST else speaker)
     return seats
 
@@ -383,13 +383,13 @@ def _opens(before: str) -> bool:
 def _stated(sentence: _Speech, match: re.Match[str]) -> bool:
     """Whether the match is stated as a fact."""
     before = sentence.text[sentence.start : match.start()]
-    anew = 0
+    clause = 0
     for opening in _ANEW.finditer(before):
-        anew = opening.end()
+        clause = opening.end()
     relative = match.groupdict().get("relative") or ""
     # "I suspect Player 3, who was …" is a guess about Player 3, but states the rest.
     unsure = _DENIED if "who" in relative.casefold() else _UNSURE
-    return not unsure.search(before[anew:]) and not _AFTER.match(sentence.text[match.end() : sentence.end])
+    return not unsure.search(before[clause:]) and not _AFTER.match(sentence.text[match.end() : sentence.end])
 
 
 class _Quests(NamedTuple):
@@ -593,7 +593,7 @@ def _vote(tail: str, verb: str, sentence: _Speech) -> Voted | None:
         return None
     if not verb.startswith(("voted", "did not vote", "didn't vote")) and not _REJECTABLE.match(tail):
         return None
-    owners = [ord(one[1][0]) - _FIRST for one in _OWNED.finditer(tail)]
+    owners = [ord(owner[1][0]) - _FIRST for owner in _OWNED.finditer(tail)]
     named = [] if owners else _seats(tail, sentence.speaker)
     quest = _QUEST_ANYWHERE.search(tail)
     bare = verb.endswith((" yes", " no", " agree", " disagree", "to approve", "to reject"))

@@ -59,7 +59,7 @@ def _row(what: str, scores: str, ratings: Ratings, ordinal: Ratings | None) -> T
     shared = {item for rated in ratings.values() for item in rated}
     every = set.intersection(*(set(rated) for rated in ratings.values()))
     raters = list(combinations(sorted(ratings), 2))
-    common = [item for one, other in raters for item in ratings[one].keys() & ratings[other].keys()]
+    common = [item for first, other in raters for item in ratings[first].keys() & ratings[other].keys()]
     of_pairs = _pair_counts(ratings, raters)
     figures = {
         "kappa, all raters": _figure(
@@ -175,10 +175,10 @@ def _coincidences(ratings: Ratings) -> dict[str, list[float]]:
             counts = Counter(rated[item] for rated in ratings.values() if item in rated)
             if counts.total() < 2:
                 continue
-            for one, n in counts.items():
+            for category, n in counts.items():
                 for other, m in counts.items():
-                    pairs = n * (m - (one == other))
-                    yield item, place[one] * size + place[other], pairs / (counts.total() - 1)
+                    pairs = n * (m - (category == other))
+                    yield item, place[category] * size + place[other], pairs / (counts.total() - 1)
 
     return _by_game(added(), size * size)
 
@@ -191,12 +191,12 @@ def _alpha(ratings: Ratings, level: Level) -> Statistic:
         before = list(accumulate(totals, initial=0.0))
         middle = [before[at] + totals[at] / 2 for at in range(size)]
         observed = expected = 0.0
-        for one in range(size):
+        for row in range(size):
             for other in range(size):
-                if one != other:
-                    distance = 1.0 if level == "nominal" else (middle[one] - middle[other]) ** 2
-                    observed += sums[one * size + other] * distance
-                    expected += totals[one] * totals[other] * distance
+                if row != other:
+                    distance = 1.0 if level == "nominal" else (middle[row] - middle[other]) ** 2
+                    observed += sums[row * size + other] * distance
+                    expected += totals[row] * totals[other] * distance
         return 1 - (sum(totals) - 1) * observed / expected if expected else nan
 
     return alpha
@@ -232,9 +232,9 @@ def _pair_counts(ratings: Ratings, pairs: Sequence[tuple[str, str]]) -> _Pairs:
     def added() -> Iterator[tuple[str, int, float]]:
         for at, (a, b) in enumerate(pairs):
             for item in ratings[a].keys() & ratings[b].keys():
-                one, other = ratings[a][item], ratings[b][item]
-                yield item, at * width, one == other
-                yield item, at * width + 1 + place[one], 1
+                first, other = ratings[a][item], ratings[b][item]
+                yield item, at * width, first == other
+                yield item, at * width + 1 + place[first], 1
                 yield item, at * width + 1 + place[other], 1
 
     return _Pairs(_by_game(added(), len(pairs) * width), len(pairs), width)

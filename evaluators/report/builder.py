@@ -191,11 +191,14 @@ class ReportBuilder:
             self.groups.setdefault(group, FigureTally()).begin(game.id)
         self.tally.begin(game.id)
         players = len(game.roles)
-        tallies = [self.tally, *(self.groups[one] for one, seats in groups.items() if len(seats) == players)]
+        tallies = [
+            self.tally,
+            *(self.groups[group] for group, seats in groups.items() if len(seats) == players),
+        ]
 
         def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
-            for one in tallies:
-                one.count(key, tuple(counts), items=n)
+            for tally in tallies:
+                tally.count(key, tuple(counts), items=n)
 
         self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
         self._count_play(game, count)
@@ -203,17 +206,17 @@ class ReportBuilder:
         self.judged_speeches.update(count_statements(game, reported.statements, count))
         self._count_items(game)
         self._count_beliefs(game, count)
-        ours = [one for one in reported.judgements if one.game_id == game.id]
-        people = [one for one in ours if one.rater not in reported.judges]
+        ours = [judgement for judgement in reported.judgements if judgement.game_id == game.id]
+        people = [judgement for judgement in ours if judgement.rater not in reported.judges]
         if ours:
             self.judged_games += 1
             self._count_raters(ours)
         if people:
             self._count_judgements(game, people, count)
             self._count_links(game, people, count)
-        for judge in sorted(reported.judges & {one.rater for one in ours}):
+        for judge in sorted(reported.judges & {judgement.rater for judgement in ours}):
             self.judges.add(judge)
-            its = [one for one in ours if one.rater == judge]
+            its = [judgement for judgement in ours if judgement.rater == judge]
             self._count_judge(game, judge, its, count)
             if not people:
                 self._count_links(game, its, count, f", by {judge}")
@@ -252,9 +255,9 @@ class ReportBuilder:
             tally.count(key, tuple(counts), items=n)
 
         for side in Side:
-            held = [seat for seat in seats if game.side(seat) is side]
-            if held:
-                won = Rate(len(held) if game.winner is side else 0, len(held))
+            of_side = [seat for seat in seats if game.side(seat) is side]
+            if of_side:
+                won = Rate(len(of_side) if game.winner is side else 0, len(of_side))
                 count(FigureKey("seats", "", "seats won", side.value, "share"), won)
         if len(seats) == len(game.roles):
             return
@@ -277,9 +280,9 @@ class ReportBuilder:
                     count(FigureKey("play", "", row.label, side, "share"), value)
         for side in Side:
             # By role, so that the mean over roles can be computed from the sums over games.
-            held = {role: rate for role, rate in metrics.engagement().items() if side_of(role) is side}
-            if held:
-                counts = [n for role in _ROLES[side] for n in held.get(role, Rate(0, 0))]
+            rates = {role: rate for role, rate in metrics.engagement().items() if side_of(role) is side}
+            if rates:
+                counts = [n for role in _ROLES[side] for n in rates.get(role, Rate(0, 0))]
                 count(FigureKey("play", "", "quest engagement", side.value, "share"), counts)
         for role, rate in metrics.engagement().items():
             count(FigureKey("roles", "", "role", role.value, "on quests"), rate)
@@ -365,16 +368,16 @@ class ReportBuilder:
                     *(("side", side.value, {"side": side}) for side in Side),
                     *(("role", role.value, {"role": role}) for role in sorted(set(game.roles))),
                 ):
-                    held = following.histogram(part, stage, **by)  # type: ignore[arg-type]
-                    if not held.scored:
+                    histogram = following.histogram(part, stage, **by)  # type: ignore[arg-type]
+                    if not histogram.scored:
                         continue
                     n = behind[part, f"{stage or 'both'} {group}", label]
                     of = f"{part}, {stage or 'both stages'}"
                     for score in SCORES:
-                        count(FigureKey("following", of, group, label, str(score)), held.share(score), n)
-                    count(FigureKey("following", of, group, label, "good"), held.good, n)
-                    mean = sum(score * held[at] for at, score in enumerate(SCORES))
-                    count(FigureKey("following", of, group, label, "mean"), (mean, held.scored), n)
+                        count(FigureKey("following", of, group, label, str(score)), histogram.share(score), n)
+                    count(FigureKey("following", of, group, label, "good"), histogram.good, n)
+                    mean = sum(score * n_score for score, n_score in zip(SCORES, histogram, strict=True))
+                    count(FigureKey("following", of, group, label, "mean"), (mean, histogram.scored), n)
         every = following.histogram()
         n = behind["think", "both all", "all"] + behind["speak", "both all", "all"]
         count(FigureKey("responses", "", "all", "all", "good"), every.good, n)
@@ -391,15 +394,15 @@ class ReportBuilder:
             count(FigureKey("judges", "", "judge", judge, part), following.histogram(part).good, n)
 
     def _count_raters(self, judgements: list[Judgement]) -> None:
-        for one in judgements:
-            self.judgements[one.rater] += 1
-        for what, held in self.shared.items():
-            ratings = ratings_of(judgements, what)  # type: ignore[arg-type]
+        for judgement in judgements:
+            self.judgements[judgement.rater] += 1
+        for part, shared in self.shared.items():
+            ratings = ratings_of(judgements, part)  # type: ignore[arg-type]
             times = Counter(item for rated in ratings.values() for item in rated)
             for rater, rated in ratings.items():
                 for item, value in rated.items():
                     if times[item] > 1:
-                        held.setdefault(rater, {})[item] = value
+                        shared.setdefault(rater, {})[item] = value
 
     def _count_links(self, game: Game, judgements: list[Judgement], count: "Count", by: str = "") -> None:
         """``by`` names the judge in the row, if a judge replaces people."""
@@ -413,9 +416,9 @@ class ReportBuilder:
                     for relation, rate in link.shares(unit, side).items():
                         label = f"{unit}s won by {side.value}"
                         count(FigureKey("link", of, unit, label, relation), rate, rate.den)
-                if link.left_out(unit):
+                if link.left_out[unit]:
                     self._excluded(f"link to winning ({of})")[f"{unit}s in which a side has no r"] += (
-                        link.left_out(unit)
+                        link.left_out[unit]
                     )
 
     def _count_corrections(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
@@ -459,12 +462,12 @@ class ReportBuilder:
         ):
             if rule.followed is not None and not judgements:
                 continue
-            one = ImpactCounts(rule)
-            one.add(game, judgements)
-            for impact in one.table():
+            counts = ImpactCounts(rule)
+            counts.add(game, judgements)
+            for impact in counts.table():
                 key = FigureKey("impact", "", impact.side.value, impact.intention, name)
                 count(key, impact.won, impact.won.den)
-            total.merge(one)
+            total.merge(counts)
 
     def _count_answers(
         self, game: Game, answered: Answered, judgements: list[Judgement], count: "Count"
@@ -511,14 +514,14 @@ class ReportBuilder:
         self.tally.merge(other.tally)
         for group, tally in other.groups.items():
             self.groups.setdefault(group, FigureTally()).merge(tally)
-        for mine, theirs in (
+        for counter, other_counter in (
             (self.items, other.items),
             (self.judgements, other.judgements),
             (self.judged_speeches, other.judged_speeches),
             (self.answers, other.answers),
             (self.profiles, other.profiles),
         ):
-            mine.update(theirs)  # type: ignore[arg-type]
+            counter.update(other_counter)  # type: ignore[arg-type]
         self.turns += other.turns
         self.judges |= other.judges
         self.beliefs += other.beliefs
@@ -530,9 +533,9 @@ class ReportBuilder:
             self._excluded(about).update(reasons)
         self.paper_impact.merge(other.paper_impact)
         self.released_impact.merge(other.released_impact)
-        for what, held in other.shared.items():
-            for rater, rated in held.items():
-                self.shared[what].setdefault(rater, {}).update(rated)
+        for part, shared in other.shared.items():
+            for rater, rated in shared.items():
+                self.shared[part].setdefault(rater, {}).update(rated)
         self.played += other.played
         self.uses += other.uses
 
@@ -601,35 +604,35 @@ _ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for
 def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[str, str, str]]:
     """The number of items (stages of turns) that were judged, by part, group and label."""
     about: dict[tuple[str, str, str], set[tuple[str, str]]] = {}
-    for one, turn, stage in judged_turns(game, judgements, Counter()):
+    for judgement, turn, stage in judged_turns(game, judgements, Counter()):
         item = turn.request_id, stage.name
         role, side = game.role(turn.seat).value, game.side(turn.seat).value
         # A final selection that equals the first one is counted once, as the first.
         unchanged = stage.name == "final" and turn.first is not None and not turn.changed
-        if one.reasonable is not None and not unchanged:
+        if judgement.reasonable is not None and not unchanged:
             groups = [
                 ("all", "all"),
-                ("stage", one.stage),
+                ("stage", judgement.stage),
                 ("side", side),
                 ("role", role),
                 ("round", str(turn.round)),
-                ("intention", one.intention),
+                ("intention", judgement.intention),
             ]
-            if one.intention in BY_ID:
-                groups.append(("category", BY_ID[one.intention].category))
+            if judgement.intention in BY_ID:
+                groups.append(("category", BY_ID[judgement.intention].category))
             for group, label in groups:
                 about.setdefault(("reasonable", group, label), set()).add(item)
         for part in PARTS:
-            if getattr(one, part) is not None:
+            if getattr(judgement, part) is not None:
                 for of in ("both", stage.name):
                     for group, label in (("all", "all"), ("side", side), ("role", role)):
                         about.setdefault((part, f"{of} {group}", label), set()).add(item)
-    return Counter({key: len(held) for key, held in about.items()})
+    return Counter({key: len(items) for key, items in about.items()})
 
 
 def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
     """Counts F1, in total and by group."""
-    for group, held in (
+    for group, table_counts in (
         ("all", {"all": scores.total}),
         ("side", scores.by_side),
         ("role", scores.by_role),
@@ -639,7 +642,7 @@ def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
         ("intention", scores.by_intention),
     ):
         name = f"{table}_intentions" if group == "intention" else table
-        for label, counts in held.items():
+        for label, counts in table_counts.items():
             n = scores.items if group == "all" else scores.behind[group, str(label)]
             count(FigureKey(name, of, group, str(label), "f1"), counts, n)
     predicted_and_gold = scores.total.predicted + scores.total.gold
@@ -663,9 +666,9 @@ def _count_roles(of: str, roles: RoleScores, count: Count) -> None:
             (roles.brier * roles.stated, roles.stated),
             n,
         )
-    for one in roles.curve:
-        if one.stated is not None:
-            key = FigureKey("reliability", of, "confidence", str(one.confidence), "right")
-            count(key, one.right, one.right.den)
-            stated = (one.stated * one.right.den, one.right.den)
-            count(key._replace(column="stated"), stated, one.right.den)
+    for point in roles.curve:
+        if point.stated is not None:
+            key = FigureKey("reliability", of, "confidence", str(point.confidence), "right")
+            count(key, point.right, point.right.den)
+            stated = (point.stated * point.right.den, point.right.den)
+            count(key._replace(column="stated"), stated, point.right.den)

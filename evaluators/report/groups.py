@@ -119,8 +119,8 @@ def side_by_side(tally: FigureTally, groups: Mapping[str, FigureTally]) -> Itera
     ``tally`` has the counts of all games.
     """
     yield _headlines(tally, groups)
-    for one in _COMPARED if groups else ():
-        table = _by_group(one, groups)
+    for layout in _COMPARED if groups else ():
+        table = _by_group(layout, groups)
         if table.rows:
             yield table
 
@@ -155,35 +155,37 @@ def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportT
     )
 
 
-def _by_group(one: _Compared, groups: Mapping[str, FigureTally]) -> ReportTable:
+def _by_group(layout: _Compared, groups: Mapping[str, FigureTally]) -> ReportTable:
     names = sorted(groups)
     labelled = {
         (key.of, key.group, key.label)
         for tally in groups.values()
-        for key in tally.keys(one.table)
-        if key.makes_row and key.column in one.kinds and (one.groups is None or key.group in one.groups)
+        for key in tally.keys(layout.table)
+        if key.makes_row
+        and key.column in layout.kinds
+        and (layout.groups is None or key.group in layout.groups)
     }
     rows = [
         TableRow(
-            (*labels[3 - len(one.heads) :], column.replace("_", " ")),
+            (*labels[3 - len(layout.heads) :], column.replace("_", " ")),
             {
                 name: groups[name].figure(
-                    FigureKey(one.table, *labels, column), _MEANS.get(labels[1], kind), "nothing counted"
+                    FigureKey(layout.table, *labels, column), _MEANS.get(labels[1], kind), "nothing counted"
                 )
                 for name in names
             },
         )
         for labels in sorted(labelled, key=place)
-        for column, kind in one.kinds.items()
-        if any(FigureKey(one.table, *labels, column) in tally for tally in groups.values())
+        for column, kind in layout.kinds.items()
+        if any(FigureKey(layout.table, *labels, column) in tally for tally in groups.values())
     ]
     return ReportTable(
-        _NAMES.get((one.table, one.unit), f"groups_{one.table}"),
+        _NAMES.get((layout.table, layout.unit), f"groups_{layout.table}"),
         _SECTION,
-        f"By group: {one.title}",
+        f"By group: {layout.title}",
         "As in the table of the same figures above, for each group alone.",
-        (*one.heads, "figure"),
-        tuple(Column(name, one.unit) for name in names),
+        (*layout.heads, "figure"),
+        tuple(Column(name, layout.unit) for name in names),
         tuple(rows),
         "" if rows else "nothing counted",
         "full",

@@ -29,7 +29,7 @@ def as_html(report: Report, *, drawn: bool = True) -> str:
         except ImportError:
             missing = MISSING
     sections = [
-        (section, list(tables)) for section, tables in groupby(report.tables, key=lambda one: one.section)
+        (section, list(tables)) for section, tables in groupby(report.tables, key=lambda table: table.section)
     ]
     return _template().render(report=report, sections=sections, plots=drawings, plots_missing=missing)
 
@@ -71,25 +71,27 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
 
 
-def _counts(one: Figure) -> str:
+def _counts(figure: Figure) -> str:
     parts = []
-    if one.num is not None and one.den is not None:
-        parts.append(f"{_number(one.num)}/{_number(one.den)}")
-    elif one.den is not None:
-        parts.append(f"n {_number(one.den)}")
-    if one.games is not None:
-        parts.append(f"{one.games:,} games" if one.games != 1 else "1 game")
-    if one.items is not None:
-        parts.append(f"{one.items:,} items" if one.items != 1 else "1 item")
+    if figure.num is not None and figure.den is not None:
+        parts.append(f"{_number(figure.num)}/{_number(figure.den)}")
+    elif figure.den is not None:
+        parts.append(f"n {_number(figure.den)}")
+    if figure.games is not None:
+        parts.append(f"{figure.games:,} games" if figure.games != 1 else "1 game")
+    if figure.items is not None:
+        parts.append(f"{figure.items:,} items" if figure.items != 1 else "1 item")
     return " · ".join(parts)
 
 
 def _in_words(value: Any) -> str:
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {_in_words(one)}" for key, one in value.items()) or "none"
+        return "; ".join(f"{key}: {_in_words(inner)}" for key, inner in value.items()) or "none"
     if isinstance(value, list | tuple):
         return (
-            ", ".join(_in_words(one) if not isinstance(one, dict) else f"({_in_words(one)})" for one in value)
+            ", ".join(
+                _in_words(item) if not isinstance(item, dict) else f"({_in_words(item)})" for item in value
+            )
             or "none"
         )
     return "none" if value is None else str(value)

@@ -53,18 +53,18 @@ def count_pairs(tally: FigureTally, rated: Mapping[str, Sequence[Rated]]) -> Non
     """Counts the current game for every rater and every pair of raters of each part."""
     for part, raters in rated.items():
         answered: dict[str, set[str]] = {}
-        for one in raters:
-            answered.setdefault(one.rater, set()).update(one.answered)
+        for rater_counts in raters:
+            answered.setdefault(rater_counts.rater, set()).update(rater_counts.answered)
         for rater, units in answered.items():
             tally.count(FigureKey(_TABLE, part, rater, "", _ANSWERED), (len(units),))
-        for one, other in combinations(sorted(raters, key=lambda one: one.rater), 2):
-            if one.by != other.by or one.rater == other.rater:
+        for first, other in combinations(sorted(raters, key=lambda first: first.rater), 2):
+            if first.by != other.by or first.rater == other.rater:
                 continue
-            key = FigureKey(_TABLE, part, one.rater, other.rater, "")
-            pair = joined(one.units, other.units, _PART[part][1])
+            key = FigureKey(_TABLE, part, first.rater, other.rater, "")
+            pair = joined(first.units, other.units, _PART[part][1])
             if pair is not None:
                 tally.count(key._replace(column="both"), pair.counts, items=pair.items)
-            tally.count(key._replace(column=_ANSWERED), (len(set(one.answered) & set(other.answered)),))
+            tally.count(key._replace(column=_ANSWERED), (len(set(first.answered) & set(other.answered)),))
 
 
 def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> ReportTable:
@@ -79,7 +79,7 @@ def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> R
         omitted += len(keys[_PAIRS:])
         pairs = sorted((key.group, key.label) for key in keys[:_PAIRS])
         compared = [_compared(tally, FigureKey(_TABLE, part, *pair, "both"), kind) for pair in pairs]
-        adjusted = holm([one[0].p_value for one in compared])
+        adjusted = holm([result[0].p_value for result in compared])
         for pair, (comparison, sides, clusters), p in zip(pairs, compared, adjusted, strict=True):
             # A judge's scores are shown beside people's only if it agrees with them.
             why = "; ".join(filter(None, (lacking(rater, part) for rater in pair)))

@@ -59,8 +59,8 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield from statement_tables(tally)
     yield agreement(
         {
-            what: {rater: rated for rater, rated in held.items() if rater not in builder.judges}
-            for what, held in builder.shared.items()
+            part: {rater: rated for rater, rated in shared.items() if rater not in builder.judges}
+            for part, shared in builder.shared.items()
         }
     )
     yield _judges(builder)
@@ -131,7 +131,7 @@ def _table(
         title,
         caption,
         tuple(heads.values()),
-        tuple(Column(one.name, one.unit) for one in columns),
+        tuple(Column(column.name, column.unit) for column in columns),
         rows,
         "" if rows else empty,
         audience,
@@ -237,8 +237,8 @@ def _play(tally: FigureTally) -> Iterator[ReportTable]:
         "no counts with its figures."
     )
     for name, title, measures in (
-        ("results", "Results of games", [one for one in _MEASURES if one in _PUBLIC]),
-        ("play", "How the sides play", [one for one in _MEASURES if one not in _PUBLIC]),
+        ("results", "Results of games", [measure for measure in _MEASURES if measure in _PUBLIC]),
+        ("play", "How the sides play", [measure for measure in _MEASURES if measure not in _PUBLIC]),
     ):
         rows = []
         for measure in measures:
@@ -267,7 +267,7 @@ def _play(tally: FigureTally) -> Iterator[ReportTable]:
             title,
             caption,
             ("metric", "side"),
-            tuple(Column(one) for one in ("ours", *MODELS)),
+            tuple(Column(name) for name in ("ours", *MODELS)),
             tuple(rows) if tally.games else (),
             "" if tally.games else "no finished games",
             "public" if name == "results" else "games",
@@ -500,7 +500,7 @@ def _impact(builder: ReportBuilder) -> ReportTable:
 
 
 def _impactful(counts: ImpactCounts) -> set[tuple[str, str]]:
-    return {(one.side.value, one.intention) for one in counts.table() if one.impactful}
+    return {(impact.side.value, impact.intention) for impact in counts.table() if impact.impactful}
 
 
 def _correction(tally: FigureTally) -> Iterator[ReportTable]:
@@ -543,7 +543,7 @@ def _correction(tally: FigureTally) -> Iterator[ReportTable]:
         "over turns; "
         "turns of one game hang together, so with few games it is a little too small.",
         tuple(heads.values()),
-        (*(Column(one.name, one.unit) for one in columns), Column("sign test p", "number")),
+        (*(Column(column.name, column.unit) for column in columns), Column("sign test p", "number")),
         tuple(TableRow(row.labels, {**row.figures, "sign test p": _sign_test(row.figures)}) for row in rows),
         "" if rows else _NO_JUDGEMENTS,
     )
@@ -650,15 +650,15 @@ def _rate(rate: Rate) -> Figure:
     return Figure(rate.rate, *interval, rate.num, rate.den, games=rate.den, method="wilson")
 
 
-def _rating(one: Rating) -> Figure:
+def _rating(rating: Rating) -> Figure:
     note = "only differences between ratings mean anything"
-    return Figure(one.mu, one.low, one.high, games=one.games, method="rating", note=note)
+    return Figure(rating.mu, rating.low, rating.high, games=rating.games, method="rating", note=note)
 
 
 def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
     table = head_to_head(builder.played)
     empty = "nobody said who sat where" if not builder.played else "one agent held every seat of every game"
-    standings = {one.agent: one for one in table.standings}
+    standings = {standing.agent: standing for standing in table.standings}
     yield ReportTable(
         "standings",
         WHO,
@@ -671,14 +671,14 @@ def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
         (Column("as loyal"), Column("as evil"), Column("rating", "number")),
         tuple(
             TableRow(
-                (one.agent,),
+                (rating.agent,),
                 {
-                    "as loyal": _rate(standings[one.agent].as_loyal),
-                    "as evil": _rate(standings[one.agent].as_evil),
-                    "rating": _rating(one),
+                    "as loyal": _rate(standings[rating.agent].as_loyal),
+                    "as evil": _rate(standings[rating.agent].as_evil),
+                    "rating": _rating(rating),
                 },
             )
-            for one in table.ratings
+            for rating in table.ratings
         ),
         "" if table.ratings else empty,
         "full",
@@ -692,8 +692,8 @@ def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
         ("agent", "role", "against"),
         (Column("won"),),
         tuple(
-            TableRow((one.agent, one.role.value, one.opponent), {"won": _rate(one.won)})
-            for one in table.duels
+            TableRow((duel.agent, duel.role.value, duel.opponent), {"won": _rate(duel.won)})
+            for duel in table.duels
         ),
         "" if table.duels else empty,
         "full",
@@ -705,10 +705,10 @@ _USE: Final = ("calls", "failed", "prompt_tokens", "cached_tokens", "completion_
 
 def _use(builder: ReportBuilder) -> ReportTable:
     summed: dict[tuple[str, str], list[float]] = {}
-    for one in builder.uses:
-        sums = summed.setdefault((one.endpoint, one.model), [0] * len(_USE))
+    for use in builder.uses:
+        sums = summed.setdefault((use.endpoint, use.model), [0] * len(_USE))
         for index, name in enumerate(_USE):
-            sums[index] += getattr(one, name)
+            sums[index] += getattr(use, name)
     note = "a sum over these games, not a sample: no interval"
     return ReportTable(
         "models",

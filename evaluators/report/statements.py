@@ -15,7 +15,7 @@ from evaluators.judges.statement_scores import (
     against_rules,
 )
 from evaluators.judges.statements import StatementVerdict
-from evaluators.report.tables import Column, ReportTable, TableRow
+from evaluators.report.tables import Column, ReportTable, TableRow, place
 from evaluators.statistics.agreement import BAR
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
 
@@ -31,8 +31,8 @@ def count_statements(
 ) -> dict[str, int]:
     """Counts one game, separately for each judge. Returns the number of speeches that each judge read."""
     by_judge: dict[str, list[SpeechJudgement]] = {}
-    for one in judgements:
-        by_judge.setdefault(one.rater, []).append(one)
+    for judgement in judgements:
+        by_judge.setdefault(judgement.rater, []).append(judgement)
     read = {}
     for judge, judgements in sorted(by_judge.items()):
         scores = StatementScores()
@@ -148,7 +148,7 @@ def _rows(tally: FigureTally, judge: str, agreement: RulesAgreement) -> Iterator
     for reader in READERS:
         name = _name(reader, judge)
         groups = {(key.group, key.label) for key in tally.keys(_READ) if key.of == name}
-        for group, label in sorted(groups, key=_place):
+        for group, label in sorted(groups, key=place):
             key = FigureKey(_READ, name, group, label, "")
             figures = {
                 "speeches with one": tally.figure(
@@ -161,12 +161,6 @@ def _rows(tally: FigureTally, judge: str, agreement: RulesAgreement) -> Iterator
             if withheld and reader != "rules":
                 figures = dict.fromkeys(figures, nothing(withheld))
             yield TableRow((name, group, label), figures)
-
-
-def _place(row: tuple[str, str]) -> tuple[int, int]:
-    group, label = row
-    order: list[str] = [*(side.value for side in (Side.LOYAL, Side.EVIL)), *(role.value for role in Role)]
-    return ("all", "side", "role").index(group), order.index(label) if label in order else -1
 
 
 def _judge(tally: FigureTally, judge: str, agreement: RulesAgreement) -> TableRow:

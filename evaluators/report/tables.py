@@ -79,7 +79,7 @@ class ReportTable:
             "title": self.title,
             "caption": self.caption,
             "heads": list(self.heads),
-            "columns": [{"name": one.name, "unit": one.unit} for one in self.columns],
+            "columns": [{"name": column.name, "unit": column.unit} for column in self.columns],
             "empty": self.empty,
             "rows": [
                 {
@@ -167,9 +167,13 @@ def _part_of(table: ReportTable, row: TableRow) -> tuple[str, ...]:
 
 
 def _enough(row: TableRow, audience: Audience, least: int) -> bool:
-    for one in row.figures.values():
-        behind = (one.games if audience == "games" else one.items) or 0
-        if one.method not in ("published", "count") and behind < least and (one.value is not None or behind):
+    for figure in row.figures.values():
+        behind = (figure.games if audience == "games" else figure.items) or 0
+        if (
+            figure.method not in ("published", "count")
+            and behind < least
+            and (figure.value is not None or behind)
+        ):
             return False
     return True
 
@@ -196,7 +200,7 @@ _ORDER: Final[dict[str, int]] = {
             "category",
             "changed",
             "unchanged",
-            *(one.id for one in CATALOGUE),
+            *(intention.id for intention in CATALOGUE),
         )
     )
 }

@@ -204,7 +204,7 @@ def all_raters(ratings: Mapping[str, RatedItems]) -> Kappa:
     shared = _shared([ratings[rater] for rater in raters]) if len(raters) > 1 else []
     rows = [Counter(ratings[rater][item] for rater in raters) for item in shared]
     totals = sum(rows, Counter[Any]())
-    categories = sorted(totals, key=lambda one: (str(type(one)), one))
+    categories = sorted(totals, key=lambda category: (str(type(category)), category))
     return Kappa(
         value=fleiss_kappa([[row[category] for category in categories] for row in rows]),
         items=len(rows),
@@ -249,11 +249,11 @@ def ratings_of(
     later judgement of an item replaces the earlier one.
     """
     by_rater: dict[str, dict[str, int]] = {}
-    for one in judgements:
-        value = getattr(one, what)
+    for judgement in judgements:
+        value = getattr(judgement, what)
         if value is not None:
-            item = f"{one.game_id}/{one.request_id}/{one.stage}/{one.intention}"
-            by_rater.setdefault(one.rater, {})[item] = int(value)
+            item = f"{judgement.game_id}/{judgement.request_id}/{judgement.stage}/{judgement.intention}"
+            by_rater.setdefault(judgement.rater, {})[item] = int(value)
     return by_rater
 
 

@@ -364,8 +364,8 @@ def _bca(draws: Sequence[float], value: float, left_out: Sequence[float], confid
     below = sum(draw < value for draw in draws) + sum(draw == value for draw in draws) / 2
     bias = _NORMAL.inv_cdf(min(max(below, 0.5), size - 0.5) / size)
     middle = sum(left_out) / len(left_out) if left_out else 0.0
-    spread = sum((middle - one) ** 2 for one in left_out)
-    acceleration = sum((middle - one) ** 3 for one in left_out) / (6 * spread**1.5) if spread else 0.0
+    spread = sum((middle - value) ** 2 for value in left_out)
+    acceleration = sum((middle - value) ** 3 for value in left_out) / (6 * spread**1.5) if spread else 0.0
 
     def limit(tail: float) -> float:
         z = bias + _NORMAL.inv_cdf(tail)

@@ -104,7 +104,6 @@ def test_beliefs_of_roles_alone_are_no_silence_about_intentions() -> None:
     scores.add(by_hand({**notes, "1.1.speak.4": [belief(4, 2, HEARD, Role.MERLIN)]}, "h"))
     assert (scores.scored, scores.of_roles_alone, scores.roles.right) == (4, 2, Rate(2, 4))
     assert scores.intentions.total == Counts(1, 1, 2)
-    assert scores.as_json()["of_roles_alone"] == 2
 
 
 def test_beliefs_of_a_defaulted_turn_are_left_out() -> None:
