@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -113,7 +114,7 @@ class _Turn:
     refinement: SpeechDrafted | None = None
     readings: tuple[Reading, ...] | None = None
     text: str = ""
-    why: dict[Kind, list[str]] = field(default_factory=dict)
+    why: dict[Kind, list[str]] = field(default_factory=lambda: defaultdict(list))
     card: bool | None = None
     summary: tuple[tuple[str, str], ...] | None = None
 
@@ -151,16 +152,11 @@ class _GameRecord:
         self.shot: AssassinationMade | None = None
         for event in state.log:
             self._add(event)
-        twice = {attempt.round for attempt in self.attempts if attempt.number == 2}
-        self.keys = {
-            (attempt.round, attempt.number): attempt.round + REJECTED * (attempt.number == 1)
-            if attempt.round in twice
-            else attempt.round
-            for attempt in self.attempts
-        }
 
     def key(self, attempt: _Attempt) -> int:
-        return self.keys[attempt.round, attempt.number]
+        """The key of an attempt in results.json."""
+        rejected = any((other.round, other.number) == (attempt.round, 2) for other in self.attempts)
+        return attempt.round + REJECTED * (rejected and attempt.number == 1)
 
     def role(self, seat: Seat) -> str:
         assert self.state.roles is not None
@@ -207,7 +203,7 @@ class _GameRecord:
             case ReadingsImagined():
                 attempt.turns[event.seat].readings = event.readings
             case ChoiceExplained():
-                attempt.turns[event.seat].why.setdefault(event.about, []).append(event.text)
+                attempt.turns[event.seat].why[event.about].append(event.text)
             case CardPlayed():
                 attempt.turns[event.seat].card = event.success
             case RoundSummarised():
@@ -221,10 +217,6 @@ def _labels(chosen: Iterable[Choice]) -> list[str]:
 def _reason(event: IntentionsSelected) -> str:
     """The reason for the whole selection, as the files have it; else the first reason for an intention."""
     return event.reason or next((choice.reason for choice in event.intentions if choice.reason), "")
-
-
-def _why(turn: _Turn, about: Kind) -> list[str]:
-    return turn.why.get(about, [])
 
 
 def _first(texts: Sequence[str]) -> str:
@@ -263,13 +255,13 @@ def _steps(record: _GameRecord, attempt: _Attempt, seat: Seat) -> dict[str, Any]
     refined = turn.refinement
     steps["discussion"] = [{"think": refined.think if refined else "", "speech": turn.text}]
     if seat == attempt.leader:
-        thought = _first(_why(turn, Kind.RECONSIDER))
+        thought = _first(turn.why[Kind.RECONSIDER])
         steps["reconsider_team"] = [{"think": thought, "speech": attempt.reconsidered}]
     assert attempt.votes is not None
     agree = "agree" if attempt.votes.votes[seat - 1] else "disagree"
-    steps["vote"] = [{"vote_result": agree, "think": _first(_why(turn, Kind.VOTE))}]
+    steps["vote"] = [{"vote_result": agree, "think": _first(turn.why[Kind.VOTE])}]
     if turn.card is not None:
-        why = _why(turn, Kind.CARD)
+        why = turn.why[Kind.CARD]
         result = "success" if turn.card else "failure"
         steps["action"] = [{"action_result": result, "think": _first(why), "context_answers": why[1:]}]
     if turn.summary:
@@ -435,7 +427,7 @@ def _reader(by: str) -> str:
 def _decisions(table: _ConversationTable, record: _GameRecord, attempt: _Attempt) -> None:
     leader = seat_name(attempt.leader)
     full = f"{leader}({record.role(attempt.leader)})"
-    why = _why(attempt.turns[attempt.leader], Kind.RECONSIDER)
+    why = attempt.turns[attempt.leader].why[Kind.RECONSIDER]
     table.add(_MODERATOR, leader, "Now, do you want to change your team proposal?")
     if why:
         table.add(full, leader, why[0], "thinking")
