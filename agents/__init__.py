@@ -1,1 +1,1 @@
-"""Whatever sits at the table: scripts, language models, bots and people."""
+"""Agents: scripts, language models, bots and people."""

@@ -1,4 +1,4 @@
-"""What sits at the table, and what it is handed: protocols only."""
+"""The protocols of agents and of the parts that agents are given."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,57 +17,58 @@ class Agent(Protocol):
     """Chooses for one seat of one game."""
 
     def act(self, observation: Observation) -> SeatAction | Awaitable[SeatAction]:
-        """The answer to ``observation.request``, at once or awaited.
+        """The answer to ``observation.request``, directly or awaited.
 
-        An illegal answer is asked again, with the refusals so far in ``observation.refusals``.
-        The observation shares the live table: read it before you answer, keep nothing of it.
+        After an illegal answer the agent is asked again, with the refusals so far in
+        ``observation.refusals``. The observation shares the live table: read it before you answer, and keep
+        no reference to it.
         """
         ...
 
 
 class Attentive(Protocol):
-    """An agent that thinks while others speak. Only a game that is played on to its end tells it."""
+    """An agent that can think while others speak. Only a game that is played to its end notifies it."""
 
     def notice(self, observation: Observation) -> None:
-        """What the seat sees now, with the request for its own coming speech, which is not open yet."""
+        """Receives what the seat sees now, with the request for its next speech, which is not open yet."""
         ...
 
     def leave(self) -> None:
-        """The game is over, or broken off: whatever was begun is not needed."""
+        """Receives the end or the interruption of the game: unfinished work is not needed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What an agent is made from. It never holds the game's seed, which would tell the deal."""
+    """The arguments for a new agent, without the game's seed, which would reveal the deal."""
 
     seat: Seat
     seed: str
-    """The agent's own source of chance: equal seeds, equal play."""
+    """The seed of the agent's own random numbers: equal seeds give equal play."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the seat's spec says beside the kind."""
+    """The options in the seat's spec."""
 
 
 class MakeAgent(Protocol):
-    """An agent kind: what an entry point of the group ``interintent.agents`` names."""
+    """An agent kind, as named by an entry point of the group ``interintent.agents``."""
 
     def __call__(self, setup: Setup, /) -> Agent:
-        """A new agent for one seat of one game. Raises InvalidAgent for options it cannot take."""
+        """A new agent for one seat of one game. Raises InvalidAgent for invalid options."""
         ...
 
 
 class Journal(Protocol):
-    """Where a game's new events go. ``append`` returns when they are safe; only then are they folded."""
+    """Stores a game's new events. ``append`` returns when they are safe; only then are they applied."""
 
     async def append(self, events: Sequence[Event]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteOutcome:
-    """What a remote player answered to one request."""
+    """The outcome of one request to a remote player."""
 
     action: SeatAction | None
-    """The accepted answer with its thoughts; None: the default is to be played."""
+    """The accepted answer with its thoughts; None: the default is played."""
     cause: Cause | None = None
     """Why the default is played."""
     refusals: tuple[str, ...] = ()
@@ -75,8 +76,8 @@ class RemoteOutcome:
 
 
 class Inbox(Protocol):
-    """Where the answers of remote players arrive. It keeps the deadlines: callers need no clock."""
+    """Receives the answers of remote players. It watches the deadlines, so callers need no clock."""
 
     async def take(self, request: Request) -> RemoteOutcome:
-        """The outcome of this request, however often it is asked for, as soon as there is one."""
+        """The outcome of this request as soon as there is one; the same outcome if called again."""
         ...

@@ -1,9 +1,9 @@
-"""What every agent kind must keep to, as a check that its author can run.
+"""A check of the requirements for agent kinds, for authors of agents.
 
     from agents.conformance import check_agent_kind
-    check_agent_kind(MyAgent)        # None, or AssertionError that says what is wrong and where
+    check_agent_kind(MyAgent)        # None, or an AssertionError that says what is wrong and where
 
-Games of every size under both profiles and their variations, every seat of the same kind.
+It plays games of every size under both profiles and their variations, with agents of one kind on every seat.
 """
 
 import asyncio
@@ -71,14 +71,14 @@ def games() -> Iterator[ConformanceGame]:
 def check_agent_kind(
     make: MakeAgent, *, options: Mapping[str, Any] | None = None, deterministic: bool = True
 ) -> None:
-    """Plays the whole suite with agents of one kind. Raises AssertionError in clear words.
+    """Plays the whole suite with agents of one kind. Raises AssertionError if a requirement is not met:
 
-    - every first answer is an action of the kind asked for, legal, thoughts included, and of plain
-      values that survive storing;
+    - every first answer is a legal action of the requested kind, with legal thoughts and with values that
+      survive storing;
     - acting changes neither the table nor the hand nor the record;
-    - a refusal is answered with a legal action;
-    - equal seeds give equal answers, and an agent made anew for one request, as after a restart,
-      answers as one that sat there from the start.
+    - after a refusal the agent answers with a legal action;
+    - equal seeds give equal answers, and a new agent for one request, as after a restart, answers like an
+      agent that has played from the start.
 
     ``deterministic`` False leaves out the last point, for kinds that ask a model or a person.
     """
@@ -111,7 +111,7 @@ class _Suite:
             for request in requests:
                 answers[request.seat] = await self._asked(state, request, kept[request.seat])
                 await self._after_a_refusal(state, request)
-            await step(state, {seat: _Settled(answer) for seat, answer in answers.items()}, MemoryJournal())
+            await step(state, {seat: _Repeater(answer) for seat, answer in answers.items()}, MemoryJournal())
 
     async def _asked(self, state: State, request: Request, agent: Agent) -> SeatAction:
         before = fold(state.log)
@@ -122,9 +122,10 @@ class _Suite:
         self._check_legal(state, request, answer)
         self._check_plain(request, answer)
         if self._deterministic:
-            anew = await self._answer(state, request, self._agent(request.seat))
-            assert anew == answer, self._says(
-                request, f"an agent made anew must answer alike, got {anew!r} where the first gave {answer!r}"
+            again = await self._answer(state, request, self._agent(request.seat))
+            assert again == answer, self._says(
+                request,
+                f"a new agent must give the same answer, got {again!r} where the first gave {answer!r}",
             )
         return answer
 
@@ -169,8 +170,8 @@ class _Suite:
         return f"{self._game.name}, seed {self._game.seed}, request {request.id}: {what}"
 
 
-class _Settled:
-    """Gives the answer that was already given."""
+class _Repeater:
+    """Repeats an answer."""
 
     def __init__(self, answer: SeatAction) -> None:
         self._answer = answer

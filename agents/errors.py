@@ -1,4 +1,4 @@
-"""What can go wrong with whatever sits at the table.
+"""The errors of agents.
 
 AvalonError                  (engine.errors)
 ├── InvalidInput
@@ -13,7 +13,7 @@ __all__ = ["InvalidAgent", "Unanswered"]
 
 
 class InvalidAgent(InvalidInput):
-    """A seat's spec names no kind we have, or options that kind cannot take."""
+    """A seat's spec names an unknown kind, or invalid options for its kind."""
 
 
 class Unanswered(AvalonError):

@@ -1,7 +1,7 @@
-"""The agent kinds there are: ours, and those of installed packages.
+"""The agent kinds: ours, and those of installed packages.
 
-A package adds one through the entry point group ``interintent.agents``; the entry point's name is
-the kind, its object is called with a ``Setup`` and gives an agent.
+A package adds a kind through the entry point group ``interintent.agents``. The name of the entry point is the
+kind; its object is called with a ``Setup`` and returns an agent.
 """
 
 from collections.abc import Mapping
@@ -18,24 +18,24 @@ __all__ = ["GROUP", "LLM", "REMOTE", "kinds", "make_agent"]
 GROUP: Final = "interintent.agents"
 
 LLM: Final = "llm"
-"""Seats that a language model plays. The holder of a model makes the agents."""
+"""Seats that a language model plays; their agents are made where the model is known."""
 
 REMOTE: Final = "remote"
-"""Seats that remote programs and people play. The holder of their inbox makes the agents."""
+"""Seats that remote programs and people play; their agents are made where the inbox is known."""
 
 _OURS: Final[Mapping[str, MakeAgent]] = {"random": RandomAgent, "scripted": ScriptedAgent}
 
 
 @cache
 def kinds() -> Mapping[str, MakeAgent]:
-    """Every kind by name. Ours win over a package's of the same name. Imports what it lists."""
+    """Every kind by name; ours take precedence over a kind of a package. Imports the packages."""
     installed = {point.name: point.load() for point in entry_points(group=GROUP)}
     return {**installed, **_OURS}
 
 
 def make_agent(kind: str, setup: Setup) -> Agent:
-    """An agent of that kind for one seat. Raises InvalidAgent."""
-    # Our kinds are made without loading other packages: a broken package must not stop them.
+    """An agent of the kind for one seat. Raises InvalidAgent."""
+    # Our kinds do not load other packages, so that a broken package cannot stop them.
     known = _OURS if kind in _OURS else kinds()
     if kind not in known:
         names = ", ".join(sorted({LLM, REMOTE, *known}))

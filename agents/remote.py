@@ -1,4 +1,4 @@
-"""A seat that a remote program or person plays: its agent waits on an inbox."""
+"""The agent of a seat that a remote program or person plays: it waits for an inbox."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ __all__ = ["RemoteAgent"]
 
 
 class RemoteAgent:
-    """Answers with what its inbox received, or with the default where it received nothing.
+    """Answers with the action from its inbox, or with the default if there is none.
 
-    Refused answers are recorded before the outcome. The default depends on the public table only.
+    Refused answers are recorded before the outcome. The default depends only on the public table.
     """
 
     def __init__(self, inbox: Inbox) -> None:
@@ -25,10 +25,6 @@ class RemoteAgent:
         outcome = await self._inbox.take(request)
         notes: list[Note] = [ActionRefused(request.seat, request.id, refusal) for refusal in outcome.refusals]
         if outcome.action is not None:
-            return (
-                replace(outcome.action, thoughts=(*notes, *outcome.action.thoughts))
-                if notes
-                else outcome.action
-            )
+            return replace(outcome.action, thoughts=(*notes, *outcome.action.thoughts))
         notes.append(ActionDefaulted(request.seat, request.id, outcome.cause or "deadline"))
         return replace(default(observation.table, request), thoughts=tuple(notes))

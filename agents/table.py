@@ -1,4 +1,4 @@
-"""Plays a game: ask every seat with an open request, decide, append, fold, until nobody is asked."""
+"""Plays a game to its end: asks every seat with an open request, decides, appends and applies."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -17,29 +17,29 @@ from engine.view import Observation, observe
 __all__ = ["ATTEMPTS", "MemoryJournal", "play", "settled", "step"]
 
 _ONE_SHORT: Final = 2
-"""Quests a side has won when the next may end the game."""
+"""The number of quests a side has won when the next one may end the game."""
 
 ATTEMPTS: Final = 3
-"""Answers a seat may give to one request before the default is played for it."""
+"""The number of answers a seat may give to one request before the default is played."""
 
 _ACTIONS: Final = frozenset(ACTION_OF.values())
 
 
 class MemoryJournal:
-    """Keeps nothing: the state holds the log already. For games that live in one process."""
+    """Stores nothing, since the state has the log; for games in one process."""
 
     async def append(self, events: Sequence[Event]) -> None:
         return None
 
 
 async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Journal) -> State:
-    """Plays a game on from ``log`` to its end and returns its state.
+    """Plays a game from the end of ``log`` to the end of the game and returns its state.
 
-    Seats that are asked together answer concurrently; the log never shows in which order.
-    Whatever ``journal.append`` raises ends the play with nothing half done.
+    Seats that are asked together answer concurrently; the log does not depend on their order. Whatever
+    ``journal.append`` raises ends the play without a partial step.
     """
     state = fold(log)
-    # hasattr, since an isinstance check against a protocol takes as long as a step of the rules.
+    # hasattr: an isinstance check against a protocol takes as long as a step of the rules.
     attentive = {seat: cast(Attentive, agent) for seat, agent in agents.items() if hasattr(agent, "notice")}
     try:
         while True:
@@ -54,20 +54,20 @@ async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Jour
 
 
 def _notify(state: State, attentive: Mapping[Seat, Attentive]) -> None:
-    """Shows the table to every attentive agent whose seat is certain to speak next, before it is asked."""
+    """Shows the table to every attentive agent whose seat will certainly speak soon, before it is asked."""
     for speech in _coming(state.table):
         if speech.seat in attentive:
             attentive[speech.seat].notice(observe(state, speech))
 
 
 def _coming(table: Table) -> Iterator[Request]:
-    """The speeches that are still to come in this attempt; while it is voted on, played for or summed up, the
-    one that opens the next, if there surely is one.
+    """The remaining speeches of this attempt; during its vote, quest or summary, the opening speech of the
+    next attempt, if there certainly is one.
     """
     discussion = table.profile.discussion
     opening = table.phase is Phase.PROPOSE and discussion == "after_proposal"
     if opening or table.phase is Phase.DISCUSS:
-        # Who opens with a team is asked for it at once.
+        # A leader that opens with a team is asked for it directly.
         for turn in range(max(table.turn, opening), table.players):
             seat = (table.leader - 1 + turn) % table.players + 1
             yield Request(seat, Kind.SPEAK, table.round, table.attempt, None)
@@ -82,7 +82,7 @@ def _coming(table: Table) -> Iterator[Request]:
 
 
 def _goes_on(table: Table) -> bool:
-    """Whether a quest is played for, and the game goes on after it whatever comes of it."""
+    """Whether a quest is being played and the game continues after it with either result."""
     shot = table.profile.assassination == "after_any_quest"
     return table.phase is Phase.QUEST and max(table.succeeded, table.failed) < _ONE_SHORT and not shot
 
@@ -90,20 +90,20 @@ def _goes_on(table: Table) -> bool:
 async def step(
     state: State, agents: Mapping[Seat, Agent], journal: Journal, *, alone: bool = False
 ) -> tuple[Event, ...]:
-    """One step: every open request answered, one append. Returns what was appended; empty at the end.
+    """Plays one step: answers every open request and appends once. Returns the new events; empty at the end.
 
-    ``alone``: only the first open request, in seat order, is answered; the log comes out the same.
+    ``alone``: only the first open request, in seat order, is answered; the log is the same.
     """
     requests = pending(state)[:1] if alone else pending(state)
     if not requests:
         return ()
-    # The same as ``observe``, with one call less for every answer.
+    # The same as ``observe``, with one call less per answer.
     public, table, hands = state.public, state.table, state.hands
     answered = [
         (request.seat, agents[request.seat].act(Observation(request, public, table, hands[request.seat - 1])))
         for request in requests
     ]
-    # Most agents answer at once: a task for each would cost more than the rules do.
+    # Most agents answer directly: a task for each would cost more than the rules.
     for _, answer in answered:
         if type(answer) not in _ACTIONS:
             answers = await _all_of(answered)
@@ -120,9 +120,7 @@ async def step(
 
 
 async def _all_of(answers: Sequence[tuple[Seat, SeatAction | Awaitable[SeatAction]]]) -> Answers:
-    """The answers in their order, which is that of the seats: the log must not depend on who answered
-    first.
-    """
+    """The answers in seat order, so that the log does not depend on who answered first."""
     if len(answers) == 1:
         ((seat, answer),) = answers
         return [(seat, await settled(answer))]
@@ -130,30 +128,27 @@ async def _all_of(answers: Sequence[tuple[Seat, SeatAction | Awaitable[SeatActio
         async with asyncio.TaskGroup() as group:
             tasks = [(seat, group.create_task(settled(answer))) for seat, answer in answers]
     except ExceptionGroup as faults:
-        # The same exception as if the agent had been asked alone.
+        # The same exception as if only this agent had been asked.
         raise faults.exceptions[0] from None
     return [(seat, task.result()) for seat, task in tasks]
 
 
 async def settled(answer: SeatAction | Awaitable[SeatAction]) -> SeatAction:
-    """The action that an agent gave, awaited where need be. Raises TypeError for anything else."""
-    return _action(await answer if isinstance(answer, Awaitable) else answer)
-
-
-def _action(answer: object) -> SeatAction:
-    if type(answer) not in _ACTIONS:
-        raise TypeError(f"an agent answers with an action, got {type(answer).__name__}")
-    return answer  # type: ignore[return-value]
+    """The action of an agent, awaited if necessary. Raises TypeError for anything else."""
+    action = await answer if isinstance(answer, Awaitable) else answer
+    if type(action) not in _ACTIONS:
+        raise TypeError(f"an agent answers with an action, got {type(action).__name__}")
+    return action
 
 
 async def _ask_again(
     state: State, requests: Sequence[Request], answers: Answers, agents: Mapping[Seat, Agent]
 ) -> Answers:
-    """The same answers, with every illegal one asked for anew and in the end replaced by the default."""
-    settled = []
-    for request, (seat, action) in zip(requests, answers, strict=True):
-        settled.append((seat, await _until_legal(state, request, action, agents[seat])))  # type: ignore[arg-type]
-    return settled
+    """The same answers, with every illegal one asked for again and in the end replaced by the default."""
+    return [
+        (seat, await _until_legal(state, request, action, agents[seat]))  # type: ignore[arg-type]
+        for request, (seat, action) in zip(requests, answers, strict=True)
+    ]
 
 
 async def _until_legal(state: State, request: Request, action: SeatAction, agent: Agent) -> SeatAction:
@@ -176,7 +171,7 @@ async def _until_legal(state: State, request: Request, action: SeatAction, agent
 
 
 def _kept(state: State, request: Request, refused: SeatAction) -> tuple[Note, ...]:
-    """The refused answer's thoughts, where nothing is wrong with them."""
+    """The thoughts of the refused answer, if they are legal."""
     kept = replace(default(state.table, request), thoughts=refused.thoughts)
     try:
         check(state.table, state.hand(request.seat), kept)

@@ -1,4 +1,4 @@
-"""What can go wrong in reading scores out of logs.
+"""The errors of the evaluators.
 
 AvalonError                  (engine.errors)
 ├── InvalidInput
@@ -14,18 +14,18 @@ __all__ = ["InvalidRun", "UnknownItem", "Unmeasurable"]
 
 
 class UnknownItem(InvalidInput, ValueError):
-    """An invalid item id, or a guess about an item that is not among the scored ones.
+    """An invalid item id, or a guess about an item that is not scored.
 
-    It is also a ValueError, because callers of the public scoring functions expect one.
+    It is also a ValueError, which callers of the public scoring functions expect.
     """
 
 
 class InvalidRun(InvalidInput):
-    """Files of the InterIntent authors' program that do not read, contradict each other, or break a rule.
+    """Files of the InterIntent authors' program that cannot be read, contradict each other, or break a rule.
 
     The message names the file, the place in it, what was expected, and what was found.
     """
 
 
 class Unmeasurable(IllegalInput):
-    """A game that is not over, or whose log lacks the deal: nothing can be counted in it."""
+    """A game that is not over, or whose log lacks the deal, and so cannot be measured."""

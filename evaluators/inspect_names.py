@@ -1,7 +1,7 @@
-"""What Inspect loads to find the tasks by name: ``evaluators/guessing``, ``evaluators/summarisation``.
+"""The entry point by which Inspect finds the tasks ``evaluators/guessing`` and ``evaluators/summarisation``.
 
-Inspect puts the package's name before a task's by itself only where the package lies in site-packages, or is
-called as its distribution is. In an editable install neither holds, so the names are given here in full.
+Inspect adds the package name to a task name only if the package is in site-packages or has the name of its
+distribution. Neither holds in an editable install, so the names are given here in full.
 """
 
 from inspect_ai import task

@@ -1,4 +1,4 @@
-"""Inspect tasks over items: any model that Inspect reaches guesses or summarises intentions.
+"""Inspect tasks over items: any model that Inspect supports guesses or summarises intentions.
 
     inspect eval evaluators/guessing -T items=guessing.jsonl --model openai/gpt-5
     inspect eval evaluators/summarisation -T items=summaries.jsonl -T samples=5 --model …
@@ -39,7 +39,7 @@ __all__ = ["guessing", "summarisation"]
 def guessing(items: str, samples: int = 1, unmapped: str = "count") -> Task:
     """Theory of mind: another seat's intentions from what it says.
 
-    ``items``: a JSONL file with gold. ``samples``: 1 to 5 replies an item, joined by majority.
+    ``items``: a JSONL file with gold. ``samples``: 1 to 5 replies per item, joined by majority.
     ``unmapped``: ``count`` or ``discard`` text that names no intention.
     """
     return _task("guessing", items, samples, unmapped)
@@ -47,7 +47,9 @@ def guessing(items: str, samples: int = 1, unmapped: str = "count") -> Task:
 
 @task
 def summarisation(items: str, samples: int = 1, unmapped: str = "count") -> Task:
-    """Self-awareness: the intentions behind one's own thinking and speech. Arguments as for guessing."""
+    """Self-awareness: the intentions behind one's own thinking and speech. The arguments are those of
+    guessing.
+    """
     return _task("summarisation", items, samples, unmapped)
 
 
@@ -89,16 +91,16 @@ def _sample(row: dict[str, Any]) -> Sample:
 
 
 # --- scoring ------------------------------------------------------------------------------------------
-# A score's value is the item's own F1; the counts that pool, and the answer itself, are its metadata.
+# The value of a score is the F1 of its item; its metadata has the counts for pooling and the answer.
 
 
 def _score(gold: Sequence[str], guess: Guess, unmapped: Any) -> Score:
-    one = micro_f1({guess.item_id: gold}, {guess.item_id: guess.named(unmapped)})
+    score = micro_f1({guess.item_id: gold}, {guess.item_id: guess.named(unmapped)})
     return Score(
-        value=float(one),
+        value=float(score),
         answer=", ".join([*sorted(guess.intentions), *map(repr, guess.unmapped)]),
         metadata={
-            **one.counts._asdict(),
+            **score.counts._asdict(),
             "item": guess.item_id,
             "gold_ids": list(gold),
             "intentions": sorted(guess.intentions),
@@ -110,27 +112,27 @@ def _score(gold: Sequence[str], guess: Guess, unmapped: Any) -> Score:
 
 @metric
 def f1() -> Metric:
-    """F1 of all items pooled, as the paper has it."""
+    """F1 of all items pooled, as in the paper."""
     return _pooled(float)
 
 
 @metric
 def precision() -> Metric:
-    """Matched, of all that was named; nan when nothing was."""
-    return _pooled(lambda one: one.precision)
+    """Matched intentions, of all named ones; nan if none was named."""
+    return _pooled(lambda f1_: f1_.precision)
 
 
 @metric
 def recall() -> Metric:
-    """Matched, of all gold."""
-    return _pooled(lambda one: one.recall)
+    """Matched intentions, of all gold."""
+    return _pooled(lambda f1_: f1_.recall)
 
 
 def _pooled(read: Any) -> Metric:
     def pool(scores: list[SampleScore]) -> float:
         total = Counts(0, 0, 0)
-        for one in scores:
-            counted = one.score.metadata or {}
+        for score in scores:
+            counted = score.score.metadata or {}
             total = total.plus(Counts(counted["matched"], counted["predicted"], counted["gold"]))
         pooled: F1 = total.f1
         return float(read(pooled))
@@ -151,12 +153,15 @@ def intentions(unmapped: str = "count") -> Scorer:
 
 @score_reducer
 def most_named() -> ScoreReducer:
-    """One score of several replies: that of their majority."""
+    """The score of the majority of several replies."""
 
     def reduce(scores: list[Score]) -> Score:
         samples = [score.metadata or {} for score in scores]
         joined = majority(
-            [Guess(one["item"], frozenset(one["intentions"]), tuple(one["unmapped"])) for one in samples]
+            [
+                Guess(sample["item"], frozenset(sample["intentions"]), tuple(sample["unmapped"]))
+                for sample in samples
+            ]
         )
         return _score(samples[0]["gold_ids"], joined, samples[0]["policy"])
 

@@ -1,4 +1,4 @@
-"""What is wrong with a text that is no JSON, in words that a reader of messages understands."""
+"""Describes what is wrong with a text that is no JSON, for error messages."""
 
 import json
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ _WORDS: Final[Mapping[str, str]] = {
     "Invalid \\uXXXX escape": "a \\u without four hexadecimal digits behind it",
     "Unexpected UTF-8 BOM (decode using utf-8-sig)": "a byte order mark",
 }
-"""By the words of the standard library's reader."""
+"""By message of the standard library's parser."""
 
 
 def json_fault(fault: Exception) -> str:
-    """What was found instead of JSON. It quotes nothing of the text."""
+    """What was found instead of JSON, without quoting the text."""
     if isinstance(fault, json.JSONDecodeError):
         if not fault.doc.strip():
             return "nothing"

@@ -1,6 +1,6 @@
-"""The game as a PettingZoo environment, for people who train policies: ``docs/pettingzoo.md``.
+"""The game as a PettingZoo environment for training policies; see ``docs/pettingzoo.md``.
 
-Needs the extra ``interintent-server[pettingzoo]``; nothing else of the service imports it.
+Needs the extra ``interintent-server[pettingzoo]``; no other part of the service imports it.
 """
 
 try:
@@ -11,9 +11,8 @@ except ModuleNotFoundError as missing:
         name=missing.name,
     ) from None
 
-from agents.environment.actions import Actions
 from agents.environment.avalon import AvalonEnv, env, raw_env
-from agents.environment.features import Features
+from agents.environment.encoding import Actions, Features
 
 __all__ = ["Actions", "AvalonEnv", "Features", "env", "raw_env"]
 

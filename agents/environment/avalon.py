@@ -1,4 +1,4 @@
-"""The environment: seats are asked one after the other, each is shown its own view and nothing else."""
+"""The environment: seats are asked one after another, and each sees only its own view."""
 
 import secrets
 import sys
@@ -10,8 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import AECEnv
 from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
 
-from agents.environment.actions import Actions
-from agents.environment.features import HIGHEST, LOWEST, Features
+from agents.environment.encoding import HIGHEST, LOWEST, Actions, Features
 from engine.chance import draw
 from engine.errors import InvalidAction, InvalidProfile
 from engine.playthrough import playthrough
@@ -34,8 +33,8 @@ View = dict[str, Any]
 class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
     """One table of Avalon without talk: proposals, votes, quests and the shot.
 
-    Agents are ``seat_1`` … ``seat_n`` and stay to the end; the winners then get 1, the others -1, and
-    nothing before. A step that the rules do not allow raises IllegalAction and changes nothing.
+    Agents are ``seat_1`` … ``seat_n`` and stay to the end. Then the winners get 1 and the others -1; all
+    earlier rewards are 0. An illegal step raises IllegalAction and changes nothing.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012  # as PettingZoo declares it
@@ -54,7 +53,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         render_mode: RenderMode | None = None,
         viewer: str = "full",
     ) -> None:
-        """``viewer`` is whose eyes ``render`` looks through. Raises InvalidProfile, InvalidInput."""
+        """``viewer`` is the viewer whose view ``render`` shows. Raises InvalidProfile or InvalidInput."""
         super().__init__()  # type: ignore[no-untyped-call]
         if talk := _TALK & set(rules or {}):
             raise InvalidProfile(f"this environment is without talk, got {sorted(talk)[0]}", "/rules")
@@ -69,7 +68,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         self._seats: dict[str, Seat] = {name: seat for seat, name in enumerate(self.possible_agents, 1)}
         self.agents: list[str] = []
         self.infos: dict[str, dict[str, Any]] = {}
-        # Apart for each agent: a space has its own source of chance.
+        # Each agent has its own spaces, since a space has its own random generator.
         self._action_spaces = {agent: Discrete(len(self.actions)) for agent in self.possible_agents}
         self._observation_spaces = {
             agent: Dict(
@@ -94,28 +93,28 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
 
     @property
     def state_of_play(self) -> State:
-        """The full state, its log included: for analysis, not for policies. Not to be changed."""
+        """The full state with its log, for analysis, not for policies. Do not change it."""
         if self._state is None:
             raise RuntimeError("reset() deals the first game")
         return self._state
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """Deals a new game: with ``seed``, the very game the engine deals from it.
+        """Deals a new game: with ``seed``, the game that the engine deals from it.
 
-        Without one, the next of the games that follow from the last seed given (or from 128 random
-        bits). ``options``: ``deal``, the roles of seat 1 to n; others are none of ours and pass, as
-        PettingZoo has it. Raises InvalidProfile.
+        Without a seed, the next game of the series that follows from the last given seed, or from 128 random
+        bits. ``options`` may have ``deal``, the roles of seat 1 to n; other options are ignored, as in
+        PettingZoo. Raises InvalidProfile.
         """
         if seed is not None:
             self._seed, self._games = seed, 0
-            of_game = seed
+            game_seed = seed
         else:
             self._seed = secrets.randbits(128) if self._seed is None else self._seed
             self._games += 1
-            of_game = draw(self._seed, "environment", self._games)
+            game_seed = draw(self._seed, "environment", self._games)
         deal = (options or {}).get("deal")
         self._state = fold(
-            create(self.profile, of_game, deal=None if deal is None else list(map(Role, deal)))
+            create(self.profile, game_seed, deal=None if deal is None else list(map(Role, deal)))
         )
         self.agents = self.possible_agents[:]
         self.rewards = dict.fromkeys(self.agents, 0.0)
@@ -127,11 +126,11 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         self._ask()
 
     def observe(self, agent: str) -> View:
-        """The seat's view; the mask is empty (all zero) while it is not asked."""
+        """The seat's view; the mask is all zero while the seat is not asked."""
         state = self.state_of_play
         seat = self._seats[agent]
         hand = state.hand(seat)
-        # A simultaneous answer that waits for the others is folded into the hand of its seat alone.
+        # An answer that waits for simultaneous ones is only in the hand of its seat.
         open_ = self.actions.open(state.table, hand) if agent == self.agent_selection else []
         mask = np.zeros(len(self.actions), np.int8)
         mask[open_] = 1
@@ -139,7 +138,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         return {"observation": row, "action_mask": mask}
 
     def step(self, action: int | None) -> None:
-        """The selected agent's action, by its number; None once the game is over."""
+        """Plays the selected agent's action, given by number; None once the game is over."""
         agent = self.agent_selection
         if self.terminations[agent]:
             self._was_dead_step(action)  # type: ignore[arg-type]
@@ -153,7 +152,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         self._accumulate_rewards()
 
     def _ask(self) -> None:
-        """Selects who is asked next, in seat order, or ends the game."""
+        """Selects the next agent, in seat order, or ends the game."""
         state = self.state_of_play
         self._clear_rewards()
         requests = pending(state)
@@ -168,7 +167,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
             self.render()
 
     def render(self) -> str | None:
-        """The game so far as a text: returned for ``ansi``; for ``human``, what is new is printed."""
+        """The game so far as text: returned for ``ansi``; for ``human``, the new part is printed."""
         if self.render_mode is None:
             return None
         text = playthrough(self.state_of_play.log, self._viewer)
@@ -179,11 +178,11 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         return None
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Does nothing: there is nothing to release."""
 
 
 def raw_env(**settings: Any) -> AvalonEnv:
-    """The environment by itself: what the rules refuse raises."""
+    """The environment without wrappers: illegal actions raise."""
     return AvalonEnv(**settings)
 
 

@@ -1,4 +1,4 @@
-"""How a scripted seat accounts for what it does: reasons for its choices, answers in its summaries."""
+"""How a scripted seat explains its actions: reasons for its choices, and answers in its summaries."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,12 +11,12 @@ __all__ = ["percent", "reason_for_shot", "reason_for_team", "reason_for_vote", "
 
 
 def percent(chance: float) -> str:
-    """In whole per cent, halves up."""
+    """The chance in whole per cent, halves rounded up."""
     return f"{int(chance * 100 + 0.5)} %"
 
 
 def reason_for_team(book: Notebook, table: Table, team: tuple[Seat, ...]) -> str:
-    """Why this leader puts this team forward. Private."""
+    """Why this leader proposes this team; private."""
     names = listed(book.names, team)
     if book.side is Side.EVIL:
         ours = tuple(seat for seat in team if seat == book.seat or seat in book.mates)
@@ -27,7 +27,7 @@ def reason_for_team(book: Notebook, table: Table, team: tuple[Seat, ...]) -> str
 
 
 def reason_for_vote(book: Notebook, table: Table, approves: bool, safe: float) -> str:
-    """Why a seat votes as it does. Private."""
+    """Why a seat votes as it does; private."""
     team = listed(book.names, table.team)
     word = "approve" if approves else "reject"
     if book.side is Side.EVIL:
@@ -40,7 +40,7 @@ def reason_for_vote(book: Notebook, table: Table, approves: bool, safe: float) -
 
 
 def reason_for_shot(book: Notebook, target: Seat | None, chances: Mapping[Seat, float]) -> str:
-    """Why the shooter shoots whom it does, or holds fire. Private."""
+    """Why the shooter chooses its target, or holds fire; private."""
     if target is None:
         return f"I hold fire: the likeliest Merlin is one with only {percent(max(chances.values()))}."
     name = book.names[target - 1]
@@ -48,7 +48,7 @@ def reason_for_shot(book: Notebook, target: Seat | None, chances: Mapping[Seat, 
 
 
 def reconsideration(scene: Scene, team: tuple[Seat, ...]) -> str:
-    """What the leader says when it keeps or changes the team, questions answered."""
+    """The speech of the leader when it keeps or changes the team, with answers to questions."""
     before = scene.team
     book = scene.book
     if team == before:
@@ -72,22 +72,21 @@ def reconsideration(scene: Scene, team: tuple[Seat, ...]) -> str:
 
 
 def _asked_about(scene: Scene) -> list[Seat]:
-    """Members of the team that somebody asked the leader about in this attempt, earliest first."""
-    leader = scene.me
-    asked: list[Seat] = []
-    for speech in scene.book.speeches:
-        if (speech.round, speech.attempt) == (
-            scene.table.round,
-            scene.table.attempt,
-        ) and speech.seat != leader:
-            for remark in moves_in(speech.text, scene.book.names):
-                if remark.act == "ask_pick":
-                    asked += [seat for seat in remark.seats if seat != leader]
-    return asked
+    """The members of the team that other seats asked the leader about in this attempt, earliest first."""
+    attempt = (scene.table.round, scene.table.attempt)
+    return [
+        seat
+        for speech in scene.book.speeches
+        if (speech.round, speech.attempt) == attempt and speech.seat != scene.me
+        for move in moves_in(speech.text, scene.book.names)
+        if move.act == "ask_pick"
+        for seat in move.seats
+        if seat != scene.me
+    ]
 
 
 def summary(book: Notebook, table: Table) -> tuple[tuple[str, str], ...]:
-    """The fixed questions that close an attempt or a quest, each with its answer."""
+    """The fixed questions at the end of an attempt or a quest, with the seat's answers."""
     names = book.names
     tally = table.tallies[-1]
     team = listed(names, tally.team)

@@ -1,4 +1,4 @@
-"""The kinds that need no key: ``random`` and ``scripted``."""
+"""The agent kinds that need no model: ``random`` and ``scripted``."""
 
 from typing import Final
 
@@ -48,7 +48,7 @@ __all__ = ["RandomAgent", "ScriptedAgent"]
 
 
 class RandomAgent:
-    """Plays a legal action, all equally likely, and says nothing."""
+    """Plays legal actions, all equally likely, and says nothing."""
 
     __slots__ = ("_bits", "_round", "_seed")
 
@@ -70,17 +70,16 @@ class RandomAgent:
                 return SUCCESS
             return _CARDS[self._coins(request.round) & 1]
         table = observation.table
-        if kind is Kind.PROPOSE_TEAM:
-            return ProposeTeam(pick(table.profile.teams[request.round - 1], self._seed, request.id))
-        if kind is Kind.RECONSIDER:
-            return Reconsider(pick(table.profile.teams[request.round - 1], self._seed, request.id))
+        if kind in (Kind.PROPOSE_TEAM, Kind.RECONSIDER):
+            team = pick(table.profile.teams[request.round - 1], self._seed, request.id)
+            return ProposeTeam(team) if kind is Kind.PROPOSE_TEAM else Reconsider(team)
         options = legal(table, observation.hand)
         assert options, f"{request.id} is open"
         return pick(options, self._seed, request.id)
 
     def _coins(self, round_: int) -> int:
-        """Bit n decides the vote of attempt n of this round, bit 0 the card: one draw for all of them,
-        since votes are two thirds of a game without talk.
+        """Random bits: bit n decides the vote of attempt n of this round, bit 0 the card. One draw serves all
+        of them, since votes are two thirds of a game without talk.
         """
         if self._round != round_:
             self._round = round_
@@ -93,10 +92,9 @@ _CARDS: Final = (FAIL, SUCCESS)
 
 
 class ScriptedAgent:
-    """Plays and speaks by its belief over the role deals, and records every step of its thinking.
+    """Plays and speaks by its belief about the deal, and records every step of its thinking.
 
-    What it answers depends on its seed and on the observation alone; the notebook only saves reading
-    the record again.
+    Its answers depend only on its seed and the observation; the notebook only saves reading the record again.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -144,7 +142,7 @@ class ScriptedAgent:
     def _speech(self, book: Notebook, observation: Observation) -> Speak:
         table = observation.table
         leads = table.leader == book.seat
-        # A leader that speaks before it proposes knows already whom it will name.
+        # A leader that speaks before it proposes already knows its team.
         team = self._team(book, table) if leads and not table.team else table.team
         approves = leads or (bool(team) and would_approve(book, table, team, self._seed)[0])
         menu = offered(table, observation.hand, Kind.SPEAK)

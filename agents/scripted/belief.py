@@ -1,11 +1,12 @@
-"""What one seat may believe about the deal: exact, at every size, from what it knows and sees.
+"""What one seat believes about the deal: exact, for any number of seats, from what it knows and sees.
 
-A deal is who holds which role. Everything a seat knows and everything the public record proves
-depends on the set of evil seats, and within one such set on few roles; so the belief sums over evil
-sets (at most 210, ten seats with four evil) and over the holder of Merlin, and the other roles follow
-by counting. That is the sum over every single deal, in closed form.
+A deal assigns roles to seats. A seat's knowledge and the evidence in the public record depend on the set of
+evil seats, and within one set on few roles. So the belief sums over evil sets (at most 210, with four evil
+seats of ten) and over the holder of Merlin; the other roles follow by counting. This equals the sum over all
+deals.
 
-Weights are products of constants in a fixed order, without ``exp`` or ``pow``: equal on any machine.
+Weights are products of constants in a fixed order, without ``exp`` or ``pow``, and so are equal on any
+machine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,27 +23,27 @@ __all__ = ["FAILS", "PROPOSES_DIRTY", "VOTES_YES", "Deals", "Temper", "mask_of",
 
 
 class Temper(NamedTuple):
-    """How likely somebody is to do a thing on a team that evil can fail, and on one it cannot."""
+    """The chance of an action for a team that evil can fail (dirty), and for one that it cannot (clean)."""
 
     dirty: float
     clean: float
 
 
-# How seats behave, as this belief assumes it: ours, set by hand and kept mild, since the other seats
-# may be anything. A plain loyal seat knows nothing of the team, so only its own place on it counts.
+# The assumed behaviour of seats. Our values are mild, since the other agents may be of any kind. A plain
+# loyal seat knows nothing about the team, so only its own membership matters.
 VOTES_YES: Final[Mapping[str, Temper]] = {
     "evil": Temper(dirty=0.70, clean=0.40),
     "merlin": Temper(dirty=0.30, clean=0.80),
     "plain_on_team": Temper(dirty=0.75, clean=0.75),
     "plain_off_team": Temper(dirty=0.45, clean=0.45),
 }
-# Relative to a plain loyal leader, who puts teams forward without knowing.
+# Relative to a plain loyal leader, who proposes teams without knowledge.
 PROPOSES_DIRTY: Final[Mapping[str, Temper]] = {
     "evil": Temper(dirty=1.15, clean=0.45),
     "merlin": Temper(dirty=0.45, clean=1.55),
 }
 FAILS: Final = 0.65
-"""Chance that an evil seat on a team plays fail."""
+"""The chance that an evil seat on a team plays fail."""
 
 # --- small tables -----------------------------------------------------------------------------
 
@@ -84,7 +85,7 @@ def _binomials() -> tuple[tuple[float, ...], ...]:
 
 
 _CARDS: Final = _binomials()
-"""[evil seats on the team][fail cards]: how likely."""
+"""The chance, by [evil seats on the team][fail cards]."""
 
 
 def mask_of(seats: Sequence[Seat]) -> int:
@@ -101,7 +102,9 @@ def _evil_sets(players: int, evil: int) -> tuple[int, ...]:
 
 
 def own_cards(events: Sequence[Event]) -> dict[int, bool]:
-    """Which card a seat played in which round, from its own stream. Rounds it was not on are left out."""
+    """By round, whether the seat played success, from its own stream; without rounds in which it played no
+    card.
+    """
     cards: dict[int, bool] = {}
     played: bool | None = None
     for event in events:
@@ -115,10 +118,10 @@ def own_cards(events: Sequence[Event]) -> dict[int, bool]:
 
 
 class Deals:
-    """The deals one seat holds possible, each with its weight.
+    """The deals that one seat considers possible, with their weights.
 
-    ``seat``, ``role`` and ``sees`` are what it learned; all None or empty for an observer who knows
-    only the deck. Feed it tallies and quests in the order of the record.
+    ``seat``, ``role`` and ``sees`` are what the seat learned; None or empty for an observer who knows only
+    the deck. Tallies and quests must be added in the order of the record.
     """
 
     __slots__ = (
@@ -138,7 +141,7 @@ class Deals:
     )
 
     masks: list[int]
-    """The evil sets that are possible, as bits."""
+    """The possible evil sets, as bits."""
 
     def __init__(self, profile: Profile, seat: Seat | None, role: Role | None, sees: Sequence[Seat]) -> None:
         deck = profile.roles
@@ -154,33 +157,34 @@ class Deals:
         self.masks = [evil for evil in sets if _fits(evil, deck, role, self._me, seen)]
         self._weights = [1.0] * len(self.masks)
         self._hints = [[1.0] * profile.players for _ in self.masks]
-        mine_is_evil = role in EVIL_ROLES
+        is_evil = role in EVIL_ROLES
         fixed = {r for r, _ in self._fixed}
         self._free_evil = {r: n for r, n in self._deck.items() if n and r in EVIL_ROLES and r not in fixed}
         self._free_loyal = {
             r: n for r, n in self._deck.items() if n and r not in EVIL_ROLES and r is not Role.MERLIN
         }
         assert seat is None or role is not None, "a seat at the table knows its role"
-        assert mine_is_evil == any(self._me & evil for evil in self.masks), "a role deals its holder's side"
+        assert is_evil == any(self._me & evil for evil in self.masks), "a role deals its holder's side"
         self._totals: list[float] | None = None
 
-    # --- taking in the record ---------------------------------------------------------------------
+    # --- reading the record ----------------------------------------------------------------------
 
     def take_quest(self, quest: QuestResolved, own_card: bool | None = None) -> None:
-        """What a quest proves about the evil sets, and how likely its cards are under each.
+        """Updates the evil sets by a quest: drops impossible ones, and weighs the others by the chance of the
+        cards.
 
-        ``own_card``: what this seat itself played, where it was on the team and remembers.
+        ``own_card`` is what this seat played, if it was on the team and remembers.
         """
         if not quest.team:
             return
         team = mask_of(quest.team)
         needed = self._profile.fails_needed[quest.round - 1]
-        mine = 0
+        own_fails = 0
         if self._me & team and own_card is not None:
             team &= ~self._me
-            mine = not own_card
-        others = None if quest.fails is None else quest.fails - mine
-        at_least = needed - mine
+            own_fails = not own_card
+        others = None if quest.fails is None else quest.fails - own_fails
+        at_least = needed - own_fails
         kept_masks, kept_weights, kept_hints = [], [], []
         for evil, weight, hints in zip(self.masks, self._weights, self._hints, strict=True):
             on_team = (evil & team).bit_count()
@@ -194,14 +198,13 @@ class Deals:
                 kept_masks.append(evil)
                 kept_weights.append(weight * likely)
                 kept_hints.append(hints)
-        # A record that contradicts this seat's knowledge can only be a foreign one; the belief then
-        # keeps what it had.
+        # Only a foreign record can contradict the seat's knowledge; the belief then stays as it was.
         if kept_masks:
             self.masks, self._weights, self._hints = kept_masks, kept_weights, kept_hints
             self._totals = None
 
     def take_tally(self, tally: Tally) -> None:
-        """How well each evil set explains who proposed the team and who voted for it."""
+        """Weighs the evil sets by the proposal and the votes of a tally."""
         self._totals = None
         needed = self._profile.fails_needed[tally.round - 1]
         if tally.leader != self._seat:
@@ -210,7 +213,7 @@ class Deals:
             self._take_votes(tally, needed)
 
     def _cheap(self, tally: Tally) -> bool:
-        """Whether rejecting would have hurt loyal so much that everybody's vote is foretold."""
+        """Whether a rejection would have hurt loyal so much that the votes reveal nothing."""
         profile = self._profile
         last = tally.attempt == profile.max_rejections
         return last and profile.on_max_rejections in ("evil_wins", "quest_fails")
@@ -261,7 +264,7 @@ class Deals:
                     hints[seat] *= ratios[on_team][approves]
 
     def take_miss(self, shooter: Seat, target: Seat | None) -> None:
-        """A shot that missed: who shot is evil, and who was shot is not Merlin."""
+        """Updates the evil sets by a missed shot: the shooter is evil, and the target is not Merlin."""
         bit = 1 << (shooter - 1)
         kept = [place for place, evil in enumerate(self.masks) if evil & bit]
         if kept:
@@ -272,18 +275,19 @@ class Deals:
             self._not_merlin |= 1 << (target - 1)
         self._totals = None
 
-    # --- asking -----------------------------------------------------------------------------------
+    # --- reading the belief
+    # ------------------------------------------------------------------------------------
 
     def _candidates(self, evil: int) -> list[int]:
-        """Who may be Merlin under this evil set, counted from 0."""
+        """The seats that may be Merlin under this evil set, counted from 0."""
         for role, seats in self._fixed:
             if role is Role.MERLIN:
-                return [bit for bit in _bits(seats & ~evil) if not self._not_merlin >> bit & 1]
+                return [bit for bit in _BITS[seats & ~evil] if not self._not_merlin >> bit & 1]
         candidates = ~(evil | self._not_merlin) & ((1 << self._profile.players) - 1)
-        return _bits(candidates)
+        return _BITS[candidates]
 
     def totals(self) -> list[float]:
-        """The probability of each of ``masks``, in their order."""
+        """The probability of each of ``masks``, in order."""
         if self._totals is None:
             weights = self._weights
             if self._merlin:
@@ -297,15 +301,15 @@ class Deals:
         return self._totals
 
     def evil(self) -> list[float]:
-        """How likely each seat is evil, seat 1 first."""
+        """The probability that each seat is evil, seat 1 first."""
         chances = [0.0] * self._profile.players
         for evil, chance in zip(self.masks, self.totals(), strict=True):
-            for bit in _bits(evil):
+            for bit in _BITS[evil]:
                 chances[bit] += chance
         return chances
 
     def safe(self, team: Sequence[Seat], needed: int) -> float:
-        """How likely fewer than ``needed`` seats of the team are evil."""
+        """The probability that fewer than ``needed`` seats of the team are evil."""
         mask = mask_of(team)
         return sum(
             [
@@ -316,7 +320,9 @@ class Deals:
         )
 
     def merlin(self) -> list[float]:
-        """How likely each seat is Merlin, seat 1 first; all 0 where this seat is, or nobody can be."""
+        """The probability that each seat is Merlin, seat 1 first; all 0 if this seat is Merlin or no seat can
+        be.
+        """
         chances = [0.0] * self._profile.players
         if not self._merlin:
             return chances
@@ -328,55 +334,51 @@ class Deals:
         return chances
 
     def roles(self) -> list[dict[Role, float]]:
-        """How likely each seat holds each role, seat 1 first; roles that cannot be are left out.
+        """The probability that each seat holds each role, seat 1 first, without impossible roles.
 
-        This seat's own entry is empty.
+        The entry of this seat is empty.
         """
-        # Within one side all seats whose role does not follow from the evil set are alike, and how many of
-        # them there are is the same in every evil set: so counting finishes what ``evil`` began.
+        # Within a side, all seats whose role does not follow from the evil set are alike, and their number is
+        # the same in every evil set, so the probabilities follow from ``evil`` by counting.
         chances: list[dict[Role, float]] = [{} for _ in range(self._profile.players)]
         known = self._known_evil()
         evil, merlin = self.evil(), self.merlin()
-        mine_is_evil = bool(self._me & self.masks[0])
+        is_evil = bool(self._me & self.masks[0])
         evil_left = sum(self._free_evil.values())
-        loyal_left = self._profile.players - self._profile.evil_seats - (not mine_is_evil and bool(self._me))
+        loyal_left = self._profile.players - self._profile.evil_seats - (not is_evil and bool(self._me))
         plain = loyal_left - self._merlin
-        for bit, held in enumerate(chances):
+        for bit, by_role in enumerate(chances):
             if self._me >> bit & 1:
                 continue
             free = evil[bit]
             for role, by_seat in known.items():
-                held[role] = by_seat[bit]
+                by_role[role] = by_seat[bit]
                 free -= by_seat[bit]
             for role, count in self._free_evil.items():
-                held[role] = free * count / evil_left
+                by_role[role] = free * count / evil_left
             if self._merlin:
-                held[Role.MERLIN] = merlin[bit]
+                by_role[Role.MERLIN] = merlin[bit]
             for role, count in self._free_loyal.items():
-                held[role] = (1.0 - evil[bit] - merlin[bit]) * count / plain
-        return [{role: p for role, p in held.items() if p > 1e-12} for held in chances]
+                by_role[role] = (1.0 - evil[bit] - merlin[bit]) * count / plain
+        return [{role: p for role, p in by_role.items() if p > 1e-12} for by_role in chances]
 
     def _known_evil(self) -> dict[Role, list[float]]:
-        """How likely each seat holds each evil role whose holder follows from the evil set, seat 1 first."""
+        """By evil role whose holder follows from the evil set: the probability of each seat, seat 1 first."""
         known = {role: [0.0] * self._profile.players for role, _ in self._fixed if role in EVIL_ROLES}
         for role, by_seat in known.items():
             among = dict(self._fixed)[role]
             for evil, chance in zip(self.masks, self.totals(), strict=True):
-                for bit in _bits(evil & among & ~self._me):
+                for bit in _BITS[evil & among & ~self._me]:
                     by_seat[bit] += chance
         return known
-
-
-def _bits(mask: int) -> list[int]:
-    return _BITS[mask]
 
 
 _BITS: Final = [[bit for bit in range(10) if mask >> bit & 1] for mask in range(1 << 10)]
 
 
 def _fixed_roles(deck: Sequence[Role], role: Role | None, seen: int) -> tuple[tuple[Role, int], ...]:
-    """Roles whose holder is known once the evil set is: the role, and the seats among which its
-    holder is the only one of its side.
+    """The roles whose holder follows from the evil set, each with the seats among which its holder is the
+    only one of its side.
     """
     if role is Role.PERCIVAL:
         return tuple((r, seen) for r in (Role.MERLIN, Role.MORGANA) if r in deck)

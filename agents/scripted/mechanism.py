@@ -1,7 +1,7 @@
 """One speaking turn of a scripted seat, in the steps of the intention mechanism.
 
-Beliefs about the others, a first selection, a formulation, the readings others may make of it, the
-final selection, the refinement: each leaves its record (InterIntent, EMNLP 2024, section 2).
+The steps are beliefs about the others, a first selection, a formulation, how others may read it, the final
+selection, and the refinement. Each step is recorded (InterIntent, EMNLP 2024, section 2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,17 +22,17 @@ __all__ = ["ScriptedTurn", "beliefs", "speak"]
 
 FEWEST: Final = 2
 MOST: Final = 3
-"""Intentions a turn: the paper asks for two or three."""
+"""Intentions per turn: the paper asks for two or three."""
 
 MOST_WORDS: Final = 100
-"""Words a speech, about: the paper's limit."""
+"""The approximate limit of words per speech, as in the paper."""
 
 _INTENTIONS_OF: Final[Mapping[str, tuple[IntentionId, ...]]] = {
     **{act: tuple(entry.id for entry in CATALOGUE if WORDING[entry.id].act == act) for act in ACTS},
     "pick_self": ("convince_leader",),
 }
 
-# What a seat of each side mostly wants when it has said nothing yet.
+# What seats of each side usually want, for seats that have not spoken.
 _USUAL: Final[Mapping[Side, tuple[IntentionId, ...]]] = {
     Side.EVIL: ("express_loyalty", "cast_suspicion"),
     Side.LOYAL: ("support_proposal", "convince_leader"),
@@ -40,14 +40,14 @@ _USUAL: Final[Mapping[Side, tuple[IntentionId, ...]]] = {
 
 
 class ScriptedTurn(NamedTuple):
-    """A speech and the thoughts before it."""
+    """A speech with the thoughts before it."""
 
     text: str
     thoughts: tuple[Thought, ...]
 
 
 def speak(scene: Scene, menu: Sequence[IntentionId], facts: frozenset[str], opening: str) -> ScriptedTurn:
-    """The whole mechanism. ``opening`` is what a leader says before anything else; else empty."""
+    """Runs the whole mechanism. ``opening`` is the first sentence of a leader; empty for other seats."""
     book = scene.book
     me = scene.me
     thoughts: list[Thought] = []
@@ -83,13 +83,13 @@ def _joined(opening: str, lines: Sequence[str], closing: str) -> str:
     return " ".join(part for part in (opening, *lines, closing) if part)
 
 
-# --- first-order: what the others are up to --------------------------------------------------------
+# --- first order: beliefs about the others --------------------------------------------------------
 
 
 def beliefs(book: Notebook, table: Table) -> tuple[Belief, ...]:
-    """What this seat makes of each other seat, in seat order.
+    """The seat's beliefs about each other seat, in seat order.
 
-    In the game's first discussion only of those that have spoken; so the first speaker has none.
+    In the first discussion of the game, only about seats that have spoken; so the first speaker has none.
     """
     latest: dict[Seat, NotedSpeech] = {speech.seat: speech for speech in book.speeches}
     everybody = table.round > 1 or table.attempt > 1
@@ -106,10 +106,10 @@ def _belief(
 ) -> Belief:
     evil = book.evil()[seat - 1]
     likely = max(roles, key=roles.__getitem__)
-    remarks = moves_in(speech.text, book.names) if speech is not None else ()
+    moves = moves_in(speech.text, book.names) if speech is not None else ()
     intentions: list[IntentionId] = []
-    for remark in remarks:
-        id_ = _behind(remark.act, roles)
+    for move in moves:
+        id_ = _behind(move.act, roles)
         if id_ not in intentions:
             intentions.append(id_)
     for id_ in _USUAL[Side.EVIL if evil > 0.5 else Side.LOYAL]:
@@ -121,15 +121,15 @@ def _belief(
         about=seat,
         role=None if merlin else likely,
         intentions=tuple(intentions[:MOST]),
-        # Nearest of the six steps; halves go up, as round() would not.
+        # The nearest of the six steps; unlike round(), halves go up.
         confidence=min(5, int(chance * 5 + 0.5)),
-        snippets=tuple(remark.sentence for remark in remarks[:MOST]),
+        snippets=tuple(move.sentence for move in moves[:MOST]),
         reasoning=_reasoning(book, table, seat, evil),
     )
 
 
 def _behind(act: str, roles: Mapping[Role, float]) -> IntentionId:
-    """The intention of an act that its speaker is likeliest to be allowed."""
+    """The intention behind an act that the speaker is most likely allowed to select."""
     options = _INTENTIONS_OF[act]
     if len(options) == 1:
         return options[0]
@@ -141,15 +141,15 @@ def _reasoning(book: Notebook, table: Table, seat: Seat, evil: float) -> str:
     name = book.names[seat - 1]
     on = [quest for quest in table.quests if seat in quest.team]
     record = ", ".join(f"quest {q.round} {'succeeded' if q.succeeded else 'failed'}" for q in on)
-    met = f"With {name} on it {record}." if record else f"{name} has been on no quest yet."
-    return f"{met} I hold {name} evil at {int(evil * 100 + 0.5)} %."
+    results = f"With {name} on it {record}." if record else f"{name} has been on no quest yet."
+    return f"{results} I hold {name} evil at {int(evil * 100 + 0.5)} %."
 
 
 # --- selection -------------------------------------------------------------------------------------
 
 
 def _select(points: Sequence[Point], dice: Dice) -> tuple[Point, ...]:
-    """Two or three points that do not clash, the weightier the likelier."""
+    """Two or three points that do not clash, drawn by weight."""
     wanted = MOST if dice.share() < 0.4 else FEWEST
     chosen: list[Point] = []
     left = list(points)
@@ -162,7 +162,7 @@ def _select(points: Sequence[Point], dice: Dice) -> tuple[Point, ...]:
         chosen.append(point)
         left = [other for other in left if other is not point and not other.clashes(point)]
     if len(chosen) < FEWEST:
-        # A pick that leaves nothing beside it gives way to the first pair that agrees.
+        # If the draw leaves only one point, the heaviest pair that does not clash is chosen.
         pairs = [(a, b) for i, a in enumerate(points) for b in points[i + 1 :] if not a.clashes(b)]
         return (
             max(pairs, key=lambda pair: pair[0].weight + pair[1].weight) if pairs else tuple(points[:FEWEST])
@@ -171,7 +171,7 @@ def _select(points: Sequence[Point], dice: Dice) -> tuple[Point, ...]:
 
 
 def _at_least_two(scene: Scene, menu: Sequence[IntentionId], points: list[Point]) -> list[Point]:
-    """The points, filled up where the scene carries fewer than two that agree."""
+    """The points, with more added if no two of them go together."""
     if any(not a.clashes(b) for i, a in enumerate(points) for b in points[i + 1 :]):
         return points
     for id_ in ("convince_leader", "defend_self", "stay_hidden"):
@@ -190,7 +190,7 @@ def _filled(text: str, point: Point) -> str:
 
 
 def _think(scene: Scene, points: Sequence[Point], cause: str = "") -> str:
-    """The private plan: one goal an intention, and what this seat is after anyway."""
+    """The private plan: one goal per intention, and the seat's opinion of the team."""
     goals = "; ".join(
         f"({number}) {WORDING[point.id].goal.format_map(point.slots)}"
         for number, point in enumerate(points, 1)
@@ -203,7 +203,7 @@ def _think(scene: Scene, points: Sequence[Point], cause: str = "") -> str:
 
 
 def _closing(scene: Scene, points: Sequence[Point]) -> str:
-    """A word on the coming vote, where no point has said it and the turn is long enough to need an end."""
+    """A sentence on the coming vote, by chance, if no point has announced it; else empty."""
     if scene.leads or not scene.team or any(point.act in _ON_THE_VOTE for point in points):
         return ""
     if scene.dice.share() < 0.5:
@@ -215,7 +215,7 @@ def _closing(scene: Scene, points: Sequence[Point]) -> str:
 _ON_THE_VOTE: Final = frozenset({"back_team", "disagree_off", "counter_evil", "counter_off"})
 
 
-# --- second-order, and what follows -----------------------------------------------------------------
+# --- second order, and modification -----------------------------------------------------------------
 
 
 class _Giveaway(NamedTuple):
@@ -224,7 +224,7 @@ class _Giveaway(NamedTuple):
 
 
 def _giveaway(scene: Scene, points: Sequence[Point]) -> _Giveaway | None:
-    """The first point that would tell others what this seat must hide; None where none does."""
+    """The first point that would reveal what this seat must hide; None if there is none."""
     role = scene.book.role
     for point in points:
         x = "" if point.target is None else scene.names[point.target - 1]
@@ -275,7 +275,7 @@ def _modify(
     *,
     too_long: bool,
 ) -> tuple[tuple[Point, ...], str]:
-    """The final selection, and why it is another; the reason is empty where it is not."""
+    """The final selection, and why it differs from the first; the reason is empty if it does not."""
     if giveaway is not None and scene.dice.share() < 0.75:
         kept = [point for point in first if point is not giveaway.point]
         fitting = [

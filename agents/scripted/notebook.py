@@ -1,7 +1,7 @@
-"""What one seat has worked out from its record so far.
+"""What one seat has concluded from its record so far.
 
-A notebook is a cache: a new one that reads the same observation says the same, so an agent made anew
-in the middle of a game plays on as the old one would have.
+A notebook is a cache: a new one that reads the same observation gives the same answers, so a new agent in the
+middle of a game plays on as the old one would have.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ class NotedMove(NamedTuple):
 
     act: str
     sentence: str
-    """As the seat said it, cut after ``LONGEST_QUOTE`` characters."""
+    """The sentence as spoken, cut after ``LONGEST_QUOTE`` characters."""
     seats: tuple[Seat, ...]
-    """Whom it names, in the order of naming."""
+    """The seats it names, in order."""
 
 
 class NotedSpeech(NamedTuple):
@@ -40,7 +40,7 @@ class NotedSpeech(NamedTuple):
 
 
 LONGEST_QUOTE: Final = 200
-"""Anybody may sit at the table, and say anything at any length."""
+"""A limit, since any agent may speak at any length."""
 
 _SENTENCE_ENDS: Final = pattern(r"(?<=[.!?])\s+")
 _CUES: Final = tuple((cue, act) for act, entry in ACTS.items() for cue in entry.cues)
@@ -55,17 +55,17 @@ def _names_in(names: tuple[str, ...]) -> tuple[Pattern[str], dict[str, Seat]]:
 
 @lru_cache(maxsize=1024)
 def moves_in(text: str, names: tuple[str, ...]) -> tuple[NotedMove, ...]:
-    """The moves that a speech holds, by the cues of ``phrases``; empty where none is recognised."""
+    """The moves in a speech, by the cues of ``phrases``; empty if none is recognised."""
     finder, by_name = _names_in(names)
-    remarks = []
+    moves = []
     for sentence in _SENTENCE_ENDS.split(text):
         plain = sentence.casefold()
         for cue, act in _CUES:
             if cue in plain:
                 named = dict.fromkeys(by_name[name] for name in finder.findall(plain))
-                remarks.append(NotedMove(act, sentence[:LONGEST_QUOTE], tuple(named)))
+                moves.append(NotedMove(act, sentence[:LONGEST_QUOTE], tuple(named)))
                 break
-    return tuple(remarks)
+    return tuple(moves)
 
 
 class Notebook:
@@ -79,17 +79,17 @@ class Notebook:
         self.role: Role = hand.role
         self.side = Side.EVIL if hand.role in EVIL_ROLES else Side.LOYAL
         self.mates: tuple[Seat, ...] = hand.sees if self.side is Side.EVIL else ()
-        """Evil seats that this evil seat was shown."""
+        """The evil seats that this evil seat was shown."""
         self.players = table.players
         self.profile = table.profile
         self.names = table.names
         self.deals = Deals(table.profile, hand.seat, hand.role, hand.sees)
-        # A seat that knows more than others must know how things look to them.
+        # A seat that knows more than others must also know how things look to them.
         knows = self.side is Side.EVIL or hand.role is Role.MERLIN
         self._public_deals = Deals(table.profile, None, None, ()) if knows else self.deals
         self.speeches: list[NotedSpeech] = []
         self.went: dict[int, Tally] = {}
-        """The proposal that went on the quest of a round."""
+        """By round: the proposal whose team went on the quest."""
         self._read = 0
         self._first = observation.public[0]
         self._last = self._first
@@ -99,7 +99,7 @@ class Notebook:
         self._roles: list[dict[Role, float]] | None = None
 
     def continues(self, observation: Observation) -> bool:
-        """Whether the observation is of the same game, where this notebook stands or further on."""
+        """Whether the observation is of the same game, at the notebook's position or later."""
         public = observation.public
         hand = observation.hand
         return (
@@ -111,14 +111,14 @@ class Notebook:
         )
 
     def read(self, observation: Observation) -> None:
-        """Takes in what is new on the public record, event by event: weights are products of floats,
-        and another order would be another number.
+        """Reads the new events of the public record one by one: weights are products of floats, and the order
+        of factors changes the result.
         """
         public = observation.public
         if self._read == len(public):
             return
         tallies = observation.table.tallies
-        # A seat's own card tells it more than the public count only while it does not know all of evil.
+        # A seat's own card adds to the public count only while the seat does not know all evil seats.
         remembers = self.side is Side.EVIL and len(self.deals.masks) > 1
         cards: dict[int, bool] | None = None
         for event in public[self._read :]:
@@ -161,29 +161,29 @@ class Notebook:
     def _forget(self) -> None:
         self._evil = self._looks = self._roles = None
 
-    # --- what follows, kept until the record grows --------------------------------------------------
+    # --- conclusions, cached until the record grows --------------------------------------------------
 
     def evil(self) -> list[float]:
-        """How likely each seat is evil, seat 1 first."""
+        """The probability that each seat is evil, seat 1 first."""
         if self._evil is None:
             self._evil = self.deals.evil()
         return self._evil
 
     def roles(self) -> list[dict[Role, float]]:
-        """How likely each seat holds each role, seat 1 first."""
+        """The probability that each seat holds each role, seat 1 first."""
         if self._roles is None:
             self._roles = self.deals.roles()
         return self._roles
 
     def looks(self) -> list[float]:
-        """How evil each seat looks to a seat without private knowledge, seat 1 first.
+        """The probability that each seat is evil for a seat without private knowledge, seat 1 first.
 
-        To a seat that knows less than Merlin or evil this is its own belief.
+        For seats other than Merlin and evil this is their own belief.
         """
         if self._looks is None:
             self._looks = self._public_deals.evil()
         return self._looks
 
     def safe_looking(self, team: Sequence[Seat], needed: int) -> float:
-        """How likely a team cannot be failed, to a seat without private knowledge."""
+        """The probability that evil cannot fail a team, for a seat without private knowledge."""
         return self._public_deals.safe(team, needed)

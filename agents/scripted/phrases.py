@@ -1,8 +1,8 @@
-"""The words of the scripted seats: what can be said, and what each intention comes to in speech.
+"""The words of scripted seats: the acts of speech, and the act and words of each intention.
 
-A move of speech (an ``SpeechAct``) is what listeners hear; several intentions may hide behind one, as
-Merlin's concern and an evil seat's slander sound alike. Every line of an act holds one of its cues, by
-which another scripted seat recognises it. Braces are filled from the public record (``speech``).
+A ``SpeechAct`` is what listeners hear. Several intentions may have the same act: Merlin's concern and an evil
+seat's slander sound alike. Every line of an act contains one of its cues, by which other scripted seats
+recognise it. Braces are filled from the public record (``speech``).
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from engine.intentions import IntentionId
 __all__ = ["ACTS", "WORDING", "SpeechAct", "Tone", "Wording"]
 
 Tone = Literal["against", "for", "claim", "quiet", "ask", "self"]
-"""Which way a move points: against or for its target, a claim of a role, keeping low, a question,
-or something about the speaker alone."""
+"""The direction of an act: against or for its target, a claim of a role, keeping quiet, a question, or
+something about the speaker alone."""
 
 
 class SpeechAct(NamedTuple):
     cues: tuple[str, ...]
-    """In lower case; each line holds one."""
+    """In lower case; each line contains one of them."""
     lines: tuple[str, ...]
 
 
@@ -27,9 +27,9 @@ class Wording(NamedTuple):
     act: str
     tone: Tone
     goal: str
-    """What the seat privately sets out to do."""
+    """The private goal of the seat."""
     reason: str
-    """Why it selects the intention."""
+    """Why the seat selects the intention."""
 
 
 ACTS: Final[Mapping[str, SpeechAct]] = {

@@ -1,6 +1,6 @@
-"""What a scripted seat can truly say: facts of the record in words, and the points it could make now."""
+"""What a scripted seat can say truthfully: facts of the record in words, and the points it can make now."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ from engine.terms import EVIL_ROLES, Role, Seat, Side
 __all__ = ["ACCUSING", "Point", "Scene", "listed", "sentence", "when"]
 
 ACCUSING: Final = frozenset({"worry", "hint", "worry_failed", "counter_evil"})
-"""Acts that put somebody in a bad light."""
+"""Acts that accuse a seat."""
 
 _HIDING: Final = frozenset({"quiet", "no_team", "no_evil"})
 _CLAIMS: Final = frozenset({"claim_percival", "claim_servant", "claim_loyal"})
@@ -24,7 +24,7 @@ _AGAINST_TEAM: Final = frozenset(
 
 
 class Point(NamedTuple):
-    """One intention made concrete: about whom, with which words to fill in."""
+    """One intention made concrete: its target and the words to fill in."""
 
     id: IntentionId
     weight: float
@@ -34,7 +34,7 @@ class Point(NamedTuple):
     tone: Tone
 
     def clashes(self, other: "Point") -> bool:
-        """Whether one speech cannot hold both."""
+        """Whether one speech cannot contain both points."""
         acts = {self.act, other.act}
         if len(acts) == 1:
             return True
@@ -55,7 +55,7 @@ class Point(NamedTuple):
 
 
 class _Slots(dict[str, str]):
-    """The words for the braces of a point's lines; what takes work is worked out when first needed."""
+    """The words for the braces of a point's lines; words that take work are computed when first needed."""
 
     __slots__ = ("scene", "target")
 
@@ -75,7 +75,7 @@ def listed(names: tuple[str, ...], seats: tuple[Seat, ...]) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital, where it opens with one of our own words."""
+    """With a capital letter, if it begins with the word quest."""
     return f"Q{text[1:]}" if text.startswith("quest ") else text
 
 
@@ -85,9 +85,9 @@ def when(tally: Tally) -> str:
 
 
 class Scene:
-    """One seat about to speak: what there is to talk of.
+    """A seat that is about to speak, with everything it can talk about.
 
-    ``team`` is the team that stands, or that this leader is about to put forward; empty where none is.
+    ``team`` is the current team, or the team that this leader is about to propose; empty if there is none.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Scene:
     # --- facts in words -------------------------------------------------------------------------
 
     def blame(self, seat: Seat) -> tuple[str, bool]:
-        """What speaks against a seat, and whether it is a fact of the record (else a mere feeling)."""
+        """What speaks against a seat, and whether it is a fact of the record rather than a feeling."""
         x = self.names[seat - 1]
         facts = []
         for quest in reversed(self.table.quests):
@@ -165,7 +165,7 @@ class Scene:
         )
 
     def excuse(self, seat: Seat) -> str:
-        """What takes the blame for a failed quest off a seat."""
+        """What excuses a seat for a failed quest."""
         for quest in reversed(self.table.quests):
             if seat in quest.team and not quest.succeeded:
                 others = tuple(other for other in quest.team if other != seat)
@@ -180,13 +180,13 @@ class Scene:
         return self.record() if known is None else self.credit(known)
 
     def record(self) -> str:
-        """What this seat can say for itself, always true; another thing each time, while there is one."""
+        """A true statement in this seat's favour; a different one each time, as long as there are any."""
         if not self._records:
             self._records = self._own_records()
         return self._records.pop()
 
     def _own_records(self) -> list[str]:
-        """All it can say, the best last."""
+        """All statements in this seat's favour, the best one last."""
         facts = []
         for quest in self.table.quests:
             went = self.book.went.get(quest.round)
@@ -222,23 +222,25 @@ class Scene:
             facts[-1], facts[-2] = facts[-2], facts[-1]
         return facts
 
-    # --- whom to talk about ---------------------------------------------------------------------
+    # --- targets ---------------------------------------------------------------------------------
 
     def _order(self, seat: Seat) -> int:
         return (seat + self._shift) % self.book.players
 
     def worst(self, pool: Iterable[Seat], scores: Sequence[float]) -> Seat | None:
-        """The seat of the pool with the highest score; None of an empty pool."""
+        """The seat of the pool with the highest score; None for an empty pool."""
         ranked = [(round(scores[seat - 1], 6), self._order(seat), seat) for seat in pool]
         return max(ranked)[2] if ranked else None
 
     def best(self, pool: Iterable[Seat], scores: Sequence[float]) -> Seat | None:
-        """The seat of the pool with the lowest score; None of an empty pool."""
+        """The seat of the pool with the lowest score; None for an empty pool."""
         ranked = [(round(scores[seat - 1], 6), self._order(seat), seat) for seat in pool]
         return min(ranked)[2] if ranked else None
 
     def suspect(self, pool: Iterable[Seat]) -> Seat | None:
-        """Whom this seat would accuse: the likeliest evil, or for evil the likeliest to be believed."""
+        """The seat to accuse: the one most likely evil, or, for an evil speaker, the one that looks most
+        evil.
+        """
         role = self.book.role
         if self.book.side is Side.EVIL:
             return self.worst([seat for seat in pool if seat not in self.book.mates], self.looks)
@@ -247,32 +249,27 @@ class Scene:
         return self.worst(pool, self.evil)
 
     def friend(self, pool: Iterable[Seat]) -> Seat | None:
-        """Whom this seat would speak for: the likeliest loyal, or for evil one of its own."""
+        """The seat to support: the one most likely loyal, or, for an evil speaker, one of its own."""
         if self.book.side is Side.EVIL:
             return self.best([seat for seat in pool if seat in self.book.mates], self.looks)
         return self.best([seat for seat in pool if self.evil[seat - 1] < 0.5], self.evil)
 
-    def accused(self) -> list[float]:
-        """How loudly each seat was accused in this attempt, seat 1 first."""
-        return objections(self.book, self.table)
-
     # --- points ---------------------------------------------------------------------------------
 
     def points(self, menu: Sequence[IntentionId], facts: Iterable[str]) -> list[Point]:
-        """Every intention of the menu that this scene can carry, in the menu's order."""
-        held = frozenset(facts)
+        """The points for all intentions of the menu that fit this scene, in the order of the menu."""
+        known = frozenset(facts)
         points = []
         for id_ in menu:
-            made = _MAKERS[id_](self) if held.issuperset(BY_ID[id_].requires) else None
-            if made is None:
-                continue
-            points.append(self.point(id_, *made))
+            parts = _POINTS[id_](self) if known.issuperset(BY_ID[id_].requires) else None
+            if parts is not None:
+                points.append(self.point(id_, *parts))
         return points
 
     def point(
         self, id_: IntentionId, weight: float, target: Seat | None, own_words: Mapping[str, str]
     ) -> Point:
-        """An intention as this scene puts it; ``own``: the words that only this point fills in."""
+        """The point for an intention; ``own_words`` are the words that only this point fills in."""
         wording = WORDING[id_]
         act = "pick_self" if id_ == "convince_leader" and self.leads else wording.act
         slots = _Slots(own_words)
@@ -280,7 +277,7 @@ class Scene:
         return Point(id_, weight, target, slots, act, wording.tone)
 
     def words(self, name: str, target: Seat | None) -> str:
-        """What a brace stands for in a line about ``target``."""
+        """The words for a brace in a line about ``target``."""
         if name == "record":
             return self.record()
         if name == "good":
@@ -298,15 +295,15 @@ class Scene:
         return self.common[name]
 
     def line(self, point: Point) -> str:
-        """One sentence that acts on the point."""
+        """A sentence that makes the point."""
         lines = ACTS[point.act].lines
         return sentence(lines[self.dice.below(len(lines))].format_map(point.slots))
 
 
-_Made = tuple[float, Seat | None, dict[str, str]] | None
+_Parts = tuple[float, Seat | None, dict[str, str]] | None
 
 
-def _ask_vote(scene: Scene) -> _Made:
+def _ask_vote(scene: Scene) -> _Parts:
     for tally in reversed(scene.table.tallies):
         no = [seat for seat, vote in enumerate(tally.votes, 1) if vote is False and seat != scene.me]
         no = [seat for seat in no if seat not in scene.book.mates]
@@ -315,13 +312,13 @@ def _ask_vote(scene: Scene) -> _Made:
             slots = {"then": listed(scene.names, tally.team), "when": when(tally)}
             return 0.9, target, slots
         if tally.votes:
-            return None  # the label speaks of the last team
+            return None  # the intention is about the last team
     return None
 
 
-def _ask_change(scene: Scene) -> _Made:
-    """The latest change of somebody's line that the record shows: backed and then rejected a team, or
-    spoke against a seat and later for a team with it.
+def _ask_change(scene: Scene) -> _Parts:
+    """The latest change of mind on the record: a seat supported a team and then rejected it, or spoke against
+    a seat and later for a team with it.
     """
     table = scene.table
     tallies = {(tally.round, tally.attempt): tally for tally in table.tallies}
@@ -332,10 +329,10 @@ def _ask_change(scene: Scene) -> _Made:
             continue
         tally = tallies.get((speech.round, speech.attempt))
         team = tally.proposed if tally is not None else table.proposed
-        for remark in moves_in(speech.text, scene.names):
-            if remark.act in ACCUSING and remark.seats:
-                accused.setdefault(speech.seat, {})[remark.seats[0]] = speech
-            elif remark.act == "back_team":
+        for move in moves_in(speech.text, scene.names):
+            if move.act in ACCUSING and move.seats:
+                accused.setdefault(speech.seat, {})[move.seats[0]] = speech
+            elif move.act == "back_team":
                 change = _turned(scene, speech, team, accused.get(speech.seat, {}), tally)
                 if change:
                     latest = speech.seat, change
@@ -352,7 +349,7 @@ def _turned(
     accused: Mapping[Seat, NotedSpeech],
     tally: Tally | None,
 ) -> str:
-    """How this support for a team departs from what the seat said or voted; empty where it does not."""
+    """How this support for a team contradicts what the seat said or voted; empty if it does not."""
     if (
         tally is not None
         and tally.votes
@@ -369,7 +366,7 @@ def _turned(
     return ""
 
 
-def _ask_pick(scene: Scene) -> _Made:
+def _ask_pick(scene: Scene) -> _Parts:
     if scene.leads:
         return None
     table = scene.table
@@ -386,33 +383,30 @@ def _ask_pick(scene: Scene) -> _Made:
     return 0.4 if scene.approves else 1.2, target, slots
 
 
-def _ask_absence(scene: Scene) -> _Made:
+def _ask_absence(scene: Scene) -> _Parts:
     if not scene.team or scene.leads or scene.table.leader in scene.team:
         return None
     return 2.0, scene.table.leader, {}
 
 
-def _back_team(scene: Scene) -> _Made:
-    if not scene.team or not scene.approves:
-        return None
-    return 2.0, None, {}
+def _back_team(scene: Scene) -> _Parts:
+    return (2.0, None, {}) if scene.team and scene.approves else None
 
 
-def _defend_team(scene: Scene) -> _Made:
+def _defend_team(scene: Scene) -> _Parts:
     if not scene.team or any(scene.evil[seat - 1] > 0.5 for seat in scene.team):
         return None
-    made = _back_team(scene)
-    return None if made is None else (1.2, *made[1:])
+    return (1.2, None, {}) if scene.approves else None
 
 
-def _defend_self(scene: Scene) -> _Made:
-    accused = scene.accused()[scene.me - 1] > 0
+def _defend_self(scene: Scene) -> _Parts:
+    accused = objections(scene.book, scene.table)[scene.me - 1] > 0
     on_failed = any(scene.me in quest.team and not quest.succeeded for quest in scene.table.quests)
     return 3.0 if accused else 1.2 if on_failed else 0.4, None, {}
 
 
-def _defend_teammate(scene: Scene) -> _Made:
-    accused = scene.accused()
+def _defend_teammate(scene: Scene) -> _Parts:
+    accused = objections(scene.book, scene.table)
     mate = scene.worst([seat for seat in scene.book.mates if accused[seat - 1] > 0], accused)
     if mate is None:
         mates = [
@@ -422,7 +416,7 @@ def _defend_teammate(scene: Scene) -> _Made:
     return None if mate is None else (0.8, mate, {})
 
 
-def _failed_team_loyals(scene: Scene) -> _Made:
+def _failed_team_loyals(scene: Scene) -> _Parts:
     if not scene.table.quests or scene.table.quests[-1].succeeded:
         return None
     last = scene.table.quests[-1]
@@ -431,27 +425,25 @@ def _failed_team_loyals(scene: Scene) -> _Made:
     return None if seat is None else (0.9, seat, {})
 
 
-def _accuse(scene: Scene, weight: float, pool: Iterable[Seat]) -> _Made:
+def _accuse(scene: Scene, weight: float, pool: Iterable[Seat]) -> _Parts:
     target = scene.suspect(pool)
-    if target is None:
-        return None
-    return weight, target, {}
+    return None if target is None else (weight, target, {})
 
 
-def _worry(scene: Scene) -> _Made:
+def _worry(scene: Scene) -> _Parts:
     return _accuse(scene, 1.2, scene.others)
 
 
-def _hint(scene: Scene) -> _Made:
+def _hint(scene: Scene) -> _Parts:
     role = scene.book.role
     if role in EVIL_ROLES or role is Role.MERLIN:
         return _accuse(scene, 1.0, scene.others)
-    # Who only plays Merlin points where its own belief points, and not at random.
+    # A seat that only plays Merlin follows its own belief, not chance.
     likely = [seat for seat in scene.others if scene.evil[seat - 1] >= 0.6]
     return _accuse(scene, 0.5, likely)
 
 
-def _counter_evil(scene: Scene) -> _Made:
+def _counter_evil(scene: Scene) -> _Parts:
     if scene.approves or not scene.team:
         return None
     members = [seat for seat in scene.team if seat != scene.me]
@@ -460,7 +452,7 @@ def _counter_evil(scene: Scene) -> _Made:
     return _accuse(scene, 1.8, members)
 
 
-def _worry_failed(scene: Scene) -> _Made:
+def _worry_failed(scene: Scene) -> _Parts:
     if scene.team and scene.approves:
         return None
     for quest in reversed(scene.table.quests):
@@ -473,56 +465,44 @@ def _worry_failed(scene: Scene) -> _Made:
     return None
 
 
-def _off_team(scene: Scene) -> _Made:
+def _off_team(scene: Scene) -> _Parts:
     return None if not scene.team or scene.me in scene.team or scene.approves else (1.2, None, {})
 
 
-def _quiet(scene: Scene) -> _Made:
+def _quiet(scene: Scene) -> _Parts:
     return 1.0, None, {}
 
 
-def _rarely(scene: Scene) -> _Made:
-    return 0.15, None, {}
-
-
-def _sometimes(scene: Scene) -> _Made:
-    return 0.6, None, {}
-
-
-def _loyalty(scene: Scene) -> _Made:
-    return 1.3, None, {}
-
-
-def _confusion(scene: Scene) -> _Made:
+def _confusion(scene: Scene) -> _Parts:
     for quest in reversed(scene.table.quests):
         if not quest.succeeded and quest.team:
             return 0.9, None, {"failed": f"quest {quest.round}", "then": listed(scene.names, quest.team)}
     return None
 
 
-def _ask_in(scene: Scene) -> _Made:
+def _ask_in(scene: Scene) -> _Parts:
     if scene.leads and scene.me not in scene.team and scene.team:
         return None
     on_team = scene.me in scene.team
     weight = 0.8 if scene.leads else 0.1 if on_team else 1.2
-    # Where the team stands and suits the seat, asking for another place contradicts the support.
+    # Asking for another place would contradict support for the current team.
     if not scene.leads and scene.team and (on_team or scene.approves):
         return None
     return weight, None, {}
 
 
-def _vouch(scene: Scene) -> _Made:
+def _vouch(scene: Scene) -> _Parts:
     friend = scene.friend(scene.others)
     return None if friend is None else (0.9, friend, {})
 
 
-def _recommend(scene: Scene) -> _Made:
+def _recommend(scene: Scene) -> _Parts:
     pool = [seat for seat in scene.team if seat != scene.me] if scene.team else scene.others
     friend = scene.friend(pool) or (scene.friend(scene.others) if not scene.leads else None)
     return None if friend is None else (1.0, friend, {})
 
 
-_MAKERS: Final = {
+_POINTS: Final[Mapping[IntentionId, Callable[[Scene], _Parts]]] = {
     "question_missing_vote": _ask_vote,
     "question_changed_statements": _ask_change,
     "question_leader_pick": _ask_pick,
@@ -539,14 +519,14 @@ _MAKERS: Final = {
     "stay_hidden": _quiet,
     "express_no_information": _quiet,
     "pretend_no_information": _quiet,
-    "pretend_percival": _rarely,
+    "pretend_percival": lambda scene: (0.15, None, {}),
     "pretend_merlin_hints": _hint,
     "act_like_merlin": _hint,
-    "express_loyalty": _loyalty,
+    "express_loyalty": lambda scene: (1.3, None, {}),
     "express_confusion_failure": _confusion,
     "convince_leader": _ask_in,
-    "reveal_percival": _rarely,
-    "reveal_servant": _sometimes,
+    "reveal_percival": lambda scene: (0.15, None, {}),
+    "reveal_servant": lambda scene: (0.6, None, {}),
     "support_proposal": _back_team,
     "support_loyal_player": _vouch,
     "support_teammate_on_team": _recommend,
@@ -555,4 +535,5 @@ _MAKERS: Final = {
     "hint_about_evil": _hint,
     "support_failed_team_loyals": _failed_team_loyals,
 }
-"""Each intention's weight, target and words in a scene; None where nothing concrete and true can be said."""
+"""The weight, target and words of each intention in a scene; None if nothing concrete and true can be said.
+"""

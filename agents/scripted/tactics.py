@@ -1,4 +1,5 @@
-"""What a scripted seat does: teams, votes, cards, the shot. Speech follows from these, never the reverse.
+"""The actions of a scripted seat: teams, votes, cards, the shot. Speech follows from actions, never the
+reverse.
 
 The numbers were chosen by playing (``bench/strength.py``), for five to ten seats alike.
 """
@@ -21,21 +22,21 @@ __all__ = [
     "would_approve",
 ]
 
-# A loyal seat approves a team at least this good, as a share of the best it can think of; later
-# attempts cost more to reject.
+# A loyal seat approves a team whose safety is at least this share of the safest team's; rejections of later
+# attempts cost more.
 ENOUGH: Final = (0.85, 0.75, 0.65, 0.50)
 ALMOST_SURE: Final = 0.85
-"""Chance of having found Merlin that makes the shooter fire before it must."""
+"""The chance of hitting Merlin at which the shooter fires before it must."""
 HIDES_FIRST: Final = 0.5
-"""How often evil lets a first quest pass, to look loyal."""
+"""How often evil lets the first quest succeed, to look loyal."""
 JOINS_CLEAN: Final = 0.5
 """How often evil approves a team without evil while nothing is at stake."""
 MERLIN_FOLLOWS: Final = 0.6
-"""How often Merlin votes as one who knows nothing would, while nothing is at stake."""
+"""How often Merlin votes as if it knew nothing, while nothing is at stake."""
 
 
 class Dice:
-    """A stream of chances fixed by a seed and a purpose; cheaper than one draw for each choice."""
+    """A stream of random numbers from a seed and a purpose; cheaper than one draw for each choice."""
 
     __slots__ = ("_bits", "_drawn", "_left", "_purpose", "_seed")
 
@@ -71,7 +72,7 @@ def _last_attempt(table: Table) -> bool:
 
 
 def choose_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
-    """The team this leader puts forward, ascending; always of the size the round takes."""
+    """The team that this leader proposes, ascending and of the size of the round."""
     if book.side is Side.EVIL:
         return _evil_team(book, table, dice)
     return _loyal_team(book, table, dice)
@@ -84,7 +85,7 @@ def _loyal_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
     best = max(chances)
     good = [team for team, chance in zip(teams, chances, strict=True) if chance > best - 1e-9]
     if best < 1.0 - 1e-9 and needed > 1:
-        # Of teams as safe, the one with the least evil.
+        # Among equally safe teams, the one with the least evil.
         evil = book.evil()
         sums = [sum(evil[seat - 1] for seat in team) for team in good]
         good = [team for team, amount in zip(good, sums, strict=True) if amount < min(sums) + 1e-9]
@@ -92,10 +93,10 @@ def _loyal_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
 
 
 def _evil_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
-    """Just enough evil to fail the quest, in the seats that look most loyal."""
+    """Just enough evil seats to fail the quest, those that look most loyal."""
     size = table.profile.team_sizes[table.round - 1]
     looks = book.looks()
-    # The leader's own place draws less attention than its absence would.
+    # The leader draws less attention on the team than off it.
     known = sorted(
         {book.seat, *book.mates}, key=lambda seat: (looks[seat - 1] - 0.2 * (seat == book.seat), seat)
     )
@@ -115,7 +116,7 @@ def _evil_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
 
 
 def reconsidered_team(book: Notebook, table: Table) -> tuple[Seat, ...]:
-    """The team after the talk: one seat changed where enough voices spoke against it."""
+    """The team after the discussion, with one seat changed if enough voices spoke against it."""
     team = table.team
     against = objections(book, table)
     evil = book.evil()
@@ -137,11 +138,12 @@ def reconsidered_team(book: Notebook, table: Table) -> tuple[Seat, ...]:
 
 
 def objections(book: Notebook, table: Table) -> list[float]:
-    """How loudly each seat was accused in this attempt's talk, seat 1 first.
+    """The weight of accusations against each seat in this attempt's discussion, seat 1 first.
 
-    A voice counts by how loyal its owner seems to this seat, to evil each counts alike.
+    An accusation weighs as much as this seat believes the accuser to be loyal; for an evil seat all weigh the
+    same.
     """
-    loud = [0.0] * book.players
+    weights = [0.0] * book.players
     evil = book.evil()
     for speech in reversed(book.speeches):
         if (speech.round, speech.attempt) != (table.round, table.attempt):
@@ -149,17 +151,17 @@ def objections(book: Notebook, table: Table) -> list[float]:
         if speech.seat == book.seat:
             continue
         weight = 1.0 if book.side is Side.EVIL else 1.0 - evil[speech.seat - 1]
-        for remark in moves_in(speech.text, book.names):
-            if remark.act in ("worry", "hint", "worry_failed", "counter_evil") and remark.seats:
-                loud[remark.seats[0] - 1] += weight
-    return loud
+        for move in moves_in(speech.text, book.names):
+            if move.act in ("worry", "hint", "worry_failed", "counter_evil") and move.seats:
+                weights[move.seats[0] - 1] += weight
+    return weights
 
 
 # --- votes ----------------------------------------------------------------------------------------
 
 
 def would_approve(book: Notebook, table: Table, team: Sequence[Seat], seed: str) -> tuple[bool, float]:
-    """Whether this seat is for the team, and how safe from evil it thinks the team."""
+    """Whether this seat approves the team, and the probability that the team is safe from evil."""
     needed = _needed_fails(table)
     safe = book.deals.safe(team, needed)
     dice = Dice(seed, table.round, table.attempt, "lean")
@@ -179,7 +181,7 @@ def _enough(table: Table) -> float:
 
 
 def _best(book: Notebook, table: Table) -> float:
-    """How safe the likeliest team with this seat on it would be."""
+    """The safety of the best team with this seat on it."""
     evil = book.evil()
     size = table.profile.team_sizes[table.round - 1]
     order = sorted(range(1, book.players + 1), key=lambda seat: (seat != book.seat, evil[seat - 1], seat))
@@ -236,14 +238,14 @@ def _names(book: Notebook, seats: Sequence[Seat]) -> str:
 
 
 def choose_target(book: Notebook, table: Table, dice: Dice) -> tuple[Seat | None, Mapping[Seat, float]]:
-    """Whom to shoot for Merlin, None to hold fire, and how likely each seat is Merlin."""
+    """The seat to shoot, None to hold fire, and the probability of each seat to be Merlin."""
     chances = {
         seat: chance
         for seat, chance in enumerate(book.deals.merlin(), 1)
         if seat != book.seat and seat not in book.mates
     }
-    voiced = _knowing_voices(book)
-    scores = {seat: chance * (1.0 + 0.25 * min(voiced[seat - 1], 4)) for seat, chance in chances.items()}
+    accusations = _true_accusations(book)
+    scores = {seat: chance * (1.0 + 0.25 * min(accusations[seat - 1], 4)) for seat, chance in chances.items()}
     best = max(scores.values())
     likely = [seat for seat, score in scores.items() if score > best - 1e-9]
     target = likely[dice.below(len(likely))]
@@ -253,12 +255,12 @@ def choose_target(book: Notebook, table: Table, dice: Dice) -> tuple[Seat | None
     return target, chances
 
 
-def _knowing_voices(book: Notebook) -> list[int]:
-    """How often each seat accused somebody who is evil indeed, seat 1 first; asked by evil only."""
+def _true_accusations(book: Notebook) -> list[int]:
+    """How often each seat accused an evil seat, seat 1 first; for evil seats only."""
     evil = book.evil()
-    voiced = [0] * book.players
+    accusations = [0] * book.players
     for speech in book.speeches:
-        for remark in moves_in(speech.text, book.names):
-            if remark.act in ("worry", "hint", "counter_evil") and remark.seats:
-                voiced[speech.seat - 1] += evil[remark.seats[0] - 1] > 0.99
-    return voiced
+        for move in moves_in(speech.text, book.names):
+            if move.act in ("worry", "hint", "counter_evil") and move.seats:
+                accusations[speech.seat - 1] += evil[move.seats[0] - 1] > 0.99
+    return accusations

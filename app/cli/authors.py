@@ -28,13 +28,13 @@ from engine.errors import AvalonError
 from engine.events import Event
 from evaluators.authors import (
     Compared,
+    ConvertedGame,
     Run,
-    TakenGame,
     compare,
+    convert,
     figures,
     judgements_of,
     read_run,
-    take,
     write_game,
 )
 from evaluators.errors import InvalidRun
@@ -71,14 +71,14 @@ def _read(folder: Path) -> Run:
         fail(str(fault))
 
 
-def _taken(run: Run) -> tuple[list[TakenGame], dict[str, InvalidRun]]:
+def _taken(run: Run) -> tuple[list[ConvertedGame], dict[str, InvalidRun]]:
     """The games of a run that can be imported, and the faults of the others."""
-    taken: list[TakenGame] = []
+    taken: list[ConvertedGame] = []
     broken = dict(run.broken)
     with count_bar("games", len(run.games)) as show:
         for done, game in enumerate(run.games, 1):
             try:
-                taken.append(take(run, game))
+                taken.append(convert(run, game))
             except InvalidRun as fault:
                 broken[game.name] = fault
             show(done, len(run.games))
@@ -153,7 +153,7 @@ def import_command(
         raise typer.Exit(1)
 
 
-def _summary(game: TakenGame) -> dict[str, Any]:
+def _summary(game: ConvertedGame) -> dict[str, Any]:
     table = game.state.table
     assert table.winner is not None
     assert table.ending is not None
@@ -167,7 +167,7 @@ def _summary(game: TakenGame) -> dict[str, Any]:
     }
 
 
-def _print_taken(taken: list[TakenGame]) -> None:
+def _print_taken(taken: list[ConvertedGame]) -> None:
     for game in taken:
         summary = _summary(game)
         raters = ", ".join(f"{rater} {count}" for rater, count in summary["judgements"].items())

@@ -23,8 +23,8 @@ from app.store.games import NewGame, new_id
 from app.store.rows import BatchRow, JudgementRow, typed_row
 from app.store.tables import games as game_table
 from engine.events import Event, payload, type_name
+from evaluators.authors.conversion import ConvertedGame
 from evaluators.authors.run import Files, wanted
-from evaluators.authors.taking import TakenGame
 from evaluators.errors import InvalidRun
 from evaluators.ground.judgements import Judgement
 
@@ -160,7 +160,7 @@ class StoredGames:
     """Rows of judgements that were stored before."""
 
 
-async def store_games(settings: Settings, taken: Sequence[TakenGame]) -> StoredGames:
+async def store_games(settings: Settings, taken: Sequence[ConvertedGame]) -> StoredGames:
     """Stores the games that are not stored yet as one batch of finished games, and their judgements.
 
     A game's id is a digest of its log, so the same files never make a second game. Judgements are stored for
@@ -175,10 +175,10 @@ async def store_games(settings: Settings, taken: Sequence[TakenGame]) -> StoredG
             return await _store(parts, taken)
 
 
-async def _store(parts: "Composition", taken: Sequence[TakenGame]) -> StoredGames:
+async def _store(parts: "Composition", taken: Sequence[ConvertedGame]) -> StoredGames:
     writer = parts.database.writer
     batch, at = new_id("b"), writer.stamp()
-    new: list[TakenGame] = []
+    new: list[ConvertedGame] = []
     rows: list[JudgementRow] = []
     judged = [
         row for game in taken for judgement in game.judgements for row in _judgement_rows(judgement, at)
@@ -252,7 +252,7 @@ async def _not_stored(
     return fresh
 
 
-def _new_game(game: TakenGame, position: int) -> NewGame:
+def _new_game(game: ConvertedGame, position: int) -> NewGame:
     table = game.state.table
     assert table.winner is not None
     assert table.ending is not None

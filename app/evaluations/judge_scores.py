@@ -17,10 +17,9 @@ from evaluators.ground.turns import Game
 from evaluators.judges.rules import RATER as RULES
 from evaluators.judges.rules import Ruling, ruled
 from evaluators.judges.statement_scores import READERS, StatementScores, against_rules
-from evaluators.measures.following import PARTS, FollowingScores
 from evaluators.measures.hallucination import Hallucinations
+from evaluators.measures.judged import PARTS, FollowingScores, SelectionScores
 from evaluators.measures.scoring import LEAST, estimate_as_json
-from evaluators.measures.selection import SelectionScores
 from evaluators.statistics.agreement import BAR, JudgeAgreement, Kappa, grouped, judge_agreement, ratings_of
 from evaluators.statistics.rates import Rate
 from evaluators.statistics.resampling import bootstrap, ratio, share

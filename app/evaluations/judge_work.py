@@ -19,7 +19,7 @@ from evaluators.judges.control_speeches import control_speeches
 from evaluators.judges.model import Evidence, Verdict, judge
 from evaluators.judges.statement_scores import Against, SpeechJudgement, rules_and_judge
 from evaluators.judges.statements import Statement, StatementVerdict, judge_speech
-from evaluators.measures.speeches import Speech, SpeechKey, speeches
+from evaluators.measures.hallucination import Speech, SpeechKey, speeches
 
 __all__ = ["MOST", "STATEMENTS", "JudgeWork", "QuestionResult", "plain", "spoken_from", "work_of"]
 

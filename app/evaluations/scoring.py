@@ -19,8 +19,7 @@ from evaluators.errors import UnknownItem
 from evaluators.ground.answers import Guess, by_item, majority, read_answer
 from evaluators.ground.items import Dimension, Excluded, Item, Variant, items, parse_id
 from evaluators.ground.turns import Game
-from evaluators.measures.calibration import RoleScores
-from evaluators.measures.scoring import LEAST, Totals, limited
+from evaluators.measures.scoring import LEAST, RoleScores, Totals, limited
 from evaluators.report.builder import Answered
 
 __all__ = ["Scored", "Scorer", "answered_by_game", "guesses_of", "variant_of"]

@@ -1,4 +1,4 @@
-"""An annotator's file: what one rater says of every chosen intention, a row a speaking turn."""
+"""Annotation files: one rater's scores of every chosen intention, one row per speaking turn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,10 +46,10 @@ STAGES: Final[dict[SelectionStage, StageColumns]] = {
 
 @dataclass(frozen=True, slots=True)
 class AnnotationScores:
-    """One stage of a row: a score a label, in their order. An empty column: its cell is blank.
+    """One stage of a row: one score per label, in order. A column is empty if its cell is blank.
 
-    A column may be shorter than ``labels``; which label then has no score the file does not tell. None:
-    the place of a score that is missing.
+    A column may be shorter than ``labels``; the file does not say which labels lack a score. None marks the
+    place of a missing score.
     """
 
     labels: tuple[str, ...]
@@ -63,26 +63,25 @@ class AnnotationScores:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRow:
-    """One speaking turn as one rater judged it."""
+    """One rater's scores of one speaking turn."""
 
     file: str
     row: int
     seat: Seat
     round: int
     second: bool
-    """The round's second attempt."""
+    """Whether it is the round's second attempt."""
     first: AnnotationScores
     final: AnnotationScores
     modified: bool
-    """Whether the file holds an ``intent_mod`` cell; without one the final labels are the first."""
+    """Whether the row has an ``intent_mod`` cell; without one the final labels are the first ones."""
     comments: str
 
 
 def read_annotation(name: str, content: bytes) -> tuple[AnnotationRow, ...]:
-    """The rows of an annotation CSV, in their order. Raises InvalidRun.
+    """The rows of an annotation CSV, in order. Raises InvalidRun.
 
-    Files of before ``is_secondary_round`` lack the column: there the second row of a turn is the
-    second attempt.
+    Older files lack the column ``is_secondary_round``: their second row of a turn is the second attempt.
     """
     seen: dict[tuple[Seat, int, bool], int] = {}
     rows = []

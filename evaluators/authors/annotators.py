@@ -1,8 +1,7 @@
-"""Fleiss' kappa of the annotators over stage-1 intentions: pairwise, its mean, and all together.
+"""Fleiss' kappa of the annotators over stage-1 intentions: of each pair, the mean of pairs, and of all.
 
-A turn is left out when a cell of one of the raters is blank, and unequal cells are cut to the shorter:
-with scores in their order, that leaves the intentions that all of them scored. Following counts as good
-above 3.
+Only intentions that all compared raters scored count: turns with a blank cell are left out, and unequal cells
+are cut to the shorter one. A following score is good above 3.
 """
 
 from collections import Counter
@@ -11,9 +10,9 @@ from itertools import combinations
 from math import sqrt
 from typing import Final
 
-from evaluators.authors.run import Run, natural
-from evaluators.authors.shapes import Figure, rounded
-from evaluators.authors.taking import TakenGame
+from evaluators.authors.conversion import ConvertedGame
+from evaluators.authors.labels import Figure, rounded
+from evaluators.authors.run import Run, annotation_file, natural
 from evaluators.ground.judgements import Judgement
 from evaluators.statistics.agreement import fleiss_kappa
 
@@ -22,19 +21,21 @@ __all__ = ["kappa_figures"]
 _ABOVE: Final = 3
 
 _MARKS: Final[Mapping[str, Callable[[Judgement], int | None]]] = {
-    "selection": lambda one: None if one.reasonable is None else int(one.reasonable),
-    "following_think": lambda one: None if one.think is None else int(one.think > _ABOVE),
-    "following_speak": lambda one: None if one.speak is None else int(one.speak > _ABOVE),
+    "selection": lambda judgement: None if judgement.reasonable is None else int(judgement.reasonable),
+    "following_think": lambda judgement: None if judgement.think is None else int(judgement.think > _ABOVE),
+    "following_speak": lambda judgement: None if judgement.speak is None else int(judgement.speak > _ABOVE),
 }
 
 Marked = dict[tuple[str, str], dict[str, int]]
-"""By request and intention: 0 or 1 by rater."""
+"""By request and intention, then by rater: 0 or 1."""
 
 
-def kappa_figures(run: Run, games: Sequence[TakenGame], first_two: Sequence[str] = ()) -> dict[str, object]:
-    """The section ``kappa``; empty without two annotators. Files are those of taken games."""
+def kappa_figures(
+    run: Run, games: Sequence[ConvertedGame], first_two: Sequence[str] = ()
+) -> dict[str, object]:
+    """The section ``kappa`` over the annotation files of these games; empty without two annotators."""
     raters = sorted(run.annotators, key=natural)
-    named = {run.annotation_file(game.name): game for game in games}
+    named = {annotation_file(game.name): game for game in games}
     files = [file for file in sorted(named, key=natural) if any(file in run.annotators[r] for r in raters)]
     if len(raters) < 2 or not files:
         return {}
@@ -49,7 +50,7 @@ def kappa_figures(run: Run, games: Sequence[TakenGame], first_two: Sequence[str]
     }
 
 
-def _section(raters: Sequence[str], games: Sequence[TakenGame]) -> dict[str, Figure]:
+def _section(raters: Sequence[str], games: Sequence[ConvertedGame]) -> dict[str, Figure]:
     figures: dict[str, Figure] = {}
     means: dict[str, Figure] = {}
     together: dict[str, Figure] = {}
@@ -78,17 +79,17 @@ def _section(raters: Sequence[str], games: Sequence[TakenGame]) -> dict[str, Fig
     return {**figures, **means, **together}
 
 
-def _marked(game: TakenGame, measure: str) -> Marked:
+def _marked(game: ConvertedGame, measure: str) -> Marked:
     marked: Marked = {}
-    for one in game.judgements:
-        mark = _MARKS[measure](one)
-        if one.stage == "first" and mark is not None:
-            marked.setdefault((one.request_id, one.intention), {})[one.rater] = mark
+    for judgement in game.judgements:
+        mark = _MARKS[measure](judgement)
+        if judgement.stage == "first" and mark is not None:
+            marked.setdefault((judgement.request_id, judgement.intention), {})[judgement.rater] = mark
     return marked
 
 
 def _common(games: Iterable[Marked], raters: Sequence[str]) -> list[tuple[int, ...]]:
-    """The marks of these raters on what all of them marked."""
+    """The marks of these raters on the intentions that all of them marked."""
     wanted = set(raters)
     return [
         tuple(marks[rater] for rater in raters)
@@ -110,7 +111,7 @@ def _labels(items: Iterable[tuple[int, ...]]) -> dict[str, int]:
 
 
 def _mean(values: Sequence[float | None]) -> Figure:
-    """Mean and population deviation; undefined where a pair's kappa is."""
+    """Mean and population deviation; undefined if the kappa of any pair is undefined."""
     known = [value for value in values if value is not None and value == value]
     if len(known) < len(values):
         return {"value": None, "sd": None}

@@ -1,32 +1,30 @@
 """F1 of guesses and summaries, in every way of counting that ``expected.json`` names.
 
-Gold is what the seat had selected, read in our log; the answers are the files'. Labels are compared
-plain (letters only, lower case) or canonical (after the released map, unmapped ones dropped).
+Gold comes from the selections in our log, answers from the files. Labels are compared in plain form (letters
+only, lower case) or in canonical form (after the released map, without unmapped labels).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.intentions import IntentionId
+from engine.intentions import IntentionId, normalise
 from engine.terms import Seat
 from engine.thoughts import SelectionStage
-from evaluators.authors.labels import canonical_label, intention_of, plain, released_label
+from evaluators.authors.conversion import ConvertedGame
+from evaluators.authors.labels import Figure, canonical_label, plain, released_label, rounded
+from evaluators.authors.results import REJECTED
 from evaluators.authors.run import AuthorsItem, Run
-from evaluators.authors.shapes import Figure, rounded
-from evaluators.authors.taking import TakenGame
-from evaluators.authors.turns import REJECTED
 from evaluators.ground.turns import read_game
 
 __all__ = ["Selections", "answer_figures", "selections"]
 
 Selections = Mapping[tuple[str, Seat, int, SelectionStage], tuple[IntentionId, ...]]
-"""What was selected, by game, seat, key of results.json, and stage."""
+"""The selected intentions by game, seat, key of results.json, and stage."""
 
 
-def selections(
-    games: Iterable[TakenGame],
-) -> dict[tuple[str, Seat, int, SelectionStage], tuple[IntentionId, ...]]:
+def selections(games: Iterable[ConvertedGame]) -> Selections:
+    """All selections of these games."""
     chosen_at: dict[tuple[str, Seat, int, SelectionStage], tuple[IntentionId, ...]] = {}
     for game in games:
         again = {tally.round for tally in game.state.table.tallies if tally.attempt == 2}
@@ -58,8 +56,8 @@ def _plain_answer(item: AuthorsItem) -> tuple[str, ...]:
 def _canonical_answer(item: AuthorsItem) -> tuple[str, ...]:
     if item.canonical is not None:
         return tuple(map(plain, item.canonical))
-    # A file without the mapped lists: by our own table of wordings.
-    named = map(intention_of, item.answer)
+    # A file without the mapped lists is mapped by our own table of wordings.
+    named = map(normalise, item.answer)
     return tuple(canonical_label(intention) for intention in named if intention is not None)
 
 
@@ -69,8 +67,8 @@ _VARIANTS: Final[Mapping[str, tuple[_Labels, Callable[[IntentionId], str]]]] = {
 }
 
 
-def answer_figures(run: Run, games: Sequence[TakenGame]) -> dict[str | None, dict[str, object]]:
-    """By game, None for all of them: kind of answer, labels, pooled or round, counting."""
+def answer_figures(run: Run, games: Sequence[ConvertedGame]) -> dict[str | None, dict[str, object]]:
+    """By game, None for all games: kind of answer, form of labels, pooled or round, way of counting."""
     gold = selections(games)
     guesses = {item.id: item for item in run.items.get("guesses.json", ())}
     kinds: dict[str, tuple[Iterable[AuthorsItem], Callable[[AuthorsItem, str], tuple[str, ...] | None]]] = {
@@ -98,18 +96,18 @@ def answer_figures(run: Run, games: Sequence[TakenGame]) -> dict[str | None, dic
             ]
         for scope in scopes:
             by_scope[scope][kind] = {
-                labels: _scoped([one for one in samples if scope in (None, one.game)])
+                labels: _scoped([sample for sample in samples if scope in (None, sample.game)])
                 for labels, samples in by_labels.items()
             }
     return by_scope
 
 
 def _gold(gold: Selections, item: AuthorsItem, labels: str) -> tuple[str, ...]:
-    """From our log; of a game that is not among these, what the file holds."""
+    """The gold from our log; from the file for a game that is not among the converted ones."""
     stage: SelectionStage = "first" if item.stage == "form" else "final"
     chosen = gold.get((item.game, item.seat, item.key, stage))
     if chosen is None:
-        chosen = tuple(intention for intention in map(intention_of, item.gold) if intention is not None)
+        chosen = tuple(intention for intention in map(normalise, item.gold) if intention is not None)
     return tuple(map(_VARIANTS[labels][1], chosen))
 
 
@@ -120,7 +118,7 @@ def _scoped(samples: Sequence[_Sample]) -> dict[str, object]:
     return {
         scope: {
             "as_released_counting": _counted(in_scope),
-            "as_sets": _counted([_as_set(one) for one in in_scope]),
+            "as_sets": _counted([_as_set(sample) for sample in in_scope]),
             "samples": len(in_scope),
         }
         for scope, in_scope in scopes.items()
@@ -137,15 +135,15 @@ def _as_set(sample: _Sample) -> _Sample:
 
 
 def _counted(samples: Iterable[_Sample]) -> Figure:
-    """``hits`` are answers that were chosen, ``selected`` is hits + what was chosen and not answered: an
-    answer that is repeated counts again on both.
+    """``hits`` counts the answers that were chosen, ``selected`` the hits and the choices that were not
+    answered; a repeated answer counts again in both.
     """
     hits = selected = guessed = 0
-    for one in samples:
-        answered = sum(label in one.chosen for label in one.answer)
+    for sample in samples:
+        answered = sum(label in sample.chosen for label in sample.answer)
         hits += answered
-        selected += answered + sum(label not in one.answer for label in one.chosen)
-        guessed += len(one.answer)
+        selected += answered + sum(label not in sample.answer for label in sample.chosen)
+        guessed += len(sample.answer)
     precision = hits / guessed if guessed else None
     recall = hits / selected if selected else None
     f1 = None

@@ -1,7 +1,7 @@
-"""``conversation.csv``: what no other file of theirs holds.
+"""``conversation.csv``: the data that no other file has.
 
-The teams as proposed and as reconsidered, in rejected attempts too; how others would read a speech;
-the leader's answers while reconsidering; the shot. Rows of the Moderator may be cut.
+These are the proposed and the reconsidered teams, also of rejected attempts; how others would read a speech;
+the leader's answers while reconsidering; and the shot. Rows of the Moderator may be missing.
 """
 
 import re
@@ -31,7 +31,7 @@ NEEDED: Final = ("agent_name", "visible_to", "content", "turn", "msg_type")
 PROPOSED: Final = "The proposed team is -"
 ROUND_OPENS: Final = "This is round"
 ATTEMPT_OPENS: Final = "Now the leader of this round is"
-"""What the Moderator says at the beginning of a round, and of its second attempt."""
+"""The Moderator's words at the beginning of a round, and of its second attempt."""
 
 Attempt = tuple[int, int, Seat]
 """Round, attempt in it (1 or 2), and a seat."""
@@ -43,19 +43,19 @@ Names = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class ConversationShot:
     target: Seat | None
-    """None: no seat can be made out of the answer."""
+    """None: the answer names no seat."""
     hit: bool | None
-    """What the Moderator announced; None: nothing."""
+    """The Moderator's announcement; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
     file: str
     teams: Mapping[Attempt, Sequence[Names]]
-    """By leader: its proposals in their order, before and after the discussion."""
+    """The leader's proposals in order, before and after the discussion."""
     readings: Mapping[Attempt, tuple[Reading, ...]]
     answers: Mapping[Attempt, str]
-    """By leader."""
+    """The leader's answers while reconsidering."""
     shot: ConversationShot | None
 
 
@@ -76,13 +76,13 @@ def read_conversation(name: str, content: bytes, roles: Mapping[Seat, Role]) -> 
         kind = cells.text("msg_type").strip()
         proposes = text.startswith(PROPOSED) and cells.text("visible_to").strip() == "all"
         if proposes or kind in ("second_order", "answer"):
-            here = (cells.whole("turn"), attempt, seat)
+            key = (cells.whole("turn"), attempt, seat)
             if proposes:
-                teams[here].append(_names(text))
+                teams[key].append(_names(text))
             elif kind == "answer":
-                answers[here] = text
+                answers[key] = text
             else:
-                readings[here] = _readings(text)
+                readings[key] = _readings(text)
     return Conversation(name, dict(teams), readings, answers, _shot(rows, roles))
 
 
@@ -92,7 +92,7 @@ def _names(text: str) -> Names:
 
 
 def _readings(text: str) -> tuple[Reading, ...]:
-    """How each role would see the speech; a text that is no literal is kept whole, by ``everybody``."""
+    """How each role would read the speech; a text that is no literal is kept whole, under ``everybody``."""
     by_reader = literal(text.strip())
     if not isinstance(by_reader, dict):
         return (Reading("everybody", text),)
@@ -112,7 +112,7 @@ _LEADING_NAME: Final = re.compile(r"\s*(player\s*\d+)", re.IGNORECASE)
 
 
 def _shot(rows: Sequence[Cells], roles: Mapping[Seat, Role]) -> ConversationShot | None:
-    """The last thing that the assassin says to all without a kind, and what the Moderator says of it."""
+    """The assassin's last message without a kind, and the Moderator's announcement after it."""
     hit: bool | None = None
     for cells in reversed(rows):
         text = cells.text("content")

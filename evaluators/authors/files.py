@@ -1,4 +1,4 @@
-"""From bytes to JSON values and table cells, with the place of everything that does not read."""
+"""Reads bytes into JSON values and table cells; errors name the place in the file."""
 
 import ast
 import csv
@@ -13,21 +13,21 @@ from typing import Any, Final, NoReturn
 from evaluators.errors import InvalidRun
 from evaluators.json_faults import json_fault
 
-__all__ = ["CellPlace", "Cells", "literal", "read_json", "read_table"]
+__all__ = ["Cells", "FileLocation", "literal", "read_json", "read_table"]
 
 
 @dataclass(frozen=True, slots=True)
-class CellPlace:
-    """A place in a JSON file: the file and the keys that lead there."""
+class FileLocation:
+    """A location in a JSON file: the file and the keys that lead there."""
 
     file: str
     keys: tuple[str, ...] = ()
 
-    def at(self, *keys: object) -> "CellPlace":
-        return CellPlace(self.file, (*self.keys, *map(str, keys)))
+    def at(self, *keys: object) -> "FileLocation":
+        return FileLocation(self.file, (*self.keys, *map(str, keys)))
 
     def refuse(self, expected: str, found: object, then: str = "") -> NoReturn:
-        """Raises InvalidRun: where, what was expected, what stands there, what to do."""
+        """Raises InvalidRun with the location, what was expected and found, and what to do (``then``)."""
         where = f"{self.file}: {' / '.join(self.keys)}" if self.keys else self.file
         raise InvalidRun(f"{where}: expected {expected}, found {_shown(found)}{then and '; '}{then}")
 
@@ -47,12 +47,12 @@ class CellPlace:
         return value
 
     def texts(self, value: object) -> tuple[str, ...]:
-        """A list of texts; a list written as a text is read, as some of their answers hold one."""
+        """A list of texts; a list that is written as a text, as in some answers, is read too."""
         if isinstance(value, str):
             value = _listed(value)
             if value is None:
                 self.refuse("a list of texts", value)
-        return tuple(self.at(place).text(one) for place, one in enumerate(self.items(value), 1))
+        return tuple(self.at(number).text(item) for number, item in enumerate(self.items(value), 1))
 
     def need(self, value: Mapping[str, Any], key: str) -> Any:
         if key not in value:
@@ -79,7 +79,7 @@ def read_json(name: str, content: bytes) -> Any:
     """The JSON value of a file, with or without a byte order mark. Raises InvalidRun."""
     try:
         value = json.loads(_text(name, content))
-        # Half of a surrogate pair is a text here and in no file or database after it.
+        # Python accepts half of a surrogate pair, but files and databases do not.
         json.dumps(value, ensure_ascii=False).encode()
         return value
     except (ValueError, RecursionError) as fault:
@@ -87,9 +87,7 @@ def read_json(name: str, content: bytes) -> Any:
 
 
 class Cells:
-    """One row of a CSV file by its column names. ``row`` counts lines of the table, its header is 1."""
-
-    __slots__ = ("_values", "file", "row")
+    """One row of a CSV file by column names. ``row`` is its number in the table; the header is row 1."""
 
     def __init__(self, file: str, row: int, values: Mapping[str, str]) -> None:
         self.file = file
@@ -103,7 +101,7 @@ class Cells:
         )
 
     def text(self, column: str) -> str:
-        """As written; empty where the column or the cell is missing."""
+        """The cell as written; empty if the column or the cell is missing."""
         return self._values.get(column, "")
 
     def blank(self, column: str) -> bool:
@@ -123,26 +121,26 @@ class Cells:
         return _TRUTHS[word]
 
     def labels(self, column: str) -> tuple[str, ...] | None:
-        """A list written as a Python or JSON literal; None where the cell is blank."""
+        """A list written as a Python or JSON literal; None if the cell is blank."""
         if self.blank(column):
             return None
         listed = _listed(self.text(column))
-        if listed is None or not all(isinstance(one, str) for one in listed):
+        if listed is None or not all(isinstance(label, str) for label in listed):
             self.refuse(column, "a list of labels such as ['Support team proposal.']")
         return tuple(listed)
 
     def scores(self, column: str, low: int, high: int, wanted: int) -> tuple[int | None, ...]:
-        """Whole numbers separated by commas; empty where the cell is blank.
+        """Whole numbers separated by commas; empty if the cell is blank.
 
-        A full stop separates too, as in the released scripts: a spreadsheet makes 1.0 of ``1,0``.
-        With one score ``wanted``, 5.0 is 5. A blank place, as in ``4,,5``, is None where the cell has
-        as many places as are wanted; else it is left out.
+        A full stop separates too, as in the released scripts, since a spreadsheet turns ``1,0`` into 1.0. If
+        one score is ``wanted``, 5.0 is 5. A blank place, as in ``4,,5``, is None if the cell has the wanted
+        number of places; else it is left out.
         """
         if self.blank(column):
             return ()
         text = self.text(column).strip().strip("[]()")
-        if wanted == 1 and (one := _WHOLE.fullmatch(text)):
-            parts = [one[1]]
+        if wanted == 1 and (number := _WHOLE.fullmatch(text)):
+            parts = [number[1]]
         else:
             parts = [part.strip() for part in text.split(",")]
             if len(parts) != wanted:
@@ -160,7 +158,7 @@ _TRUTHS: Final = {"true": True, "1": True, "1.0": True, "false": False, "0": Fal
 
 
 def _listed(text: str) -> list[Any] | None:
-    """The list that a Python or JSON literal denotes; None: it denotes none."""
+    """The list that a Python or JSON literal denotes; None if it is no list."""
     straight = text.strip().replace("\u201c", '"').replace("\u201d", '"')
     for candidate in (text.strip(), straight):
         value = literal(candidate)
@@ -170,11 +168,11 @@ def _listed(text: str) -> list[Any] | None:
 
 
 def literal(text: str) -> object:
-    """The value of a Python or JSON literal; None: it is none."""
+    """The value of a Python or JSON literal; None if the text is no literal."""
     for read in (ast.literal_eval, json.loads):
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of escapes that Python does not know
+                warnings.simplefilter("ignore")  # about unknown escapes
                 value = read(text)
             str(value).encode()
         except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -184,10 +182,10 @@ def literal(text: str) -> object:
 
 
 def read_table(name: str, content: bytes, needed: Sequence[str]) -> tuple[Cells, ...]:
-    """The rows of a CSV file that hold anything. Raises InvalidRun where a needed column is missing.
+    """The rows of a CSV file that are not blank. Raises InvalidRun if a needed column is missing.
 
-    Any line ends, with or without a byte order mark; separated by commas, or by semicolons as some
-    spreadsheets write it. Columns beside the needed ones are kept.
+    Line ends may be of any kind, with or without a byte order mark; commas separate the cells, or semicolons,
+    as some spreadsheets write them. Other columns are kept.
     """
     text = _text(name, content)
     line = text.partition("\n")[0]

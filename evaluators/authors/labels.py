@@ -1,27 +1,32 @@
-"""Names and labels as the authors' files write them: seats, roles, intentions."""
+"""Seats, roles, intentions and figures as the authors' files write them."""
 
 import re
 from collections.abc import Mapping
+from math import isnan
 from typing import Final
 
-from engine.intentions import BY_ID, IntentionId, normalise
+from engine.intentions import BY_ID, IntentionId
 from engine.terms import Role, Seat
 
 __all__ = [
+    "DIGITS",
     "ROLE_NAMES",
+    "Figure",
+    "Value",
     "canonical_label",
-    "intention_of",
     "plain",
     "released_label",
     "role_of",
+    "rounded",
     "seat_name",
     "seat_of",
+    "share",
 ]
 
 ROLE_NAMES: Final[Mapping[Role, str]] = {role: role.value.capitalize() for role in Role}
-"""Their names of the roles; the five of their deck are spelt so."""
+"""The authors' names of the roles."""
 
-# Where the program's menus do not use the published category name (prompts.py of the release).
+# The labels for which the program does not use the published category name (prompts.py of the release).
 _OTHER_WORDING: Final[Mapping[IntentionId, str]] = {
     "concern_failed_quest_member": "Express concerns about a player from a failed quest team and suggest "
     "to not include them in current team",
@@ -40,18 +45,13 @@ def released_label(intention: IntentionId) -> str:
 
 
 def plain(label: str) -> str:
-    """Lower case and letters only, as their scripts compare labels; blanks stay as they are."""
+    """Lower case, letters and blanks only, as the authors' scripts compare labels."""
     return _NOT_A_LETTER.sub("", label).lower()
 
 
 def canonical_label(intention: IntentionId) -> str:
-    """What the released ``similar_intent_map`` makes of the label: the published name, made plain."""
+    """The plain published name, to which the released ``similar_intent_map`` maps the label."""
     return plain(BY_ID[intention].label)
-
-
-def intention_of(label: str) -> IntentionId | None:
-    """The intention that a label of theirs names, whatever its case and punctuation; else None."""
-    return normalise(label)
 
 
 def seat_name(seat: Seat) -> str:
@@ -59,13 +59,30 @@ def seat_name(seat: Seat) -> str:
 
 
 def seat_of(name: str) -> Seat | None:
-    """The seat that ``Player3``, `` Player3`` or ``Player3(Merlin)`` names; None: no such name."""
+    """The seat named by ``Player3``, `` Player3`` or ``Player3(Merlin)``; None for any other text."""
     match = _SEAT.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def role_of(name: str) -> Role | None:
-    """The role that a name of theirs means, whatever its case; None: no role of ours."""
+    """The role that a name means, in any case; None if it is no role of ours."""
     word = name.strip().lower()
     word = {"loyal servant": "servant", "loyal servant of arthur": "servant"}.get(word, word)
     return next((role for role in Role if role.value == word), None)
+
+
+Value = int | float | str | None | list[str] | Mapping[str, int]
+Figure = dict[str, Value]
+
+DIGITS = 6
+"""Decimal places in the authors' files."""
+
+
+def rounded(value: float | None) -> float | None:
+    """The value rounded as in the authors' files; None if it is undefined."""
+    return None if value is None or isnan(value) else round(value, DIGITS)
+
+
+def share(num: int, den: int) -> Figure:
+    """``num`` of ``den``; the value is None if ``den`` is 0."""
+    return {"num": num, "den": den, "value": rounded(num / den) if den else None}

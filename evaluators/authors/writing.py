@@ -1,13 +1,14 @@
-"""Our games and judgements in the authors' layout, so that their scripts run on them.
+"""Writes our games and judgements in the authors' format, so that their scripts can read them.
 
-What they write and our log does not hold stays out (prompts, times, the order and blanks of names in a
-team); what our log holds and their files have no place for is lost (snippets, comments of raters).
+Their files have some data that our log lacks (prompts, times, the order and blanks of names in a team), and
+our log has some that their files lack (snippets, comments of raters); neither is written.
 """
 
 import csv
 import io
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -36,10 +37,10 @@ from engine.terms import Kind, Role, Seat
 from engine.thoughts import Belief, Choice, Reading
 from evaluators.authors.annotation import COLUMNS, STAGES
 from evaluators.authors.conversation import ATTEMPT_OPENS, PROPOSED, ROUND_OPENS
+from evaluators.authors.conversion import OWN_RATER, request_id
 from evaluators.authors.labels import ROLE_NAMES, released_label, seat_name
-from evaluators.authors.run import natural
-from evaluators.authors.taking import OWN_RATER, request_id
-from evaluators.authors.turns import REJECTED
+from evaluators.authors.results import REJECTED
+from evaluators.authors.run import annotation_file, natural
 from evaluators.errors import InvalidRun
 from evaluators.ground.judgements import Judgement
 
@@ -48,15 +49,16 @@ __all__ = ["write_game"]
 _NAME: Final = re.compile(r"game_[A-Za-z0-9-][A-Za-z0-9.-]*")
 
 _DECK: Final = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
-"""Their deck, in their order."""
+"""The authors' deck, in their order."""
 
 
 def write_game(name: str, log: Iterable[Event], judgements: Iterable[Judgement] = ()) -> dict[str, bytes]:
-    """The files of one finished game by their path within a run folder; ``name`` as ``game_…``.
+    """The files of one finished game by their path within a run folder; ``name`` has the form ``game_…``.
 
-    A rater called ``annotation`` fills the game's own file; else the first rater does, and stands in
-    ``agreement`` too, as every other rater does. Raises InvalidRun for a game that their layout cannot
-    hold: other rules than profile ``interintent`` with five seats, or not finished.
+    The game's own annotation file has the judgements of the rater called ``annotation``, else of the first
+    rater. All raters except ``annotation`` have a file in ``agreement``. Raises InvalidRun for a game that
+    the format cannot hold: an unfinished one, or one with other rules than profile ``interintent`` with five
+    seats.
     """
     if not _NAME.fullmatch(name):
         raise InvalidRun(
@@ -86,7 +88,7 @@ def _fits(name: str, state: State) -> None:
     if differing:
         raise InvalidRun(
             f"{name}: the authors' layout holds games of profile interintent with five seats; here "
-            f"{', '.join(f'{one} is {_setting(profile, one)}' for one in differing)}"
+            f"{', '.join(f'{rule} is {_setting(profile, rule)}' for rule in differing)}"
         )
 
 
@@ -100,7 +102,7 @@ def _setting(profile: Profile, name: str) -> object:
 
 @dataclass(slots=True)
 class _Turn:
-    """What one seat did in one attempt."""
+    """The actions and thoughts of one seat in one attempt."""
 
     beliefs: tuple[Belief, ...] = ()
     first: tuple[Choice, ...] = ()
@@ -112,13 +114,13 @@ class _Turn:
     refinement: SpeechDrafted | None = None
     readings: tuple[Reading, ...] | None = None
     text: str = ""
-    why: dict[Kind, list[str]] = field(default_factory=dict)
+    why: dict[Kind, list[str]] = field(default_factory=lambda: defaultdict(list))
     card: bool | None = None
     summary: tuple[tuple[str, str], ...] | None = None
 
     @property
     def modification_answered(self) -> bool:
-        """Whether the step of modification was answered with a list."""
+        """Whether the seat answered the step of modification with a list."""
         return self.changed or bool(self.modified_why)
 
 
@@ -136,7 +138,7 @@ class _Attempt:
 
     @property
     def order(self) -> tuple[Seat, ...]:
-        """Seats as they speak."""
+        """The seats in the order of speaking."""
         players = len(self.turns)
         return tuple((self.leader - 1 + step) % players + 1 for step in range(players))
 
@@ -149,23 +151,18 @@ class _GameRecord:
         self.attempts: list[_Attempt] = []
         self.shot: AssassinationMade | None = None
         for event in state.log:
-            self.take(event)
-        twice = {attempt.round for attempt in self.attempts if attempt.number == 2}
-        self.keys = {
-            (attempt.round, attempt.number): attempt.round + REJECTED * (attempt.number == 1)
-            if attempt.round in twice
-            else attempt.round
-            for attempt in self.attempts
-        }
+            self._add(event)
 
     def key(self, attempt: _Attempt) -> int:
-        return self.keys[attempt.round, attempt.number]
+        """The key of an attempt in results.json."""
+        rejected = any((other.round, other.number) == (attempt.round, 2) for other in self.attempts)
+        return attempt.round + REJECTED * (rejected and attempt.number == 1)
 
     def role(self, seat: Seat) -> str:
         assert self.state.roles is not None
         return ROLE_NAMES[self.state.roles[seat - 1]]
 
-    def take(self, event: Event) -> None:
+    def _add(self, event: Event) -> None:
         if isinstance(event, ProposalOpened):
             players = range(1, self.state.table.players + 1)
             self.attempts.append(
@@ -174,43 +171,43 @@ class _GameRecord:
             return
         if not self.attempts:
             return
-        now = self.attempts[-1]
+        attempt = self.attempts[-1]
         match event:
             case TeamProposed():
-                now.proposed = now.team = event.team
+                attempt.proposed = attempt.team = event.team
             case TeamConfirmed():
-                now.team = event.team
+                attempt.team = event.team
             case VotesRevealed():
-                now.votes = event
+                attempt.votes = event
             case QuestResolved():
-                now.quest = event
+                attempt.quest = event
             case AssassinationMade():
                 self.shot = event
             case UtteranceMade(phase="reconsider"):
-                now.reconsidered = event.text
+                attempt.reconsidered = event.text
             case UtteranceMade():
-                now.turns[event.seat].text = event.text
+                attempt.turns[event.seat].text = event.text
             case BeliefsFormed():
-                now.turns[event.seat].beliefs = event.beliefs
+                attempt.turns[event.seat].beliefs = event.beliefs
             case IntentionsSelected(stage="first"):
-                now.turns[event.seat].first = event.intentions
-                now.turns[event.seat].first_why = _reason(event)
+                attempt.turns[event.seat].first = event.intentions
+                attempt.turns[event.seat].first_why = _reason(event)
             case IntentionsSelected():
-                now.turns[event.seat].final = event.intentions
-                now.turns[event.seat].changed = event.changed
-                now.turns[event.seat].modified_why = _reason(event)
+                attempt.turns[event.seat].final = event.intentions
+                attempt.turns[event.seat].changed = event.changed
+                attempt.turns[event.seat].modified_why = _reason(event)
             case SpeechDrafted(stage="formulation"):
-                now.turns[event.seat].formulation = event
+                attempt.turns[event.seat].formulation = event
             case SpeechDrafted():
-                now.turns[event.seat].refinement = event
+                attempt.turns[event.seat].refinement = event
             case ReadingsImagined():
-                now.turns[event.seat].readings = event.readings
+                attempt.turns[event.seat].readings = event.readings
             case ChoiceExplained():
-                now.turns[event.seat].why.setdefault(event.about, []).append(event.text)
+                attempt.turns[event.seat].why[event.about].append(event.text)
             case CardPlayed():
-                now.turns[event.seat].card = event.success
+                attempt.turns[event.seat].card = event.success
             case RoundSummarised():
-                now.turns[event.seat].summary = event.answers
+                attempt.turns[event.seat].summary = event.answers
 
 
 def _labels(chosen: Iterable[Choice]) -> list[str]:
@@ -218,12 +215,8 @@ def _labels(chosen: Iterable[Choice]) -> list[str]:
 
 
 def _reason(event: IntentionsSelected) -> str:
-    """Their files have one reason for the whole selection: where it has none, that of an intention."""
+    """The reason for the whole selection, as the files have it; else the first reason for an intention."""
     return event.reason or next((choice.reason for choice in event.intentions if choice.reason), "")
-
-
-def _why(turn: _Turn, about: Kind) -> list[str]:
-    return turn.why.get(about, [])
 
 
 def _first(texts: Sequence[str]) -> str:
@@ -262,13 +255,13 @@ def _steps(record: _GameRecord, attempt: _Attempt, seat: Seat) -> dict[str, Any]
     refined = turn.refinement
     steps["discussion"] = [{"think": refined.think if refined else "", "speech": turn.text}]
     if seat == attempt.leader:
-        thought = _first(_why(turn, Kind.RECONSIDER))
+        thought = _first(turn.why[Kind.RECONSIDER])
         steps["reconsider_team"] = [{"think": thought, "speech": attempt.reconsidered}]
     assert attempt.votes is not None
     agree = "agree" if attempt.votes.votes[seat - 1] else "disagree"
-    steps["vote"] = [{"vote_result": agree, "think": _first(_why(turn, Kind.VOTE))}]
+    steps["vote"] = [{"vote_result": agree, "think": _first(turn.why[Kind.VOTE])}]
     if turn.card is not None:
-        why = _why(turn, Kind.CARD)
+        why = turn.why[Kind.CARD]
         result = "success" if turn.card else "failure"
         steps["action"] = [{"action_result": result, "think": _first(why), "context_answers": why[1:]}]
     if turn.summary:
@@ -281,8 +274,8 @@ def _belief(belief: Belief) -> dict[str, Any]:
     if belief.role is not None:
         belief_json["role"] = ROLE_NAMES[belief.role]
     if belief.intentions:
-        # Not "intent": their scripts take whatever stands under that name for a selection.
-        belief_json["intents"] = [released_label(one) for one in belief.intentions]
+        # Not "intent": the authors' scripts take any list under that key for a selection.
+        belief_json["intents"] = [released_label(intention) for intention in belief.intentions]
     if belief.reasoning:
         belief_json["reasoning"] = belief.reasoning
     if belief.confidence is not None:
@@ -290,7 +283,7 @@ def _belief(belief: Belief) -> dict[str, Any]:
     return belief_json
 
 
-_OURS: Final = re.compile(r"(question|answer)_(\d+)")
+_NUMBERED: Final = re.compile(r"(question|answer)_(\d+)")
 
 
 def _summary(answers: Sequence[tuple[str, str]]) -> str:
@@ -300,7 +293,7 @@ def _summary(answers: Sequence[tuple[str, str]]) -> str:
 
 
 def _answer(question: str, text: str) -> str:
-    match = _OURS.fullmatch(question)
+    match = _NUMBERED.fullmatch(question)
     if match is None:
         return f"{question} - {text}"
     return f"Question {match[2]} - {text}" if match[1] == "question" else text
@@ -342,8 +335,8 @@ _COLUMNS: Final = ("agent_name", "visible_to", "content", "turn", "timestamp", "
 _MODERATOR: Final = "Moderator"
 
 
-class _Conversation:
-    """The rows of conversation.csv. The Moderator's lines are those that their scripts look for."""
+class _ConversationTable:
+    """The rows of conversation.csv, with the Moderator's lines that the authors' scripts search for."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, ...]] = []
@@ -354,69 +347,69 @@ class _Conversation:
 
 
 def _conversation(record: _GameRecord) -> bytes:
-    pool = _Conversation()
+    table = _ConversationTable()
     for attempt in record.attempts:
-        pool.turn = attempt.round
-        _speeches(pool, record, attempt)
-        _decisions(pool, record, attempt)
+        table.turn = attempt.round
+        _speeches(table, record, attempt)
+        _decisions(table, record, attempt)
     if record.shot is not None:
-        pool.add(_MODERATOR, "all", "The game is over! The loyal team wins! We move to the assassin phase.")
+        table.add(_MODERATOR, "all", "The game is over! The loyal team wins! We move to the assassin phase.")
         shooter = record.shot.assassin
         target = "nobody in particular" if record.shot.target is None else seat_name(record.shot.target)
-        pool.add(f"{seat_name(shooter)}({record.role(shooter)})", "all", target, "text")
+        table.add(f"{seat_name(shooter)}({record.role(shooter)})", "all", target, "text")
         ended = "succeed! The game is over. Evil" if record.shot.hit else "failed! The game is over. Loyal"
-        pool.add(_MODERATOR, "all", f"Assassin {ended} team wins!")
+        table.add(_MODERATOR, "all", f"Assassin {ended} team wins!")
     else:
-        pool.add(_MODERATOR, "all", "The game is over! Evil team wins!")
-    return _table(_COLUMNS, pool.rows)
+        table.add(_MODERATOR, "all", "The game is over! Evil team wins!")
+    return _table(_COLUMNS, table.rows)
 
 
-def _speeches(pool: _Conversation, record: _GameRecord, attempt: _Attempt) -> None:
+def _speeches(table: _ConversationTable, record: _GameRecord, attempt: _Attempt) -> None:
     leader = seat_name(attempt.leader)
     if attempt.number == 1:
-        pool.add(
+        table.add(
             _MODERATOR,
             "all",
             f"{ROUND_OPENS} {attempt.round}. For this round, the leader is {leader}",
         )
     else:
-        pool.add(_MODERATOR, "all", f"{ATTEMPT_OPENS} {leader.lower()}")
+        table.add(_MODERATOR, "all", f"{ATTEMPT_OPENS} {leader.lower()}")
     if attempt.number == 2 or attempt.round == 1:
-        pool.add(_MODERATOR, "all", "Now the leader choose your teammates and explain why.")
+        table.add(_MODERATOR, "all", "Now the leader choose your teammates and explain why.")
     for seat in attempt.order:
         name = seat_name(seat)
         if seat != attempt.leader:
-            pool.add(_MODERATOR, "all", f"{name}, respond with your views on the team proposal")
-        _mechanism(pool, record, attempt.turns[seat], seat)
+            table.add(_MODERATOR, "all", f"{name}, respond with your views on the team proposal")
+        _mechanism(table, record, attempt.turns[seat], seat)
         text = attempt.turns[seat].text
-        said = f"{_proposal(attempt.proposed)}{text}" if seat == attempt.leader else text
-        pool.add(f"{name}({record.role(seat)})", "all", said, "discussion")
+        content = f"{_proposal(attempt.proposed)}{text}" if seat == attempt.leader else text
+        table.add(f"{name}({record.role(seat)})", "all", content, "discussion")
 
 
 def _proposal(team: Sequence[Seat]) -> str:
     return f"{PROPOSED} {','.join(map(seat_name, team))}.\n"
 
 
-def _mechanism(pool: _Conversation, record: _GameRecord, turn: _Turn, seat: Seat) -> None:
+def _mechanism(table: _ConversationTable, record: _GameRecord, turn: _Turn, seat: Seat) -> None:
     name = seat_name(seat)
     full = f"{name}({record.role(seat)})"
     for belief in turn.beliefs:
-        pool.add(_MODERATOR, name, f"Analyze {seat_name(belief.about)}", "first_order")
-        pool.add(full, name, str(_belief(belief)), "first_order")
-    pool.add(_MODERATOR, name, "Choose your intents", "intent")
-    pool.add(name, name, str(_labels(turn.first)), "intent")
-    pool.add(full, name, turn.first_why, "intent")
+        table.add(_MODERATOR, name, f"Analyze {seat_name(belief.about)}", "first_order")
+        table.add(full, name, str(_belief(belief)), "first_order")
+    table.add(_MODERATOR, name, "Choose your intents", "intent")
+    table.add(name, name, str(_labels(turn.first)), "intent")
+    table.add(full, name, turn.first_why, "intent")
     if turn.formulation is not None:
-        pool.add(full, name, f"Think:{turn.formulation.think}", "formulation_con")
-        pool.add(full, name, f"Speech:{turn.formulation.speak}", "formulation_con")
+        table.add(full, name, f"Think:{turn.formulation.think}", "formulation_con")
+        table.add(full, name, f"Speech:{turn.formulation.speak}", "formulation_con")
     if turn.readings is not None:
-        pool.add(full, name, _readings(turn.readings), "second_order")
-    pool.add(_MODERATOR, name, "Keep or change your intents", "intent_modification")
+        table.add(full, name, _readings(turn.readings), "second_order")
+    table.add(_MODERATOR, name, "Keep or change your intents", "intent_modification")
     modified = turn.final if turn.modification_answered else ()
-    pool.add(name, name, str(_labels(modified or ())), "intent")
-    pool.add(full, name, turn.modified_why, "intent")
+    table.add(name, name, str(_labels(modified or ())), "intent")
+    table.add(full, name, turn.modified_why, "intent")
     if turn.refinement is not None:
-        pool.add(full, name, turn.refinement.think, "thinking")
+        table.add(full, name, turn.refinement.think, "thinking")
 
 
 def _readings(readings: Sequence[Reading]) -> str:
@@ -431,36 +424,36 @@ def _reader(by: str) -> str:
     return by.capitalize()
 
 
-def _decisions(pool: _Conversation, record: _GameRecord, attempt: _Attempt) -> None:
+def _decisions(table: _ConversationTable, record: _GameRecord, attempt: _Attempt) -> None:
     leader = seat_name(attempt.leader)
     full = f"{leader}({record.role(attempt.leader)})"
-    why = _why(attempt.turns[attempt.leader], Kind.RECONSIDER)
-    pool.add(_MODERATOR, leader, "Now, do you want to change your team proposal?")
+    why = attempt.turns[attempt.leader].why[Kind.RECONSIDER]
+    table.add(_MODERATOR, leader, "Now, do you want to change your team proposal?")
     if why:
-        pool.add(full, leader, why[0], "thinking")
+        table.add(full, leader, why[0], "thinking")
     for answer in why[1:]:
-        pool.add(full, leader, answer, "answer")
-    pool.add(full, "all", f"{_proposal(attempt.team)}{attempt.reconsidered}", "discussion")
+        table.add(full, leader, answer, "answer")
+    table.add(full, "all", f"{_proposal(attempt.team)}{attempt.reconsidered}", "discussion")
     assert attempt.votes is not None
     votes = {
         seat_name(seat): "agree" if vote else "disagree" for seat, vote in enumerate(attempt.votes.votes, 1)
     }
-    pool.add(_MODERATOR, "all", f"The vote result for this round is: {votes}")
+    table.add(_MODERATOR, "all", f"The vote result for this round is: {votes}")
     for seat in attempt.team:
         card = attempt.turns[seat].card
         if attempt.quest is not None and card is not None:
             by = f"{seat_name(seat)}({record.role(seat)})"
-            pool.add(by, seat_name(seat), "success" if card else "failure", "action")
+            table.add(by, seat_name(seat), "success" if card else "failure", "action")
     if attempt.quest is not None:
         fails = attempt.quest.fails
         result = (
             "Nice, the quest is successful!" if attempt.quest.succeeded else "The quest is failed, there are "
         )
-        pool.add(_MODERATOR, "all", result if attempt.quest.succeeded else f"{result}{fails} fail choice")
+        table.add(_MODERATOR, "all", result if attempt.quest.succeeded else f"{result}{fails} fail choice")
     for seat, turn in attempt.turns.items():
         if turn.summary:
             by = f"{seat_name(seat)}({record.role(seat)})"
-            pool.add(by, seat_name(seat), _summary(turn.summary), "summary")
+            table.add(by, seat_name(seat), _summary(turn.summary), "summary")
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
@@ -478,9 +471,11 @@ _ByStage = Mapping[tuple[str, str, IntentionId], Judgement]
 
 def _annotations(name: str, record: _GameRecord, judgements: Iterable[Judgement]) -> dict[str, bytes]:
     by_rater: dict[str, dict[tuple[str, str, IntentionId], Judgement]] = {}
-    for one in judgements:
-        by_rater.setdefault(one.rater, {})[one.request_id, one.stage, one.intention] = one
-    file = f"annotation-{name.rpartition('_')[2]}.csv"
+    for judgement in judgements:
+        by_rater.setdefault(judgement.rater, {})[
+            judgement.request_id, judgement.stage, judgement.intention
+        ] = judgement
+    file = annotation_file(name)
     raters = sorted(by_rater, key=natural)
     if not raters:
         return {f"{name}/{file}": _annotation(record, {})}
@@ -493,7 +488,7 @@ def _annotations(name: str, record: _GameRecord, judgements: Iterable[Judgement]
 
 
 def _folders(raters: Sequence[str]) -> dict[str, str]:
-    """A folder's name for each rater: its own, as far as a path may hold it."""
+    """A folder name for each rater: its own name, with characters that are safe in a path."""
     folders: dict[str, str] = {}
     for rater in raters:
         safe = re.sub(r"[^A-Za-z0-9._-]+", "-", rater).strip(".-") or "rater"
@@ -522,8 +517,12 @@ def _annotation(record: _GameRecord, by_stage: _ByStage) -> bytes:
                 scored = [by_stage.get((request, stage, choice.id)) for choice in chosen]
                 cells[columns.labels] = str(_labels(chosen))
                 cells[columns.selection] = _scores(_reasonable(by_stage, request, stage, chosen, turn))
-                cells[columns.think] = _scores([None if one is None else one.think for one in scored])
-                cells[columns.speech] = _scores([None if one is None else one.speak for one in scored])
+                cells[columns.think] = _scores(
+                    [None if judgement is None else judgement.think for judgement in scored]
+                )
+                cells[columns.speech] = _scores(
+                    [None if judgement is None else judgement.speak for judgement in scored]
+                )
             rows.append(cells)
     for columns in STAGES.values():
         for column in (columns.selection, columns.think, columns.speech):
@@ -536,13 +535,17 @@ def _reasonable(
 ) -> list[int | None]:
     """1 or 0 for each choice.
 
-    A selection that was kept is judged once here and twice in their tables, and their scripts leave out a
-    stage that lacks it: where the second speech was judged without it, the first word stands for both.
+    A selection that was kept is judged once in our data and twice in theirs, and their scripts leave out a
+    stage without it. If the second speech was judged and its selection was not, the first marks count for
+    both stages.
     """
 
     def marks(stage: str) -> list[int | None]:
         scored = [by_stage.get((request, stage, choice.id)) for choice in chosen]
-        return [None if one is None or one.reasonable is None else int(one.reasonable) for one in scored]
+        return [
+            None if judgement is None or judgement.reasonable is None else int(judgement.reasonable)
+            for judgement in scored
+        ]
 
     marks_here = marks(stage)
     kept = {choice.id for choice in chosen} == {choice.id for choice in turn.first}
@@ -553,8 +556,8 @@ def _reasonable(
 
 
 def _keep_text(rows: Sequence[dict[str, str]], column: str) -> None:
-    """A column of single scores and blanks would be read as numbers by their scripts, and 1.0 then taken for
-    the two scores 1 and 0: a comma behind one of them keeps all of them texts.
+    """The authors' scripts would read a column of single scores and blanks as numbers, and 1.0 as the two
+    scores 1 and 0. A comma after one score makes the whole column text.
     """
     filled = [row for row in rows if row.get(column)]
     if filled and len(filled) < len(rows) and not any("," in row[column] for row in filled):
@@ -562,8 +565,8 @@ def _keep_text(rows: Sequence[dict[str, str]], column: str) -> None:
 
 
 def _scores(scores: Sequence[int | None]) -> str:
-    """Missing scores at the end are left out, as they do; before others they are blank places, and then
-    every place is written, so that each score keeps its own.
+    """Joins scores by commas. Missing scores at the end are left out, as in the authors' files. If one is
+    missing before others, all places are written, with blanks, so that each score keeps its place.
     """
     trimmed = list(scores)
     while trimmed and trimmed[-1] is None:

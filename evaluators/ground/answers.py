@@ -1,7 +1,7 @@
 """Reads a rater's answers into intention ids, and joins several samples by majority.
 
 An answer is normalised (case, punctuation, aliases), then matched with the one intention whose wording is
-close to it. Text that matches none is kept: it is counted and shown, never dropped silently.
+close to it. Text that matches no intention is kept: it is counted and shown, never dropped silently.
 """
 
 import json
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 CLOSE: Final = 88.0
-"""Least likeness of a text to a wording, 0 to 100 (rapidfuzz ``ratio`` of the plain texts). The
-wordings of different intentions are all less alike, but for two that name a role each."""
+"""The least similarity of a text and a wording, 0 to 100 (rapidfuzz ``ratio`` of the plain texts). The
+wordings of different intentions are less similar than this, except two that differ by a role."""
 
 MARGIN: Final = 3.0
-"""How much likelier the best intention must be than the second; closer ones are left unmapped."""
+"""How far the best match must be above the second; otherwise the text stays unmapped."""
 
 _NOT: Final = frozenset(
     {"not", "no", "never", "without", "neither", "nor", "nobody", "dont", "isnt", "arent"}
@@ -42,7 +42,8 @@ _NOT: Final = frozenset(
 _ROLES: Final = frozenset(role.value for role in Role)
 
 Unmapped = Literal["count", "discard"]
-"""``count``: text that names no intention counts as predicted. ``discard``: as the authors' scripts."""
+"""``count``: text that names no intention counts as predicted. ``discard``: it is ignored, as in the authors'
+scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +53,15 @@ class Guess:
     item_id: str
     intentions: frozenset[IntentionId]
     unmapped: tuple[str, ...] = ()
-    """Text that named no intention, each once, as it was first written."""
+    """Texts that named no intention, each once, as first written."""
     rater: str = ""
     role: Role | None = None
-    """The role the rater takes the speaker for; None: not asked, or not answered."""
+    """The role that the rater assigns to the speaker; None: not asked or not answered."""
     confidence: float | None = None
-    """0 to 5, how sure of the role; None: not stated."""
+    """The confidence in the role, 0 to 5; None: not stated."""
 
     def named(self, unmapped: Unmapped = "count") -> frozenset[str]:
-        """What counts as predicted. An unmapped text stands under a name that no intention has."""
+        """What counts as predicted. An unmapped text counts under a name that no intention has."""
         if unmapped == "discard" or not self.unmapped:
             return self.intentions
         return self.intentions | {f"? {plain(text)}" for text in self.unmapped}
@@ -75,9 +76,9 @@ def read_answer(
     confidence: float | None = None,
     close: float = CLOSE,
 ) -> Guess:
-    """The guess that these ids or free texts make; the same intention named twice counts once.
+    """Makes a guess of ids or free texts; an intention that is named twice counts once.
 
-    An intention outside the item's options is one all the same: it counts as predicted and wrong.
+    An intention outside the item's options counts as predicted and wrong.
     """
     intentions = set()
     unmapped: dict[str, str] = {}
@@ -91,10 +92,10 @@ def read_answer(
 
 
 def read_reply(item_id: str, text: str, *, rater: str = "", close: float = CLOSE) -> Guess:
-    """The guess in a model's reply: the ``intentions`` of the last JSON object in it that has some;
-    else every line that names an intention, and where none does each line of a list.
+    """Reads the guess in a model's reply: the ``intentions`` of the last JSON object that has them; else
+    every line that names an intention; else every line of a list.
 
-    A reply in prose that names nothing is an empty guess: words around an answer are no answers.
+    A reply in prose that names no intention is an empty guess.
     """
     named = _in_json(text)
     if named is None:
@@ -112,37 +113,37 @@ _MARKS: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*")
 def _in_json(text: str) -> list[str] | None:
     intentions = None
     decoder = json.JSONDecoder()
-    place = text.find("{")
-    while place >= 0:
+    start = text.find("{")
+    while start >= 0:
         try:
-            value, end = decoder.raw_decode(text, place)
+            value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
-            end = place + 1
+            end = start + 1
         else:
             named = value.get("intentions")
             if isinstance(named, list):
-                intentions = [one for one in named if isinstance(one, str)]
-        place = text.find("{", end)
+                intentions = [name for name in named if isinstance(name, str)]
+        start = text.find("{", end)
     return intentions
 
 
 @lru_cache(4096)
 def read_intention(text: str, close: float = CLOSE) -> IntentionId | None:
-    """The intention that an id, a label, an alias, or nearly one of these, names; else None.
+    """The intention named by an id, a label, an alias, or a text close to one of these; else None.
 
-    Nearly: alike to ``close`` at least, by ``MARGIN`` likelier than any other intention, and with the
-    same roles and negations in it: one word more or less would turn the meaning round.
+    A close text has a similarity of at least ``close``, ``MARGIN`` above any other intention, and the same
+    roles and negations, since one such word reverses the meaning.
     """
     exact = normalise(text)
     if exact is not None:
         return exact
     words = plain(text)
-    turning = _turning(words)
+    key_words = _key_words(words)
     best: dict[IntentionId, float] = {}
     for wording, id_ in WORDINGS.items():
-        likeness = fuzz.ratio(words, wording, score_cutoff=close - MARGIN)
-        if likeness > best.get(id_, 0.0):
-            best[id_] = likeness if _turning(wording) == turning else min(likeness, close - 0.01)
+        similarity = fuzz.ratio(words, wording, score_cutoff=close - MARGIN)
+        if similarity > best.get(id_, 0.0):
+            best[id_] = similarity if _key_words(wording) == key_words else min(similarity, close - 0.01)
     ranked = sorted(best.items(), key=lambda pair: -pair[1])
     if not ranked or ranked[0][1] < close:
         return None
@@ -152,17 +153,18 @@ def read_intention(text: str, close: float = CLOSE) -> IntentionId | None:
 
 
 @lru_cache(4096)
-def _turning(plain_text: str) -> tuple[str, ...]:
+def _key_words(plain_text: str) -> tuple[str, ...]:
+    """The roles and negations in a text, sorted."""
     return tuple(sorted(word for word in plain_text.split() if word in _NOT or word in _ROLES))
 
 
 def majority(samples: Sequence[Guess]) -> Guess:
-    """One guess of one rater's several samples of an item.
+    """Joins one rater's samples of one item into one guess.
 
-    An intention is kept when more than half of the samples name it; exactly half is no majority.
-    Unmapped texts likewise, as normalised. The role is the one named most; of equals the one with
-    the greater sum of confidences, then the one named first; its confidence is the mean of those that
-    named it. Raises ValueError without samples, or for samples of different items or raters.
+    An intention is kept if more than half of the samples name it; exactly half is not enough. The same holds
+    for normalised unmapped texts. The role is the one named most often; among equals, the one with the
+    greater sum of confidences, then the one named first. Its confidence is the mean of the samples that named
+    it. Raises ValueError without samples, or for samples of different items or raters.
     """
     if len({(guess.item_id, guess.rater) for guess in samples}) != 1:
         raise ValueError(f"a majority takes samples of one item by one rater, got {len(samples)} of several")
@@ -185,20 +187,20 @@ def majority(samples: Sequence[Guess]) -> Guess:
 
 
 def _role_of(samples: Sequence[Guess]) -> tuple[Role | None, float | None]:
-    sure: dict[Role, list[float | None]] = {}
+    by_role: dict[Role, list[float | None]] = {}
     for guess in samples:
         if guess.role is not None:
-            sure.setdefault(guess.role, []).append(guess.confidence)
-    if not sure:
+            by_role.setdefault(guess.role, []).append(guess.confidence)
+    if not by_role:
         return None, None
-    # max keeps the first of equals, and a dict the order of naming.
-    role = max(sure, key=lambda one: (len(sure[one]), sum(c or 0.0 for c in sure[one])))
-    stated = [c for c in sure[role] if c is not None]
+    # max returns the first of equals, and a dict keeps the order of insertion.
+    role = max(by_role, key=lambda role: (len(by_role[role]), sum(c or 0.0 for c in by_role[role])))
+    stated = [c for c in by_role[role] if c is not None]
     return role, sum(stated) / len(stated) if stated else None
 
 
 def by_item(samples: Iterable[Guess]) -> Mapping[str, list[Guess]]:
-    """Samples by the item they are about, in the order given."""
+    """Samples by item id, in the order given."""
     by_id: dict[str, list[Guess]] = {}
     for guess in samples:
         by_id.setdefault(guess.item_id, []).append(guess)

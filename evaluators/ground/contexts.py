@@ -1,13 +1,14 @@
 """What a seat saw up to a point of a finished game, as data and as text.
 
-A context is cut from the seat's own stream, so it cannot hold events that ``visible`` withholds from the
-seat, nor later events. The seat's own thoughts are left out; it never saw those of others. Earlier rounds
-keep the public record, the seat's own cards and its own summaries; their speeches are kept only for attempts
-without a summary by the seat. Everything is built on demand.
+A context is cut from the seat's own stream, so it holds neither events that ``visible`` withholds from the
+seat nor later events. The seat's own thoughts are left out; the seat never saw those of others. Earlier
+rounds keep the public record, the seat's own cards and its own summaries; their speeches are kept only for
+attempts that the seat did not summarise. Everything is built on demand.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from engine.events import (
@@ -38,16 +39,16 @@ __all__ = [
     "History",
     "View",
     "entries_of",
+    "game_lines",
     "line_of",
     "possible_roles",
-    "the_game",
 ]
 
 History = Literal["all", "round"]
-"""Whether a context holds all earlier rounds or the present one alone."""
+"""Whether a context holds all earlier rounds or only the current one."""
 
 View = Literal["seat", "release"]
-"""``seat``: as the seat saw it, nothing later. ``release``: with what the authors' scripts add."""
+"""``seat``: as the seat saw it, with nothing later. ``release``: with what the authors' scripts add."""
 
 EntryKind = Literal[
     "leads",
@@ -67,99 +68,65 @@ EntryKind = Literal[
 
 
 class Entry(NamedTuple):
-    """One line of a record. All kinds have the same fields, so that a table of them has one type."""
+    """One line of a record. All kinds have the same fields, so that a table of entries has one type."""
 
     round: int
     attempt: int
     event: EntryKind
     seat: Seat
-    """Who did it; 0: nobody in particular."""
+    """The seat that acted; 0: no particular seat."""
     seats: tuple[Seat, ...] = ()
-    """The team; of ``votes`` those for it; of ``shot`` the target, where it is known."""
+    """The team; for ``votes``, the seats that approved; for ``shot``, the target if it is known."""
     against: tuple[Seat, ...] = ()
-    """Of ``votes``: those against it. Ballots that are not recorded are in neither."""
+    """For ``votes``: the seats that rejected. Seats without a recorded vote are in neither list."""
     number: int = 0
-    """Of ``quest``: fail cards; -1: not recorded."""
+    """For ``quest``: the number of fail cards; -1: not recorded."""
     about: str = ""
-    """Of ``summary``: the question. Of ``votes``, ``quest``, ``card`` and ``shot``: how it came out."""
+    """For ``summary``: the question. For ``votes``, ``quest``, ``card`` and ``shot``: the result."""
     text: str = ""
-    """What was said or written, as it was."""
+    """The spoken or written text, unchanged."""
 
     def as_json(self) -> dict[str, Any]:
         return {**self._asdict(), "seats": list(self.seats), "against": list(self.against)}
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Context:
     """What one seat of a finished game knew at one point.
 
     It shares the game's log. Two contexts are equal if they show the same.
     """
 
-    __slots__ = (
-        "_end",
-        "_game",
-        "_unheard",
-        "attempt",
-        "history",
-        "knows",
-        "round",
-        "seat",
-        "view",
-        "without",
-    )
-
+    game: Game
     seat: Seat
-    """The seat that looks."""
+    """The seat whose context this is."""
+    end: int
+    """Index in the log of the first event after the context."""
+    _: KW_ONLY
     round: int
     attempt: int
-    history: History
-    view: View
-    knows: bool
-    """Whether the context names the seats it was shown at the start; the authors' guessing scripts name only
-    its role."""
-    without: Unheard | None
-    """What the seat had not heard yet, though it was there (the timing ``eager`` of language models)."""
-
-    def __init__(
-        self,
-        game: Game,
-        seat: Seat,
-        end: int,
-        *,
-        round_: int,
-        attempt: int,
-        history: History = "all",
-        view: View = "seat",
-        knows: bool = True,
-        without: Unheard | None = None,
-        unheard: range = range(0),
-    ) -> None:
-        """``end`` is the place in the log of the first event that is no longer part of it, ``unheard`` the
-        places before it of events that are no part of it either.
-        """
-        self._game = game
-        self._end = end
-        self._unheard = unheard
-        self.seat = seat
-        self.round = round_
-        self.attempt = attempt
-        self.history = history
-        self.view = view
-        self.knows = knows
-        self.without = without
+    history: History = "all"
+    view: View = "seat"
+    knows: bool = True
+    """Whether the context names the seats that the seat was shown at the start; the authors' guessing scripts
+    name only the seat's role."""
+    without: Unheard | None = None
+    """What the seat had not heard yet, though it had happened (the timing ``eager`` of language models)."""
+    unheard: range = range(0)
+    """Indexes in the log of the events that the seat had not heard."""
 
     @property
     def profile(self) -> Profile:
-        return self._game.profile
+        return self.game.profile
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self._game.names
+        return self.game.names
 
     @property
     def role(self) -> Role:
-        """The role of the seat that looks."""
-        return self._game.roles[self.seat - 1]
+        """The role of the seat."""
+        return self.game.roles[self.seat - 1]
 
     @property
     def side(self) -> Side:
@@ -167,25 +134,25 @@ class Context:
 
     @property
     def sees(self) -> tuple[Seat, ...]:
-        """The seats it was shown at the start; empty where ``knows`` is false."""
-        return self._game.learned[self.seat - 1].sees if self.knows else ()
+        """The seats that the seat was shown at the start; empty if ``knows`` is false."""
+        return self.game.learned[self.seat - 1].sees if self.knows else ()
 
     @property
     def shoots(self) -> bool:
-        """Whether it holds the assassination."""
-        return self._game.learned[self.seat - 1].shoots
+        """Whether the seat holds the assassination."""
+        return self.game.learned[self.seat - 1].shoots
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """The record up to the point, oldest first."""
-        record = _record(self._game, self.seat)
-        known = record.entries[: bisect_left(record.places, self._end)]
-        if self._unheard:
-            places = record.places[: len(known)]
-            known = [entry for place, entry in zip(places, known, strict=True) if place not in self._unheard]
+        record = _record(self.game, self.seat)
+        known = record.entries[: bisect_left(record.indexes, self.end)]
+        if self.unheard:
+            indexes = record.indexes[: len(known)]
+            known = [entry for index, entry in zip(indexes, known, strict=True) if index not in self.unheard]
         summed = {(e.round, e.attempt) for e in known if e.event == "summary"}
         if self.without == "summary":
-            # Before it is opened an attempt is no new round: nothing of the one that ends is shortened yet.
+            # Until the next attempt opens, the round that ends is not shortened to its summary.
             summed = {(round_, attempt) for round_, attempt in summed if round_ < known[-2].round}
         return tuple(
             entry
@@ -199,30 +166,31 @@ class Context:
 
     @property
     def later(self) -> tuple[Entry, ...]:
-        """What the ``release`` view adds from the rest of the round: its votes, the team that went
-        (not to its leader), the seat's own summaries. Empty in the ``seat`` view.
+        """What the ``release`` view adds from the rest of the round: the votes, the team that went on the
+        quest (not for its leader), and the seat's own summaries. Empty in the ``seat`` view.
         """
-        if self.view != "release":
-            return ()
-        record = _record(self._game, self.seat)
-        rest = record.entries[bisect_left(record.places, self._end) :]
-        return tuple(self._later(entry for entry in rest if entry.round == self.round))
+        return tuple(self._later()) if self.view == "release" else ()
 
-    def _later(self, rest: Iterator[Entry]) -> Iterator[Entry]:
-        record = _record(self._game, self.seat)
+    def _later(self) -> Iterator[Entry]:
+        record = _record(self.game, self.seat)
         leaders = {(e.round, e.attempt): e.seat for e in record.entries if e.event == "leads"}
-        for entry in rest:
+        for entry in record.entries[bisect_left(record.indexes, self.end) :]:
+            if entry.round != self.round:
+                continue
             if entry.event in ("votes", "summary"):
                 yield entry
-            elif entry.event == "quest" and entry.attempt == self.attempt and entry.seats:
-                led = leaders[entry.round, entry.attempt] == self.seat
-                if not led:
-                    yield Entry(entry.round, entry.attempt, "goes", 0, entry.seats)
+            elif (
+                entry.event == "quest"
+                and entry.attempt == self.attempt
+                and entry.seats
+                and leaders[entry.round, entry.attempt] != self.seat
+            ):
+                yield Entry(entry.round, entry.attempt, "goes", 0, entry.seats)
 
     def as_json(self) -> dict[str, Any]:
         """The context as plain values, with the same keys and types in every game.
 
-        ``seats`` has one entry a seat, so that no list of it is ever empty.
+        ``seats`` has one entry per seat, so that the list is never empty.
         """
         return {
             "seat": self.seat,
@@ -247,8 +215,9 @@ class Context:
 
     @property
     def text(self) -> str:
-        """The context in words: the game, the seat, the record. What seats wrote is quoted."""
-        return "\n".join((*the_game(self.profile, self.names), *_the_seat(self), *_the_record(self)))
+        """The context in words: the game, the seat, the record. Text written by seats is quoted."""
+        lines = (*game_lines(self.profile, self.names), *_seat_lines(self), *_record_lines(self))
+        return "\n".join(lines)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Context) and self.as_json() == other.as_json()
@@ -256,63 +225,59 @@ class Context:
     __hash__ = None  # type: ignore[assignment]  # too expensive for a key; items have ids
 
     def __repr__(self) -> str:
-        where = f"{self._game.id} {self.round}.{self.attempt}"
+        where = f"{self.game.id} {self.round}.{self.attempt}"
         return f"<Context of seat {self.seat} in {where}, history {self.history}, view {self.view}>"
 
 
 def possible_roles(game: Game, reader: Seat, other: Seat) -> tuple[Role, ...]:
-    """The roles that ``other`` may hold as far as ``reader`` was shown at the start, in the deck's order.
+    """The roles that ``other`` may hold, by what ``reader`` was shown at the start, in the order of the deck.
 
-    Only from the deal: conclusions from quests and votes are left to the reader.
+    Quests and votes are not taken into account.
     """
     deck = game.profile.roles
-    mine = game.roles[reader - 1]
+    own = game.roles[reader - 1]
     shown = other in game.learned[reader - 1].sees
     return tuple(
         role
         for role in dict.fromkeys(deck)
-        if deck.count(role) > (role is mine) and _shown(mine, role) is shown
+        if deck.count(role) > (role is own) and bool(sees((own, role), 1)) is shown
     )
 
 
-def _shown(mine: Role, other: Role) -> bool:
-    return bool(sees((mine, other), 1))
-
-
-# --- the record of one seat, made once a game ---------------------------------------------------------
+# --- the record of one seat, read once per game ---------------------------------------------------------
 
 _SPOKEN: Final = frozenset({"says", "answers"})
 
 
 class _Record(NamedTuple):
-    places: list[int]
-    """Place in the log of each entry's event, ascending."""
+    indexes: list[int]
+    """Index in the log of each entry's event, ascending."""
     entries: list[Entry]
 
 
 def _record(game: Game, seat: Seat) -> _Record:
-    made: _Record | None = game._records.get(seat)
-    if made is None:
-        made = game._records[seat] = _read(game.log, seat)
-    return made
+    record: _Record | None = game.records.get(seat)
+    if record is None:
+        record = game.records[seat] = _read(game.log, seat)
+    return record
 
 
 def _read(log: Sequence[Event], seat: Seat) -> _Record:
     record = _Record([], [])
     round_ = attempt = 0
-    for place, event in enumerate(log):
+    for index, event in enumerate(log):
         if not visible(event, seat):
             continue
         if type(event) is ProposalOpened:
             round_, attempt = event.round, event.attempt
         for entry in entries_of(event, round_, attempt):
-            record.places.append(place)
+            record.indexes.append(index)
             record.entries.append(entry)
     return record
 
 
 def entries_of(event: Event, round_: int, attempt: int) -> Iterator[Entry]:
-    """The lines of a record that one event of this attempt gives; most give none."""
+    """The entries that one event of this attempt adds to a record; most events add none."""
     match event:
         case ProposalOpened(leader=leader):
             yield Entry(round_, attempt, "leads", leader)
@@ -323,14 +288,14 @@ def entries_of(event: Event, round_: int, attempt: int) -> Iterator[Entry]:
         case TeamConfirmed(leader=leader, team=team, changed=changed):
             yield Entry(round_, attempt, "changes" if changed else "keeps", leader, team)
         case VotesRevealed(votes=votes, approved=approved, forced=forced):
-            came = "approved" if approved else "rejected, goes all the same" if forced else "rejected"
+            result = "approved" if approved else "rejected, goes all the same" if forced else "rejected"
             for_ = tuple(seat for seat, vote in enumerate(votes, 1) if vote)
             against = tuple(seat for seat, vote in enumerate(votes, 1) if vote is False)
-            yield Entry(round_, attempt, "votes", 0, for_, against, about=came)
+            yield Entry(round_, attempt, "votes", 0, for_, against, about=result)
         case QuestResolved(team=team, fails=fails, succeeded=succeeded):
             number = -1 if fails is None else fails
-            came = "succeeded" if succeeded else "failed"
-            yield Entry(round_, attempt, "quest", 0, team, number=number, about=came)
+            result = "succeeded" if succeeded else "failed"
+            yield Entry(round_, attempt, "quest", 0, team, number=number, about=result)
         case CardPlayed(seat=seat, success=success):
             yield Entry(round_, attempt, "card", seat, about="success" if success else "failure")
         case RoundSummarised(seat=seat, answers=answers):
@@ -346,8 +311,8 @@ def entries_of(event: Event, round_: int, attempt: int) -> Iterator[Entry]:
 # --- in words ------------------------------------------------------------------------------------------
 
 
-def the_game(profile: Profile, names: Sequence[str]) -> Iterator[str]:
-    """The rules that were played by and what seats are called, in words; nothing of the deal."""
+def game_lines(profile: Profile, names: Sequence[str]) -> Iterator[str]:
+    """The rules of the game and the names of the seats, in words; nothing of the deal."""
     evil = [role.value for role in profile.roles if role in EVIL_ROLES]
     loyal = [role.value for role in profile.roles if role not in EVIL_ROLES]
     yield "=== THE GAME ==="
@@ -382,7 +347,7 @@ def the_game(profile: Profile, names: Sequence[str]) -> Iterator[str]:
             yield f"Seat {seat} is called {quoted(name)}."
 
 
-def _the_seat(context: Context) -> Iterator[str]:
+def _seat_lines(context: Context) -> Iterator[str]:
     yield ""
     yield "=== YOUR SEAT ==="
     role, side = context.role.value, context.side.value
@@ -406,7 +371,7 @@ def _knowledge(role: Role, shown: tuple[Seat, ...], deck: tuple[Role, ...]) -> s
     return f"{seats} They are evil like you; you do not know which role each holds."
 
 
-def _the_record(context: Context) -> Iterator[str]:
+def _record_lines(context: Context) -> Iterator[str]:
     yield ""
     yield "=== RECORD ==="
     if context.history == "round" and context.round > 1:
@@ -429,7 +394,7 @@ _UNHEARD: Final[Mapping[Unheard, str]] = {
 
 
 def line_of(entry: Entry) -> str:
-    """An entry in words. What seats wrote is quoted."""
+    """An entry in words. Text written by seats is quoted."""
     who = f"Seat {entry.seat}"
     team = listed(entry.seats)
     match entry.event:

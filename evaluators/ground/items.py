@@ -1,4 +1,4 @@
-"""Items: the questions about one stage of one speaking turn, with their gold if they have any.
+"""Items: questions about one stage of one speaking turn, with their gold if they have any.
 
     game = read_game(game_id, log)
     for item in items(game, "guessing", Variant(reader="all"), with_gold=True):
@@ -9,8 +9,8 @@ following      are they acted on in thought and speech?         judged by raters
 summarisation  which intentions did the seat itself select?     gold: those of that stage
 guessing       which intentions does another seat read in it?   gold: the final ones among the options
 
-Ids are ``{game}/{dimension}/{request_id}/{stage}/{reader or -}``. Without gold the items say nothing
-about it: neither which they are nor how many nor that there are none. InterIntent (EMNLP 2024), section 3.
+Ids are ``{game}/{dimension}/{request_id}/{stage}/{reader or -}``. Items without gold reveal nothing about it:
+neither the intentions, nor their number, nor whether there are any. InterIntent (EMNLP 2024), section 3.
 """
 
 from collections import Counter
@@ -64,9 +64,9 @@ Excluded = Literal[
 """Why a stage of a turn gives no item.
 
 defaulted: a default was played. repeated_turn: the seat spoke twice in the attempt (foreign records).
-no_selection, no_draft: the seat recorded none. nothing_selected: an empty selection. empty_gold: no
-final intention is among the options. not_followed: some intention was scored below the filter's least.
-unscored: the filter is on and some intention has no score.
+no_selection, no_draft: the seat recorded none. nothing_selected: an empty selection. empty_gold: no final
+intention is among the options. not_followed: an intention was scored below the least score of the filter.
+unscored: the filter is on and an intention has no score.
 """
 
 
@@ -94,12 +94,12 @@ def make_id(
 
 
 def parse_id(text: str) -> ItemId:
-    """What ``make_id`` joined; the game's id may itself hold slashes. Raises UnknownItem."""
+    """Splits an id that ``make_id`` joined; the game's id may contain slashes. Raises UnknownItem."""
     parts = text.rsplit("/", 4)
     if len(parts) == 5 and parts[0] and parts[2]:
         game_id, dimension, request_id, stage, reader = parts
         known = dimension in DIMENSIONS and stage in get_args(SelectionStage)
-        # A seat is written one way only: "03" would be a second name for it.
+        # A seat is written in one way only: "03" would be a second id of the same item.
         if known and (reader == "-" or reader in _SEATS):
             seat = None if reader == "-" else int(reader)
             if (seat is not None) is (dimension == "guessing"):
@@ -113,45 +113,45 @@ def parse_id(text: str) -> ItemId:
 _SEATS: Final = frozenset(map(str, range(1, 11)))
 
 
-# --- what may vary ------------------------------------------------------------------------------------
+# --- variants ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
     """The filter on followed intentions: an intention that was not followed cannot be recognised.
 
-    Summarisation needs think and speak of the stage, guessing the final speech. One intention below
-    ``least`` drops the whole item.
+    Summarisation uses the think and speak scores of the stage, guessing the speak score of the final stage.
+    One intention below ``least`` drops the whole item.
     """
 
     scores: Mapping[StageKey, Mapping[IntentionId, FollowScore]]
-    """As ``judgements.follow_scores`` gives them."""
+    """As returned by ``judgements.follow_scores``."""
     least: float = 3
     unscored: Literal["drop", "keep"] = "drop"
-    """What happens to an item with a missing score; the authors' scripts keep it."""
+    """Whether an item with a missing score is dropped or, as in the authors' scripts, kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How items are made. Scores of different variants cannot be compared, so each shows its variant."""
+    """How items are made. Scores of different variants cannot be compared, so scores name their variant."""
 
     reader: Readers | Seat = "drawn"
     """Who guesses: one other seat drawn by ``seed``, every other seat, or this seat."""
     seed: int | str = 0
     history: History = "all"
     options: Options = "impactful"
-    """What a guesser chooses from: the impactful set, or the lists of every role that the speaker may
-    hold as far as the reader was shown. A summary always has the whole list of its seat's role."""
+    """What a guesser chooses from: the impactful set, or the lists of every role that the speaker may hold by
+    what the reader was shown. A summary always has the whole list of its seat's role."""
     impactful: frozenset[IntentionId] = IMPACTFUL_RELEASE
-    """The impactful set: the released 15, or one recomputed."""
+    """The impactful set: the released 15 intentions, or a recomputed set."""
     context: View = "seat"
-    """``release`` shows later events and the speaker's role: for comparisons with the authors' figures."""
+    """``release`` shows later events and the speaker's role, for comparisons with the authors' figures."""
     followed: Followed | None = None
     """None: the filter is off."""
 
     def as_json(self) -> dict[str, Any]:
-        """The variant in words, to be shown beside the scores it gave."""
-        on = self.followed
+        """The variant as plain values, to be shown with its scores."""
+        followed = self.followed
         return {
             "reader": str(self.reader),
             "seed": str(self.seed),
@@ -159,7 +159,7 @@ class Variant:
             "options": self.options,
             "impactful": sorted(self.impactful) if self.options == "impactful" else None,
             "context": self.context,
-            "followed": None if on is None else {"least": on.least, "unscored": on.unscored},
+            "followed": followed and {"least": followed.least, "unscored": followed.unscored},
         }
 
 
@@ -178,7 +178,7 @@ class Item:
     id: str
     game_id: str
     position: int
-    """Of the utterance in the stream of the seat whose context it is, from 1: its ``seq`` there."""
+    """The utterance's ``seq``, from 1, in the stream of the seat whose context it is."""
     dimension: Dimension
     request_id: str
     round: int
@@ -186,23 +186,23 @@ class Item:
     stage: SelectionStage
     speaker: Seat
     reader: Seat | None
-    """Who guesses; None in the other dimensions, where the context is the speaker's own."""
+    """The seat that guesses; None in the other dimensions, where the context is the speaker's own."""
     context: Context
-    """Up to just before the turn; a guesser's holds the utterance. Text and data are built on demand."""
+    """The context just before the turn; a guesser's context includes the utterance. It is built on demand."""
     think: str
-    """The speaker's thinking of the stage; empty where it must not be shown, or none was recorded."""
+    """The speaker's thinking in the stage; empty if it must not be shown or was not recorded."""
     speech: str
-    """The speech the question is about; empty for selection."""
+    """The speech that the question is about; empty for selection."""
     asked: tuple[Choice, ...]
-    """The selected intentions, with the reasons given, where they are what is judged; else empty."""
+    """The selected intentions with their reasons, if the item is about judging them; else empty."""
     reason: str
-    """The reason for that selection as a whole, if the seat gave one."""
+    """The reason for the selection as a whole, if the seat gave one."""
     options: tuple[Option, ...]
-    """What may be answered, in the catalogue's order; empty where ``asked`` is judged."""
+    """The possible answers, in the order of the catalogue; empty if ``asked`` is judged."""
     gold: frozenset[IntentionId] | None
     """The right answer, never empty; None: hidden, or judged by raters."""
     speaker_role: Role | None
-    """For tables by role and side; None if gold is hidden."""
+    """The speaker's role, for tables by role and side; None if gold is hidden."""
 
 
 def items(
@@ -215,17 +215,17 @@ def items(
 ) -> Iterator[Item]:
     """The items of one dimension of one game, in the order of the log.
 
-    Without gold an item is given whether or not it counts: guessing items whose gold is empty, and a
-    summary of the refinement though nothing was modified. With gold these are left out. What is left
-    out is counted in ``excluded``, once a stage of a turn, whatever the number of readers.
+    Without gold, items that do not count are included too: guessing items with empty gold, and summaries of
+    the refinement even if nothing was modified. With gold they are left out. ``excluded`` counts the stages
+    of turns that are left out, once for all readers.
     """
-    make = _MAKERS[dimension]
-    counted: Counter[Excluded] = Counter() if excluded is None else excluded
+    make = _ITEM_READERS[dimension]
+    counts: Counter[Excluded] = Counter() if excluded is None else excluded
     for turn in game.turns:
         if (reason := _unusable(turn)) is not None:
-            counted[reason] += 1
+            counts[reason] += 1
         else:
-            yield from make(game, turn, variant, with_gold, counted)
+            yield from make(game, turn, variant, with_gold, counts)
 
 
 def _unusable(turn: Turn) -> Excluded | None:
@@ -265,7 +265,7 @@ def _summaries(
     drafted = turn.first is not None and turn.first.draft is not None
     if turn.first is not None and not drafted:
         excluded["no_draft"] += 1
-    # That nothing was modified is part of the gold: without it the refinement is asked about anyway.
+    # Whether anything was modified is part of the gold: without gold the refinement is always asked about.
     again = turn.changed or not drafted or not with_gold
     for stage in (turn.first if drafted else None, turn.final if again else None):
         if stage is None:
@@ -299,8 +299,8 @@ def _own(
     options: Iterable[IntentionId] = (),
     gold: frozenset[IntentionId] | None = None,
 ) -> Item:
-    """An item seen from the speaker's own seat."""
-    spoken = dimension != "selection"
+    """An item in the view of the speaker's own seat."""
+    with_speech = dimension != "selection"
     draft = stage.draft
     return Item(
         id=make_id(game.id, dimension, turn.request_id, stage.name, None),
@@ -313,20 +313,20 @@ def _own(
         stage=stage.name,
         speaker=turn.seat,
         reader=None,
-        # A first selection is judged by what its seat had heard; the released scripts know no such case.
+        # A first selection is judged by what its seat had heard; the released scripts have no such case.
         context=_context(
             game,
             turn,
             turn.seat,
             turn.opening,
             variant,
-            prepared=not spoken and stage.name == "first" and variant.context == "seat",
+            prepared=not with_speech and stage.name == "first" and variant.context == "seat",
         ),
-        think=draft.think if spoken and draft is not None else "",
-        speech=(turn.text if draft is None else draft.speak) if spoken else "",
+        think=draft.think if with_speech and draft is not None else "",
+        speech=(turn.text if draft is None else draft.speak) if with_speech else "",
         asked=stage.chosen if judged else (),
         reason=stage.reason if judged else "",
-        options=_options(options),
+        options=_options(frozenset(options)),
         gold=gold if with_gold else None,
         speaker_role=game.role(turn.seat) if with_gold else None,
     )
@@ -337,7 +337,7 @@ def _guesses(
 ) -> Iterator[Item]:
     final = turn.final
     assert final is not None
-    # Any reader's options hold the speaker's whole list, where they are the role lists.
+    # With options "roles", every reader's options include the speaker's whole list.
     impactful = variant.options == "impactful"
     gold = final.intentions & variant.impactful if impactful else final.intentions
     if with_gold and not gold:
@@ -348,12 +348,15 @@ def _guesses(
         return
     released = variant.context == "release"
     for reader in _readers(game, turn, variant):
-        eyes = turn.seat if released else reader
-        options = variant.impactful if impactful else _readable(game, reader, turn.seat)
+        viewer = turn.seat if released else reader
+        options = variant.impactful
+        if not impactful:
+            roles = possible_roles(game, reader, turn.seat)
+            options = frozenset(id_ for role in roles for id_ in allowed(role))
         yield Item(
             id=make_id(game.id, "guessing", turn.request_id, "final", reader),
             game_id=game.id,
-            position=turn.position(eyes),
+            position=turn.position(viewer),
             dimension="guessing",
             request_id=turn.request_id,
             round=turn.round,
@@ -361,7 +364,7 @@ def _guesses(
             stage="final",
             speaker=turn.seat,
             reader=reader,
-            context=_context(game, turn, eyes, turn.utterance + 1, variant, knows=not released),
+            context=_context(game, turn, viewer, turn.utterance + 1, variant, knows=not released),
             think="",
             speech=turn.text,
             asked=(),
@@ -372,7 +375,7 @@ def _guesses(
         )
 
 
-_MAKERS: Final = {
+_ITEM_READERS: Final = {
     "selection": _selections,
     "following": _followings,
     "summarisation": _summaries,
@@ -389,24 +392,16 @@ def _readers(game: Game, turn: Turn, variant: Variant) -> tuple[Seat, ...]:
     return tuple(seat for seat in others if seat == variant.reader)
 
 
-def _readable(game: Game, reader: Seat, speaker: Seat) -> frozenset[IntentionId]:
-    return frozenset(id_ for role in possible_roles(game, reader, speaker) for id_ in allowed(role))
-
-
-def _options(ids: Iterable[IntentionId]) -> tuple[Option, ...]:
-    return _in_order(frozenset(ids))
-
-
-# A few lists serve every item: the impactful set, each role's, each set of roles'.
+# All items share a few lists: the impactful set, and the list of each role and set of roles.
 @lru_cache(256)
-def _in_order(ids: frozenset[IntentionId]) -> tuple[Option, ...]:
-    return tuple(Option(one.id, one.label) for one in CATALOGUE if one.id in ids)
+def _options(ids: frozenset[IntentionId]) -> tuple[Option, ...]:
+    return tuple(Option(intention.id, intention.label) for intention in CATALOGUE if intention.id in ids)
 
 
 def _context(
     game: Game,
     turn: Turn,
-    eyes: Seat,
+    viewer: Seat,
     end: int,
     variant: Variant,
     *,
@@ -415,9 +410,9 @@ def _context(
 ) -> Context:
     return Context(
         game,
-        eyes,
+        viewer,
         end,
-        round_=turn.round,
+        round=turn.round,
         attempt=turn.attempt,
         history=variant.history,
         view=variant.context,
@@ -430,19 +425,16 @@ def _context(
 def _filtered(
     game: Game, turn: Turn, stage: Stage, followed: Followed | None, *, think: bool
 ) -> Excluded | None:
-    """Why the filter on followed intentions drops this stage; None: it does not."""
+    """Why the filter on followed intentions drops this stage; None: it keeps the stage."""
     if followed is None:
         return None
     scores = followed.scores.get(StageKey(game.id, turn.request_id, stage.name), {})
     missing = False
     for choice in stage.chosen:
-        score = scores.get(choice.id, _UNSCORED)
+        score = scores.get(choice.id, FollowScore(None, None))
         for value in (score.think, score.speak) if think else (score.speak,):
             if value is None:
                 missing = True
             elif not sufficient(value, followed.least):
                 return "not_followed"
     return "unscored" if missing and followed.unscored == "drop" else None
-
-
-_UNSCORED: Final = FollowScore(None, None)

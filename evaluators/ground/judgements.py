@@ -1,19 +1,18 @@
 """Judgements of selected intentions: whether each is reasonable, and how well it was followed.
 
-One judgement is by one rater, about one intention of one stage of one speaking turn. People and model judges
-give the same kind of value; ``rater`` names who judged. InterIntent (EMNLP 2024), section 3.
+A judgement is made by one rater about one intention of one stage of one speaking turn. People and model
+judges give the same kind of value; ``rater`` names who judged. InterIntent (EMNLP 2024), section 3.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from engine.intentions import IntentionId
-from engine.thoughts import SelectionStage, SpeechStage
+from engine.thoughts import SelectionStage
 
 __all__ = [
     "SCORES",
-    "SPEECH_OF",
     "FollowScore",
     "Judgement",
     "StageKey",
@@ -26,20 +25,14 @@ __all__ = [
 SCORES: Final = (1, 2, 3, 4, 5)
 """1 absent or contrary, 2 only repeated, 3 borderline, 4 nearly perfect, 5 perfect."""
 
-SPEECH_OF: Final[Mapping[SelectionStage, SpeechStage]] = {"first": "formulation", "final": "refinement"}
-"""The speech that acts on each selection: a stage is named by its selection everywhere."""
-
-_LEAST_GOOD: Final = 4
-_LEAST_SUFFICIENT: Final = 3
-
 
 def good(score: float) -> bool:
     """Whether a following score counts as good: 4 or 5; 1 to 3 are flawed."""
-    return score >= _LEAST_GOOD
+    return score >= 4
 
 
-def sufficient(score: float, least: float = _LEAST_SUFFICIENT) -> bool:
-    """Whether an intention with this following score can be read back out of the speech: 3 or more."""
+def sufficient(score: float, least: float = 3) -> bool:
+    """Whether an intention with this following score can be recognised in the speech: 3 or more."""
     return score >= least
 
 
@@ -59,8 +52,8 @@ class Judgement:
     request_id: str
     """The speaking turn, e.g. ``2.1.speak.3``."""
     stage: SelectionStage
-    """``first``: the first selection, and the formulation that acts on it; ``final``: the final
-    selection and the refinement."""
+    """``first``: the first selection and the formulation that acts on it; ``final``: the final selection and
+    the refinement."""
     intention: IntentionId
     reasonable: bool | None
     """None: not judged."""
@@ -78,38 +71,38 @@ class Judgement:
 
     @property
     def key(self) -> StageKey:
-        """The stage that is judged."""
+        """The judged stage."""
         return StageKey(self.game_id, self.request_id, self.stage)
 
 
 class FollowScore(NamedTuple):
-    """How well one intention was followed: means over the raters that scored it; None: nobody did."""
+    """How well one intention was followed: means over the raters that scored it; None: nobody scored it."""
 
     think: float | None
     speak: float | None
 
 
 def by_game(judgements: Iterable[Judgement]) -> dict[str, list[Judgement]]:
-    """Judgements by game, in the order of the input: scores take one game at a time."""
+    """Judgements by game, in the order of the input."""
     grouped: dict[str, list[Judgement]] = {}
-    for one in judgements:
-        grouped.setdefault(one.game_id, []).append(one)
+    for judgement in judgements:
+        grouped.setdefault(judgement.game_id, []).append(judgement)
     return grouped
 
 
 def follow_scores(judgements: Iterable[Judgement]) -> dict[StageKey, dict[IntentionId, FollowScore]]:
     """The following scores of every judged stage by intention, for the filter on followed intentions.
 
-    Several raters of one intention are averaged; hand in one rater's judgements to filter by that
-    rater alone.
+    The scores of several raters of one intention are averaged; pass the judgements of one rater to filter by
+    that rater alone.
     """
     scores: dict[StageKey, dict[IntentionId, tuple[list[int], list[int]]]] = {}
-    for one in judgements:
-        think, speak = scores.setdefault(one.key, {}).setdefault(one.intention, ([], []))
-        if one.think is not None:
-            think.append(one.think)
-        if one.speak is not None:
-            speak.append(one.speak)
+    for judgement in judgements:
+        think, speak = scores.setdefault(judgement.key, {}).setdefault(judgement.intention, ([], []))
+        if judgement.think is not None:
+            think.append(judgement.think)
+        if judgement.speak is not None:
+            speak.append(judgement.speak)
     return {
         key: {id_: FollowScore(_mean(think), _mean(speak)) for id_, (think, speak) in of_stage.items()}
         for key, of_stage in scores.items()

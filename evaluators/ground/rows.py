@@ -1,9 +1,9 @@
-"""Items as rows of JSON, for ``datasets`` and other tools that read tables, each with its question in words.
+"""Items as rows of JSON with their question in words, for ``datasets`` and other tools that read tables.
 
-The item's context stands before the question. Guessing asks for the speaker's intentions; in the ``release``
-view for what another seat would take them to be, as the authors' prompt did. Summarisation asks the speaker
-for its own. Selection and following show the intentions and ask for a judgement; their rubrics are in
-``judges``.
+The item's context comes before the question. Guessing asks for the speaker's intentions; in the ``release``
+view, like the authors' prompt, for what another seat would take them to be. Summarisation asks the speaker
+for its own intentions. Selection and following show the intentions and ask for a judgement; ``judges`` has
+their rubrics.
 """
 
 import json
@@ -18,12 +18,12 @@ __all__ = ["jsonl", "question", "row"]
 
 
 def row(item: Item) -> dict[str, Any]:
-    """The item as plain values, made for tables: within a dimension every row has the same keys and
-    types, and nothing is null.
+    """The item as plain values for tables: within a dimension every row has the same keys and types, and
+    nothing is null.
 
-    ``context`` and ``question`` together are a whole prompt; ``view`` is the context as data.
-    ``reader`` is 0 where nobody guesses. ``options`` are given where they are chosen from, ``asked``
-    where they are judged; ``gold`` and ``speaker_role`` only where the item holds them.
+    ``context`` and ``question`` together are a whole prompt; ``view`` is the context as data. ``reader`` is 0
+    if nobody guesses. Items to choose from have ``options``, items to judge have ``asked``; ``gold`` and
+    ``speaker_role`` are present only if the item has them.
     """
     values: dict[str, Any] = {
         "id": item.id,
@@ -51,25 +51,25 @@ def row(item: Item) -> dict[str, Any]:
         ]
         values["reason"] = item.reason
     if item.gold is not None:
-        # In the catalogue's order: a set has none, and equal items give equal bytes.
-        values["gold"] = [one.id for one in CATALOGUE if one.id in item.gold]
+        # In the order of the catalogue, so that equal items give equal bytes.
+        values["gold"] = [intention.id for intention in CATALOGUE if intention.id in item.gold]
     if item.speaker_role is not None:
         values["speaker_role"] = item.speaker_role.value
     return values
 
 
-def jsonl(some: Iterable[Item]) -> Iterator[str]:
-    """One line of JSON an item, without the line's end, for ``datasets.load_dataset("json")`` and the
-    like. One dimension a file: others have other keys.
+def jsonl(items: Iterable[Item]) -> Iterator[str]:
+    """One line of JSON per item, without the line end, for ``datasets.load_dataset("json")`` and similar
+    tools. Write one dimension per file: the dimensions have different keys.
     """
-    for item in some:
+    for item in items:
         line = json.dumps(row(item), ensure_ascii=False)
         for end, escaped in _LINE_ENDS:
             line = line.replace(end, escaped)
         yield line
 
 
-# JSON leaves them as they are, and some readers end a line there.
+# JSON allows these characters, but some readers take them for line ends.
 _LINE_ENDS: Final = (("\x85", r"\u0085"), ("\u2028", r"\u2028"), ("\u2029", r"\u2029"))
 
 
@@ -80,8 +80,8 @@ _FORM: Final = 'Answer with one JSON object and nothing else: {"intentions": ["â
 
 
 def question(item: Item) -> str:
-    """The question with its options and the form of the answer. What seats wrote is quoted."""
-    return "\n".join(_ASKED[item.dimension](item))
+    """The question with its options and the form of the answer. Text written by seats is quoted."""
+    return "\n".join(_QUESTIONS[item.dimension](item))
 
 
 def _guessing(item: Item) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _following(item: Item) -> Iterator[str]:
     yield "How well does each of the two act on each intention, from 1 (not at all) to 5 (perfectly)?"
 
 
-_ASKED: Final = {
+_QUESTIONS: Final = {
     "selection": _selection,
     "following": _following,
     "summarisation": _summarisation,

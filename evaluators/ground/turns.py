@@ -1,14 +1,13 @@
 """A finished game, read in one pass: its speaking turns, and what each seat recorded in them.
 
-A speaking turn is a turn of the intention mechanism: an opening proposal with its speech, or a speech
-of the discussion. A leader's reconsideration is not one. All measures of intentions start from these turns.
-The log is kept, and contexts are cut from it on demand.
+A speaking turn is a turn of the intention mechanism: an opening proposal with its speech, or a speech of the
+discussion. A leader's reconsideration is not a speaking turn. All measures of intentions start from these
+turns. The log is kept, and contexts are cut from it on demand.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from copy import copy
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from engine.events import (
     ActionDefaulted,
@@ -45,7 +44,7 @@ class Stage:
     draft: SpeechDrafted | None
     """None: the seat recorded no draft of this stage."""
     reason: str = ""
-    """Of the selection as a whole."""
+    """The reason for the selection as a whole."""
 
     @property
     def intentions(self) -> frozenset[IntentionId]:
@@ -61,36 +60,37 @@ class Turn:
     attempt: int
     seat: Seat
     opening: int
-    """Place in the log of the first event of its action: the proposal of an opening turn, else the
-    utterance. The turn's thoughts stand before it."""
+    """Index in the log of the first event of its action: the proposal of an opening turn, else the utterance.
+    The turn's thoughts come before it."""
     utterance: int
-    """Place in the log of its utterance."""
+    """Index in the log of its utterance."""
     public: int
-    """Public events up to the utterance, itself included."""
+    """The number of public events up to and including the utterance."""
     own: tuple[int, ...]
-    """Events that only one seat sees, up to the utterance, by seat, seat 1 first."""
+    """The number of events that only one seat sees, up to the utterance, by seat, seat 1 first."""
     text: str
     first: Stage | None
     """None: the seat recorded no first selection."""
     final: Stage | None
-    """Where the seat recorded a first selection alone, that one with the final speech: nothing was
-    modified. None: the seat recorded no selection."""
+    """If the seat recorded only a first selection, that selection with the final speech. None: the seat
+    recorded no selection."""
     modified: bool
-    """Whether the seat recorded a final selection of its own, another than the first or not."""
+    """Whether the seat recorded a separate final selection, even one that equals the first."""
     beliefs: tuple[Belief, ...]
-    """What it believed of the others when it began to speak."""
+    """What the seat believed of the others when it began to speak."""
     without: Unheard | None
-    """What the seat had not heard of its record when it made the first selection; None: nothing."""
+    """Which part of its record the seat had not heard when it made the first selection; None: it had heard
+    everything."""
     unheard: range
-    """The places in the log of what it had not heard; empty where nothing was missing."""
+    """The indexes in the log of what it had not heard; empty if it had heard everything."""
     defaulted: Cause | None
-    """Why a default was played for it; None: the seat spoke itself."""
+    """Why a default was played; None: the seat spoke itself."""
     repeated: bool
-    """Whether the seat had spoken in this attempt before, which only a foreign record has."""
+    """Whether the seat had already spoken in this attempt, which happens only in foreign records."""
 
     @property
     def changed(self) -> bool:
-        """Whether modification chose another set than the first selection; the order says nothing."""
+        """Whether modification chose a different set from the first selection; the order does not matter."""
         return (
             self.first is not None
             and self.final is not None
@@ -101,14 +101,13 @@ class Turn:
         return self.first if name == "first" else self.final
 
     def position(self, viewer: Seat) -> int:
-        """The utterance's place in this seat's own stream, from 1: its ``seq``."""
+        """The position of the utterance in this seat's own stream, from 1: its ``seq``."""
         return self.public + self.own[viewer - 1]
 
 
+@dataclass(slots=True, eq=False)
 class Game:
-    """One finished game. It keeps the log it was read from, and so does every context cut from it."""
-
-    __slots__ = ("_records", "id", "learned", "log", "names", "profile", "roles", "turns", "winner")
+    """One finished game. The game and every context cut from it keep the log."""
 
     id: str
     log: Sequence[Event]
@@ -120,28 +119,9 @@ class Game:
     """What each seat was shown at the start, seat 1 first."""
     winner: Side
     turns: tuple[Turn, ...]
-    """Every speaking turn, in order; defaulted ones and ones without thoughts too."""
-
-    def __init__(
-        self,
-        id_: str,
-        log: Sequence[Event],
-        created: GameCreated,
-        roles: tuple[Role, ...],
-        learned: tuple[RoleLearned, ...],
-        winner: Side,
-        turns: tuple[Turn, ...],
-    ) -> None:
-        self.id = id_
-        self.log = log
-        self.profile = created.profile
-        self.names = created.names
-        self.roles = roles
-        self.learned = learned
-        self.winner = winner
-        self.turns = turns
-        # Records of seats, made when a context is first looked at; contexts.py keeps them here.
-        self._records: dict[Seat, Any] = {}
+    """Every speaking turn, in order, including defaulted turns and turns without thoughts."""
+    records: dict[Seat, Any] = field(default_factory=dict, repr=False)
+    """A cache for ``contexts``: the record of each seat whose context was read."""
 
     def role(self, seat: Seat) -> Role:
         return self.roles[seat - 1]
@@ -150,58 +130,38 @@ class Game:
         return side_of(self.roles[seat - 1])
 
     def only(self, request_id: str) -> "Game":
-        """The same game with one speaking turn alone, for questions about a single item."""
-        one = copy(self)
-        one.turns = tuple(turn for turn in self.turns if turn.request_id == request_id)
-        return one
+        """The same game with only one speaking turn, for questions about a single item."""
+        return replace(self, turns=tuple(turn for turn in self.turns if turn.request_id == request_id))
 
     def of(self, seats: Collection[Seat]) -> "Game":
-        """The same game with the speaking turns of these seats alone."""
-        some = copy(self)
-        some.turns = tuple(turn for turn in self.turns if turn.seat in seats)
-        return some
+        """The same game with only the speaking turns of these seats."""
+        return replace(self, turns=tuple(turn for turn in self.turns if turn.seat in seats))
 
 
 def read_game(game_id: str, log: Iterable[Event]) -> Game:
-    """The game that a whole log tells, in one pass. The log is kept, not copied, where it is a sequence.
+    """Reads a game from its whole log in one pass. A log that is a sequence is kept, not copied.
 
     Raises Unmeasurable for a game that is not finished or whose deal is not in the log.
     """
     events = log if isinstance(log, Sequence) else list(log)
     reader = _TurnReader()
-    for place, event in enumerate(events):
-        reader.read(place, event)
+    for index, event in enumerate(events):
+        reader.read(index, event)
     return reader.game(game_id, events)
 
 
+@dataclass(slots=True)
 class _Notes:
     """What one seat recorded since its last turn."""
 
-    __slots__ = ("beliefs", "defaulted", "drafts", "selected", "without")
-
-    def __init__(self) -> None:
-        self.selected: dict[str, IntentionsSelected] = {}
-        self.drafts: dict[str, SpeechDrafted] = {}
-        self.beliefs: tuple[Belief, ...] = ()
-        self.defaulted: dict[str, Cause] = {}
-        self.without: Unheard | None = None
+    selected: dict[str, IntentionsSelected] = field(default_factory=dict)
+    drafts: dict[str, SpeechDrafted] = field(default_factory=dict)
+    beliefs: tuple[Belief, ...] = ()
+    defaulted: dict[str, Cause] = field(default_factory=dict)
+    without: Unheard | None = None
 
 
 class _TurnReader:
-    __slots__ = (
-        "_created",
-        "_learned",
-        "_notes",
-        "_own",
-        "_proposal",
-        "_public",
-        "_roles",
-        "_spoken",
-        "_summaries",
-        "_turns",
-        "_winner",
-    )
-
     def __init__(self) -> None:
         self._created: GameCreated | None = None
         self._roles: tuple[Role, ...] | None = None
@@ -215,39 +175,48 @@ class _TurnReader:
         self._summaries: dict[Seat, int] = {}
         self._turns: list[Turn] = []
 
-    def read(self, place: int, event: Event) -> None:
+    def read(self, index: int, event: Event) -> None:
         seen_by = event.seen_by
         if seen_by == "public":
             self._public += 1
         elif seen_by == "seat":
             self._own[event.seat - 1] += 1  # type: ignore[union-attr]
-        handler = _HANDLERS.get(type(event))
-        if handler is not None:
-            handler(self, place, event)
+        match event:
+            case UtteranceMade():
+                self._uttered(index, event)
+            case SpeechDrafted():
+                self._notes_of(event.seat).drafts[event.stage] = event
+            case IntentionsSelected():
+                self._notes_of(event.seat).selected[event.stage] = event
+            case BeliefsFormed():
+                self._notes_of(event.seat).beliefs = event.beliefs
+            case SelectionPrepared():
+                self._notes_of(event.seat).without = event.without
+            case ActionDefaulted():
+                self._notes_of(event.seat).defaulted[event.request_id] = event.cause
+            case ProposalOpened():
+                self._notes.clear()
+                self._spoken.clear()
+            case TeamProposed():
+                self._proposal = index, event.leader
+            case RoundSummarised():
+                self._summaries[event.seat] = index
+            case GameCreated():
+                self._created = event
+                self._own = [0] * event.profile.players
+            case RolesDealt():
+                self._roles = event.roles
+            case RoleLearned():
+                self._learned[event.seat] = event
+            case GameEnded():
+                self._winner = event.winner
 
-    def created(self, place: int, event: GameCreated) -> None:
-        self._created = event
-        self._own = [0] * event.profile.players
-
-    def dealt(self, place: int, event: RolesDealt) -> None:
-        self._roles = event.roles
-
-    def learned(self, place: int, event: RoleLearned) -> None:
-        self._learned[event.seat] = event
-
-    def opened(self, place: int, event: ProposalOpened) -> None:
-        self._notes.clear()
-        self._spoken.clear()
-
-    def proposed(self, place: int, event: TeamProposed) -> None:
-        self._proposal = place, event.leader
-
-    def uttered(self, place: int, event: UtteranceMade) -> None:
+    def _uttered(self, index: int, event: UtteranceMade) -> None:
         notes = self._notes.pop(event.seat, None) or _Notes()
         if event.phase != "discuss":
             return
-        opens = self._proposal == (place - 1, event.seat)
-        # Elsewhere the proposal ends the talk, and what is said with it is no turn of the mechanism.
+        opens = self._proposal == (index - 1, event.seat)
+        # In other profiles the proposal ends the discussion, and its speech is no turn of the mechanism.
         if opens and self._created and self._created.profile.discussion != "after_proposal":
             return
         kind = Kind.PROPOSE_TEAM if opens else Kind.SPEAK
@@ -259,8 +228,8 @@ class _TurnReader:
                 round=event.round,
                 attempt=event.attempt,
                 seat=event.seat,
-                opening=place - 1 if opens else place,
-                utterance=place,
+                opening=index - 1 if opens else index,
+                utterance=index,
                 public=self._public,
                 own=tuple(self._own),
                 text=event.text,
@@ -269,7 +238,7 @@ class _TurnReader:
                 modified="final" in notes.selected,
                 beliefs=notes.beliefs,
                 without=notes.without,
-                unheard=self._unheard(event.seat, notes.without, place - opens),
+                unheard=self._unheard(event.seat, notes.without, index - opens),
                 defaulted=notes.defaulted.get(request_id),
                 repeated=event.seat in self._spoken,
             )
@@ -283,36 +252,16 @@ class _TurnReader:
             return range(self._summaries[seat], self._summaries[seat] + 1)
         return range(0)
 
-    def summarised(self, place: int, event: RoundSummarised) -> None:
-        self._summaries[event.seat] = place
-
-    def prepared(self, place: int, event: SelectionPrepared) -> None:
-        self._of(event.seat).without = event.without
-
-    def believed(self, place: int, event: BeliefsFormed) -> None:
-        self._of(event.seat).beliefs = event.beliefs
-
-    def selected(self, place: int, event: IntentionsSelected) -> None:
-        self._of(event.seat).selected[event.stage] = event
-
-    def drafted(self, place: int, event: SpeechDrafted) -> None:
-        self._of(event.seat).drafts[event.stage] = event
-
-    def defaulted(self, place: int, event: ActionDefaulted) -> None:
-        self._of(event.seat).defaulted[event.request_id] = event.cause
-
-    def ended(self, place: int, event: GameEnded) -> None:
-        self._winner = event.winner
-
-    def _of(self, seat: Seat) -> _Notes:
+    def _notes_of(self, seat: Seat) -> _Notes:
         return self._notes.setdefault(seat, _Notes())
 
     def game(self, game_id: str, log: Sequence[Event]) -> Game:
         created, roles, winner = self._created, self._roles, self._winner
         if created is None or roles is None or winner is None:
-            raise Unmeasurable(f"items come of finished games whose deal is in the log, {game_id} is not one")
+            raise Unmeasurable(f"items need a finished game with its deal in the log, {game_id} is not one")
         learned = tuple(self._learned[seat] for seat in range(1, created.profile.players + 1))
-        return Game(game_id, log, created, roles, learned, winner, tuple(self._turns))
+        turns = tuple(self._turns)
+        return Game(game_id, log, created.profile, created.names, roles, learned, winner, turns)
 
 
 def _stages(notes: _Notes) -> tuple[Stage | None, Stage | None]:
@@ -320,24 +269,7 @@ def _stages(notes: _Notes) -> tuple[Stage | None, Stage | None]:
     first = final = None
     if (chosen := selected.get("first")) is not None:
         first = Stage("first", chosen.intentions, drafts.get("formulation"), chosen.reason)
-    stands = selected.get("final", chosen)
-    if stands is not None:
-        final = Stage("final", stands.intentions, drafts.get("refinement"), stands.reason)
+    last = selected.get("final", chosen)
+    if last is not None:
+        final = Stage("final", last.intentions, drafts.get("refinement"), last.reason)
     return first, final
-
-
-_HANDLERS: Final[dict[type[Any], Any]] = {
-    GameCreated: _TurnReader.created,
-    RolesDealt: _TurnReader.dealt,
-    RoleLearned: _TurnReader.learned,
-    ProposalOpened: _TurnReader.opened,
-    TeamProposed: _TurnReader.proposed,
-    UtteranceMade: _TurnReader.uttered,
-    RoundSummarised: _TurnReader.summarised,
-    SelectionPrepared: _TurnReader.prepared,
-    BeliefsFormed: _TurnReader.believed,
-    IntentionsSelected: _TurnReader.selected,
-    SpeechDrafted: _TurnReader.drafted,
-    ActionDefaulted: _TurnReader.defaulted,
-    GameEnded: _TurnReader.ended,
-}

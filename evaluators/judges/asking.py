@@ -1,4 +1,4 @@
-"""What an evaluator needs from a language model: messages in, text out. ``app`` supplies the client."""
+"""The interface of judges to a language model: messages in, text out. ``app`` supplies the client."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 __all__ = ["ATTEMPTS", "Ask", "JudgeMessage", "JudgeReply", "entries_in", "shown", "until_usable"]
 
 ATTEMPTS: Final = 3
-"""At most so many answers are asked for, including the first."""
+"""The most answers that are asked for, including the first."""
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class JudgeMessage:
 
 
 Ask = Callable[[Sequence[JudgeMessage]], Awaitable[str]]
-"""Returns one answer to a conversation. Its errors (no model, no budget) go through to the caller."""
+"""Returns one answer to a conversation. Its errors (no model, no budget) reach the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,20 @@ class JudgeReply(Generic[T]):
     value: T | None
     """None: no answer was usable."""
     answers: tuple[str, ...]
-    """All answers as they came, the last one usable or not."""
+    """All answers in order, including unusable ones."""
     faults: tuple[str, ...]
-    """What is wrong with the last answer; empty: it was used."""
+    """What is wrong with the last answer; empty if it was used."""
 
 
 async def until_usable(
     question: Sequence[JudgeMessage], ask: Ask, read: Callable[[str], tuple[T, list[str]]], attempts: int
 ) -> JudgeReply[T]:
-    """Asks until ``read`` finds no fault, at most ``attempts`` times; the model is shown each fault.
+    """Asks until ``read`` finds no fault, at most ``attempts`` times; the model is told the faults.
 
-    Raises ValueError for fewer than one attempt; what ``ask`` raises goes through.
+    Raises ValueError for fewer than one attempt, and whatever ``ask`` raises.
     """
     if attempts < 1:
-        raise ValueError(f"a judge is asked once at least, got {attempts} attempts")
+        raise ValueError(f"a judge is asked at least once, got {attempts} attempts")
     conversation = list(question)
     answers: list[str] = []
     faults: list[str] = []
@@ -64,8 +64,8 @@ async def until_usable(
 
 
 def entries_in(answer: str, name: str) -> list[dict[str, Any]] | None:
-    """The objects of the list ``name`` in an answer; None where there is no such list of objects."""
-    # Models put fences and words round their JSON; what is between the outer braces counts.
+    """The objects of the list ``name`` in an answer; None if there is no such list of objects."""
+    # Models put fences and words around their JSON: the text between the outer braces counts.
     start, end = answer.find("{"), answer.rfind("}")
     try:
         value = json.loads(answer[start : end + 1])

@@ -1,11 +1,11 @@
-"""The model judge: asks a model about items by our rubric, and takes only answers it can check.
+"""The model judge: asks a model about items by our rubric, and accepts only answers that it can check.
 
-Every verdict must quote its evidence, and the quote must stand in the text that was judged, word for word
-(case, punctuation and white space apart); else the answer is unusable. An unusable answer is shown to the
-model with its faults and asked for again, a bounded number of times. What stays unusable gives no
-judgement and is returned as such: it is counted, never turned into a score.
+Every verdict must quote its evidence, and the judged text must contain the quote word for word, except for
+case, punctuation and white space; else the answer is unusable. The model is told the faults of an unusable
+answer and asked again, a limited number of times. If no answer is usable, there is no judgement: the failure
+is counted and never becomes a score.
 
-A judge's agreement with people is measured before its scores stand beside theirs:
+A judge's agreement with people is measured before its scores are shown beside theirs:
 ``agreement.judge_agreement``.
 """
 
@@ -24,7 +24,7 @@ from evaluators.judges.rubric import following_text, selection_text
 __all__ = ["ATTEMPTS", "Evidence", "Verdict", "judge", "messages"]
 
 _WORDS: Final = 3
-"""A quote of fewer words proves nothing, unless the text has no more."""
+"""The least words of a quote, unless the whole text is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class Verdict:
     """One judgement for each intention; empty if no answer was usable."""
     evidence: tuple[Evidence, ...]
     answers: tuple[str, ...]
-    """All answers as they came, the last one usable or not."""
+    """All answers in order, including unusable ones."""
     faults: tuple[str, ...]
-    """What is wrong with the last answer; empty: it was used."""
+    """What is wrong with the last answer; empty if it was used."""
 
 
 def messages(item: Item) -> list[JudgeMessage]:
-    """The question about one selection or following item: rubric, situation, texts, and the form.
+    """The question about one selection or following item: rubric, situation, texts, and form of the answer.
 
     Raises ValueError for an item of another dimension: guessing and summarisation have gold.
     """
@@ -96,9 +96,9 @@ def _form(entry: Mapping[str, Any]) -> str:
 
 
 async def judge(item: Item, ask: Ask, rater: str, *, attempts: int = ATTEMPTS) -> Verdict:
-    """Asks about one item until an answer can be used, at most ``attempts`` times.
+    """Asks about one item until an answer is usable, at most ``attempts`` times.
 
-    Raises ValueError for an item that has gold, or fewer than one attempt; what ``ask`` raises goes through.
+    Raises ValueError for an item that has gold or for fewer than one attempt, and whatever ``ask`` raises.
     """
     reply = await until_usable(messages(item), ask, lambda answer: _read(answer, item), attempts)
     by_intention = reply.value or {}
@@ -138,7 +138,7 @@ def _evidence(item: Item, by_intention: Mapping[IntentionId, Mapping[str, Any]])
 
 
 def _read(answer: str, item: Item) -> tuple[dict[IntentionId, dict[str, Any]], list[str]]:
-    """The entries by intention in the order asked, and everything that is wrong with the answer."""
+    """The entries by intention in the order asked, and all faults of the answer."""
     entries = entries_in(answer, "judgements")
     if entries is None:
         return {}, ['the answer is no JSON object with a list "judgements"']
@@ -179,7 +179,7 @@ def _faults(entry: Mapping[str, Any], item: Item) -> Iterator[str]:
 
 
 def _situation(item: Item, reasons: Iterable[str]) -> Sequence[str]:
-    # What seats wrote stands quoted in the text, and as it was in the entries.
+    # The text holds what seats wrote in quoted form, the entries hold it unchanged.
     return (item.context.text, *(entry.text for entry in item.context.entries if entry.text), *reasons)
 
 
@@ -197,8 +197,8 @@ def _quote_faults(
         if not may_be_empty:
             yield "the quote is empty"
         return
-    held = [words_of(text) for text in texts]
-    if not any(f" {words} " in f" {text} " for text in held):
+    candidates = [words_of(text) for text in texts]
+    if not any(f" {words} " in f" {text} " for text in candidates):
         yield f"the quote {shown(quote)} does not stand in {where}"
-    elif words.count(" ") + 1 < _WORDS and words not in held:
+    elif words.count(" ") + 1 < _WORDS and words not in candidates:
         yield f"the quote {shown(quote)} is shorter than {_WORDS} words"

@@ -1,7 +1,8 @@
 """The rubric for judges, with an example of each score.
 
-The scale is InterIntent's (EMNLP 2024, section 3); wording and examples are ours. All examples are of one
-game, so that they can be compared: seats called by number, quest 2 failed with seats 3 and 5 on it.
+The scale is InterIntent's (EMNLP 2024, section 3); wording and examples are ours. All examples come from one
+game, so that they can be compared: seats are called by number, and quest 2 failed with seats 3 and 5 on its
+team.
 """
 
 from typing import Final, NamedTuple
@@ -23,7 +24,7 @@ __all__ = [
 
 
 class Example(NamedTuple):
-    """A text and the score it gets for one intention."""
+    """A text with its score for one intention."""
 
     intention: IntentionId
     text: str
@@ -65,7 +66,7 @@ THINKING: Final = (
         "Nothing of the intention; here even the contrary.",
     ),
 )
-"""Thinking is judged leniently: a plan that reflects the goal, without false facts, is good."""
+"""Thinking is judged leniently: a plan that reflects the goal without false facts is good."""
 
 SPEAKING: Final = (
     Example(
@@ -100,7 +101,7 @@ SPEAKING: Final = (
         "No question at all, and the contrary of one.",
     ),
 )
-"""Speaking is judged strictly: what counts is said aloud, concrete, and true to the record."""
+"""Speaking is judged strictly: only concrete spoken words that agree with the record count."""
 
 SELECTION: Final = (
     Example(
@@ -138,7 +139,7 @@ SELECTION: Final = (
 
 
 class Stated(NamedTuple):
-    """A sentence with the verdict on its statement; the verdict is empty if it makes no statement."""
+    """A sentence with the verdict on its statement; the verdict is empty if the sentence makes none."""
 
     text: str
     verdict: str
@@ -176,7 +177,7 @@ STATING: Final = (
     Stated("Trust me, I am Percival.", "", "", "A claim about a hidden role."),
     Stated("Seat 4, why did you change your mind?", "", "", "A question."),
 )
-"""Seat 1 speaks in round 3. None of these sentences is of a kind that the rules read."""
+"""Seat 1 speaks in round 3. The rules read none of these sentences."""
 
 FOLLOWING: Final = """\
 You judge how well a seat at a table of Avalon acted on the intentions it had chosen. You do not judge
@@ -235,14 +236,14 @@ record, the line that comes nearest. For uncheckable leave the record empty. Say
 
 
 def statements_text() -> str:
-    """The rubric of statements, with examples of each verdict and of what is no statement."""
+    """The rubric of statements, with examples of each verdict and of sentences without a statement."""
     lines = []
-    for one in STATING:
-        if one.verdict:
-            record = f' The record: "{one.record}"' if one.record else ""
-            lines.append(f'- "{one.text}" {one.verdict}.{record} {one.why}')
+    for example in STATING:
+        if example.verdict:
+            record = f' The record: "{example.record}"' if example.record else ""
+            lines.append(f'- "{example.text}" {example.verdict}.{record} {example.why}')
         else:
-            lines.append(f'- "{one.text}" No statement: {one.why}')
+            lines.append(f'- "{example.text}" No statement: {example.why}')
     return "\n".join([_STATEMENTS, "", "Examples, seat 1 speaking in round 3:", *lines])
 
 
@@ -262,10 +263,13 @@ def following_text() -> str:
 def selection_text() -> str:
     """The rubric of selection, with its examples."""
     verdicts = ("unreasonable", "reasonable")
-    lines = [f"- {one.intention}. {one.text} {verdicts[one.score]}: {one.why}" for one in SELECTION]
+    lines = [
+        f"- {example.intention}. {example.text} {verdicts[example.score]}: {example.why}"
+        for example in SELECTION
+    ]
     return "\n".join([_SELECTING, "", "Examples:", *lines])
 
 
 def _examples(title: str, examples: tuple[Example, ...]) -> list[str]:
-    lines = [f'{one.score}: "{one.text}" {one.why}' for one in examples]
+    lines = [f'{example.score}: "{example.text}" {example.why}' for example in examples]
     return [f"{title}, the intention being {examples[0].intention}:", *lines]

@@ -1,9 +1,9 @@
-"""The rule judge: selected intentions that rules alone can call unreasonable, with the reason.
+"""The rule judge: finds selected intentions that are unreasonable by rule, and gives the reason.
 
-It decides three things about whether a selection is reasonable: whether the role may select the
-intention, whether the public record holds what the intention speaks of (no failed quest, no concern about
-its members), and whether two selected intentions exclude each other (``contradictions.json``). It never
-calls a selection reasonable: what it cannot refuse it leaves undecided, to people and to model judges.
+It checks three things: whether the role may select the intention, whether the public record has the facts
+that the intention refers to (without a failed quest, no concern about its members), and whether two selected
+intentions exclude each other (``contradictions.json``). It never calls a selection reasonable: all others
+stay undecided, for people and model judges.
 """
 
 import json
@@ -30,7 +30,7 @@ _DATA: Final = json.loads(files("evaluators.judges").joinpath("contradictions.js
 CONTRADICTIONS: Final[Mapping[frozenset[IntentionId], str]] = {
     frozenset(pair["intentions"]): pair["why"] for pair in _DATA["pairs"]
 }
-"""Why two intentions cannot stand in one speech, by pair."""
+"""Why two intentions cannot be in one speech, by pair."""
 
 _FACTS: Final = {
     "earlier_vote": "no vote has been taken before",
@@ -48,30 +48,30 @@ class Ruling:
     key: StageKey
     intention: IntentionId
     rule: Rule | None
-    """The rule that refuses it; None: undecided."""
+    """The rule that it breaks; None: undecided."""
     reason: str
-    """Why it is unreasonable, with the names of what is missing; empty where undecided."""
+    """Why it is unreasonable; empty if undecided."""
 
     @property
     def judgement(self) -> Judgement | None:
-        """Unreasonable, as a judgement of the rater ``rules``; None where undecided."""
+        """The judgement "unreasonable" by the rater ``rules``; None if undecided."""
         if self.rule is None:
             return None
         return Judgement(*self.key, self.intention, False, None, None, RATER)
 
 
 def contradictions(intention: IntentionId, others: Iterable[IntentionId]) -> list[IntentionId]:
-    """Those of the others that exclude this intention, sorted."""
+    """The other intentions that exclude this one, sorted."""
     return sorted(other for other in others if frozenset((intention, other)) in CONTRADICTIONS)
 
 
 def rule(
     role: Role, intention: IntentionId, others: Iterable[IntentionId], facts: Iterable[str]
 ) -> tuple[Rule, str] | None:
-    """The first rule that refuses an intention, in the order role, fact, contradiction; None: undecided.
+    """The first rule that an intention breaks, in the order role, fact, contradiction; None: undecided.
 
-    ``others`` were selected with it; ``facts`` are those of ``Table.facts`` for the seat then. An intention
-    outside the catalogue is undecided.
+    ``others`` were selected with it; ``facts`` are those of ``Table.facts`` for the seat at that time. An
+    intention outside the catalogue is undecided.
     """
     if intention not in BY_ID:
         return None
@@ -90,17 +90,17 @@ def rule(
 def ruled(game: Game) -> Iterator[Ruling]:
     """A ruling for every selected intention of a game, in the order of the log.
 
-    A final selection is ruled on where modification changed it. Turns that were defaulted have none.
+    A final selection has rulings only if modification changed it. Defaulted turns have none.
     """
     state = State()
     done = 0
     for turn in game.turns:
         # A first selection may have been made before the last speech, and the team proposed with it.
-        heard = turn.unheard.start if turn.without == "speech" else turn.opening
-        apply(state, game.log[done:heard])
+        start = turn.unheard.start if turn.without == "speech" else turn.opening
+        apply(state, game.log[done:start])
         facts = {"first": state.table.facts(turn.seat)}
-        # Up to the turn's own proposal or utterance: its thoughts come before, and tell the table nothing.
-        apply(state, game.log[heard : turn.opening])
+        # Up to the turn's own proposal or utterance; the thoughts before it do not change the table.
+        apply(state, game.log[start : turn.opening])
         done = turn.opening
         if turn.defaulted is not None:
             continue

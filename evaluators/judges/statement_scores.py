@@ -1,20 +1,20 @@
-"""Hallucination read by rules and by a judge: each by itself, both together, and the judge against the rules.
+"""Hallucination by rules and by a judge: each alone, both together, and the judge compared with the rules.
 
-All of it is over the speeches that the judge read. What the rules decide is theirs; a judge's statement
-counts where it touches nothing that they decided. Where it touches something, the two are compared, span by
-span: so a judge is measured for nothing wherever the rules can read.
+All scores cover the speeches that the judge read. The rules take precedence: a judge's statement counts only
+if it overlaps no span that the rules decided. Where it overlaps one, the two are compared, so the rules
+measure the judge at no extra cost.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, Final, Literal
 
 from engine.terms import Role, Side, side_of
 from evaluators.ground.turns import Game
 from evaluators.judges.statements import Statement
-from evaluators.measures.speeches import Speech, SpeechKey, speeches
+from evaluators.measures.hallucination import Speech, SpeechKey, speeches
 from evaluators.statistics.agreement import BAR, fleiss_kappa
 from evaluators.statistics.rates import Rate
 
@@ -33,8 +33,8 @@ Reader = Literal["rules", "judge", "together"]
 READERS: Final[tuple[Reader, ...]] = ("rules", "judge", "together")
 
 Against = tuple[str, str]
-"""What the rules say of a span, and what the judge says: ``supported``, ``refuted``, or ``silent`` where it
-passed over it or could not check it."""
+"""The verdict of the rules on a span and that of the judge: ``supported``, ``refuted``, or ``silent`` if the
+judge ignored the span or could not check it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,30 +43,30 @@ class SpeechJudgement:
 
     key: SpeechKey
     statements: tuple[Statement, ...]
-    """Empty: it states nothing about the record."""
+    """Empty if the speech states nothing about the record."""
     rater: str
     control: Mapping[Against, int] | None = None
-    """Of a control speech: what the rules and the rater say about its statements. It counts in no rate."""
+    """For a control speech: the spans by the verdicts of the rules and the rater. It counts in no rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class RulesAgreement:
-    """How a judge agrees with the rules on what both decided."""
+    """How a judge agrees with the rules on the spans that both decided."""
 
     compared: int
-    """Spans that both decided."""
+    """The number of spans that both decided."""
     control: int
-    """Of these, in control speeches."""
+    """How many of them are in control speeches."""
     silent: int
-    """Spans that the rules decided and the judge did not."""
+    """The number of spans that the rules decided and the judge did not."""
     precision: Rate
-    """Of what the judge refutes, the share that the rules refute."""
+    """The share of spans refuted by the judge that the rules refute too."""
     recall: Rate
-    """Of what the rules refute, the share that the judge refutes; silence costs recall."""
+    """The share of spans refuted by the rules that the judge refutes too; silence lowers recall."""
     kappa: float
-    """nan where nothing was compared, or both always say the same one thing."""
+    """nan if nothing was compared, or if both gave only one and the same verdict."""
     lacking: tuple[str, ...]
-    """Why its figures may not stand beside those of the rules; empty: they may."""
+    """Why the judge's figures may not be shown beside those of the rules; empty: they may."""
 
     @property
     def shown(self) -> bool:
@@ -85,24 +85,24 @@ class RulesAgreement:
 
 
 def against_rules(
-    spoken: Mapping[Against, int], control: Mapping[Against, int] | None = None
+    spans: Mapping[Against, int], control: Mapping[Against, int] | None = None
 ) -> RulesAgreement:
-    """A judge against the rules, by the same bar as judges against people: 50 spans, kappa 0.4."""
-    spans = Counter(spoken) + Counter(control or {})
-    both = spans.get(("refuted", "refuted"), 0)
-    missed = spans.get(("refuted", "supported"), 0)
-    alarm = spans.get(("supported", "refuted"), 0)
-    neither = spans.get(("supported", "supported"), 0)
-    passed = spans.get(("refuted", "silent"), 0)
+    """Compares a judge with the rules, by the bar that also holds against people: 50 spans, kappa 0.4."""
+    total = Counter(spans) + Counter(control or {})
+    both = total["refuted", "refuted"]
+    missed = total["refuted", "supported"]
+    alarm = total["supported", "refuted"]
+    neither = total["supported", "supported"]
+    silent = total["refuted", "silent"]
     compared = both + missed + alarm + neither
     counts = [[2, 0]] * both + [[1, 1]] * (missed + alarm) + [[0, 2]] * neither
     kappa = fleiss_kappa(counts) if counts else float("nan")
     return RulesAgreement(
         compared,
         sum(n for (_, judged), n in (control or {}).items() if judged != "silent"),
-        passed + spans.get(("supported", "silent"), 0),
+        silent + total["supported", "silent"],
         Rate(both, both + alarm),
-        Rate(both, both + missed + passed),
+        Rate(both, both + missed + silent),
         kappa,
         tuple(_lacking(compared, kappa)),
     )
@@ -117,63 +117,71 @@ def _lacking(compared: int, kappa: float) -> Iterable[str]:
         yield f"kappa with the rules {kappa:.3f}, {BAR.kappa} is needed"
 
 
-class _ReadingCount:
-    __slots__ = ("by_judge", "by_rules", "refuted", "refuting", "sentences", "speeches", "undecided")
+@dataclass(slots=True)
+class _RoleCounts:
+    """The counts of one role."""
 
-    def __init__(self) -> None:
-        self.speeches = self.sentences = self.by_rules = self.by_judge = self.undecided = 0
-        self.refuted: Counter[Reader] = Counter()
-        self.refuting: Counter[Reader] = Counter()
+    speeches: int = 0
+    sentences: Counter[str] = field(default_factory=Counter)
+    """By who decided them: ``all``, ``by_rules``, ``by_judge``, ``undecided``."""
+    refuted: Counter[Reader] = field(default_factory=Counter)
+    """Refuted statements."""
+    refuting: Counter[Reader] = field(default_factory=Counter)
+    """Speeches with a refuted statement."""
 
 
 class StatementScores:
-    """What rules and one judge read in the same speeches, over finished games, by role."""
+    """Counts what the rules and one judge find in the same speeches, over finished games, by role."""
 
     def __init__(self) -> None:
-        self._by_role: dict[Role, _ReadingCount] = {}
+        self._by_role: dict[Role, _RoleCounts] = {}
         self.spans: Counter[Against] = Counter()
-        """What the rules decided in speeches, by what they and the judge say."""
+        """The spans that the rules decided in speeches, by both verdicts."""
         self.control: Counter[Against] = Counter()
         """The same in control speeches."""
         self.by_game: dict[str, dict[Reader, Rate]] = {}
-        """Refuted statements, of so many speeches."""
+        """By game and reader: refuted statements, and speeches as the denominator."""
 
     def add(self, game: Game, judgements: Iterable[SpeechJudgement]) -> None:
-        """Counts one game by one judge's judgements; speeches that it did not read are left out."""
-        ours = [one for one in judgements if one.key.game_id == game.id]
-        by_speech = {one.key: one for one in ours if one.control is None}
-        for one in ours:
-            self.control.update(one.control or {})
+        """Counts one game by one judge's judgements; speeches that the judge did not read are left out."""
+        ours = [judgement for judgement in judgements if judgement.key.game_id == game.id]
+        by_speech = {judgement.key: judgement for judgement in ours if judgement.control is None}
+        for own in ours:
+            self.control.update(own.control or {})
         refuted: Counter[Reader] = Counter()
         read = 0
         for speech in speeches(game.id, game.log) if by_speech else ():
             if (judgement := by_speech.get(speech.key)) is None:
                 continue
             read += 1
-            count = self._by_role.setdefault(game.role(speech.seat), _ReadingCount())
+            count = self._by_role.setdefault(game.role(speech.seat), _RoleCounts())
             refuted += self._speech(count, speech, judgement.statements)
         if read:
             self.by_game[game.id] = {reader: Rate(refuted[reader], read) for reader in READERS}
 
     def _speech(
-        self, count: _ReadingCount, speech: Speech, statements: tuple[Statement, ...]
+        self, count: _RoleCounts, speech: Speech, statements: tuple[Statement, ...]
     ) -> Counter[Reader]:
         spans, added = rules_and_judge(speech, statements)
         self.spans.update(spans)
-        rules = sum(one.verdict == "refuted" for one in speech.findings)
-        judge = sum(one.verdict == "refuted" for one in added)
+        rules = sum(finding.verdict == "refuted" for finding in speech.findings)
+        judge = sum(statement.verdict == "refuted" for statement in added)
         refuted = Counter[Reader]({"rules": rules, "judge": judge, "together": rules + judge})
         count.speeches += 1
         count.refuted.update(refuted)
         count.refuting.update({reader: int(refuted[reader] > 0) for reader in READERS})
         for start, end in speech.sentences:
-            count.sentences += 1
-            if any(one.verdict != "unparsed" and _touch(one, start, end) for one in speech.findings):
-                count.by_rules += 1
-            elif any(one.verdict != "uncheckable" and _touch(one, start, end) for one in added):
-                count.by_judge += 1
-            elif any(_touch(one, start, end) for one in (*speech.findings, *added)):
-                count.undecided += 1
+            count.sentences["all"] += 1
+            if any(
+                finding.verdict != "unparsed" and _touch(finding, start, end) for finding in speech.findings
+            ):
+                count.sentences["by_rules"] += 1
+            elif any(
+                statement.verdict != "uncheckable" and _touch(statement, start, end) for statement in added
+            ):
+                count.sentences["by_judge"] += 1
+            elif any(_touch(part, start, end) for part in (*speech.findings, *added)):
+                count.sentences["undecided"] += 1
         return refuted
 
     @property
@@ -181,37 +189,29 @@ class StatementScores:
         """The roles whose speeches were read."""
         return tuple(role for role in Role if role in self._by_role)
 
-    def _of(self, whose: Role | Side | None) -> list[_ReadingCount]:
-        return [
-            count
-            for role, count in self._by_role.items()
-            if whose is None or whose is role or whose is side_of(role)
-        ]
+    def _counts(self, whose: Role | Side | None) -> list[_RoleCounts]:
+        return [count for role, count in self._by_role.items() if whose in (None, role, side_of(role))]
 
     def speeches(self, reader: Reader, whose: Role | Side | None = None) -> Rate:
         """Speeches with at least one refuted statement, of all that were read."""
-        tallies = self._of(whose)
-        return Rate(sum(one.refuting[reader] for one in tallies), sum(one.speeches for one in tallies))
+        counts = self._counts(whose)
+        return Rate(sum(count.refuting[reader] for count in counts), sum(count.speeches for count in counts))
 
     def refuted(self, reader: Reader, whose: Role | Side | None = None) -> int:
-        """Refuted statements."""
-        return sum(one.refuted[reader] for one in self._of(whose))
+        """The number of refuted statements."""
+        return sum(count.refuted[reader] for count in self._counts(whose))
 
     def sentences(self, whose: Role | Side | None = None) -> dict[str, int]:
-        """How many sentences there are, and how they were read; ``neither``: by nobody, since they state
-        nothing about the record or, ``undecided``, since nobody could decide it.
+        """The number of sentences by who decided their statements. ``neither``: those without a statement
+        about the record, and the ``undecided`` ones, whose statement nobody could decide.
         """
-        tallies = self._of(whose)
-        total, by_rules, by_judge, undecided = (
-            sum(getattr(one, name) for one in tallies)
-            for name in ("sentences", "by_rules", "by_judge", "undecided")
-        )
+        counts = sum((count.sentences for count in self._counts(whose)), Counter[str]())
         return {
-            "all": total,
-            "by_rules": by_rules,
-            "by_judge": by_judge,
-            "neither": total - by_rules - by_judge,
-            "undecided": undecided,
+            "all": counts["all"],
+            "by_rules": counts["by_rules"],
+            "by_judge": counts["by_judge"],
+            "neither": counts["all"] - counts["by_rules"] - counts["by_judge"],
+            "undecided": counts["undecided"],
         }
 
     def as_json(self, whose: Role | Side | None = None) -> dict[str, Any]:
@@ -231,10 +231,10 @@ class StatementScores:
 def rules_and_judge(
     speech: Speech, statements: Iterable[Statement]
 ) -> tuple[Counter[Against], tuple[Statement, ...]]:
-    """What the rules decided in a speech beside what the judge says to it, and what the judge adds.
+    """Compares the spans that the rules decided in a speech with the judge, and returns what the judge adds.
 
-    Where a judge's statement holds several of theirs, and is refuted, it is taken for those that the rules
-    refute, if any: one wrong part makes the whole wrong.
+    A refuted statement of the judge that covers several spans is compared only with those that the rules
+    refute, if any, since one wrong part makes the whole statement wrong.
     """
     decided: dict[tuple[int, int], str] = {}
     for finding in speech.findings:
@@ -242,16 +242,16 @@ def rules_and_judge(
             decided[finding.start, finding.end] = finding.verdict
     verdicts: dict[tuple[int, int], set[str]] = {span: set() for span in decided}
     added = []
-    for one in statements:
-        touched = [span for span in decided if _touch(one, *span)]
+    for statement in statements:
+        touched = [span for span in decided if _touch(statement, *span)]
         if not touched:
-            added.append(one)
-        if one.verdict == "uncheckable":
+            added.append(statement)
+        if statement.verdict == "uncheckable":
             continue
-        if one.verdict == "refuted" and any(decided[span] == "refuted" for span in touched):
+        if statement.verdict == "refuted" and any(decided[span] == "refuted" for span in touched):
             touched = [span for span in touched if decided[span] == "refuted"]
         for span in touched:
-            verdicts[span].add(one.verdict)
+            verdicts[span].add(statement.verdict)
     spans: Counter[Against] = Counter()
     for span, verdict in decided.items():
         by_judge = verdicts[span]
@@ -259,5 +259,5 @@ def rules_and_judge(
     return spans, tuple(added)
 
 
-def _touch(one: Any, start: int, end: int) -> bool:
-    return bool(one.start < end and start < one.end)
+def _touch(part: Any, start: int, end: int) -> bool:
+    return bool(part.start < end and start < part.end)

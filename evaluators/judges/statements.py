@@ -1,9 +1,10 @@
 """The model judge of statements: what a speech claims about the record, and whether the record agrees.
 
-It is asked once a speech and sees what the table saw: the public record before the speech, and the speech.
-It judges every statement that it finds, those that rules read too, and is not told what the rules say:
-where both read the same, the rules measure the judge (``statement_scores``). Both what it quotes from the
-speech and what it rests on must stand there; else the answer is unusable, as with the other judges.
+The model is asked once per speech and sees what the table saw: the public record before the speech, and the
+speech. It judges every statement that it finds, including those that the rules read, and is not told the
+verdicts of the rules: where both read the same statement, the rules measure the judge (``statement_scores``).
+The speech must contain the quote, and the record the evidence; else the answer is unusable, as with the other
+judges.
 """
 
 import json
@@ -13,18 +14,18 @@ from typing import Any, Final, Literal, get_args
 from evaluators.ground.quoting import places_of, quoted, words_of
 from evaluators.judges.asking import ATTEMPTS, Ask, JudgeMessage, entries_in, shown, until_usable
 from evaluators.judges.rubric import statements_text
-from evaluators.measures.speeches import Speech, SpeechKey
+from evaluators.measures.hallucination import Speech, SpeechKey
 
 __all__ = ["MOST", "Statement", "StatementVerdict", "Statements", "judge_speech", "speech_messages"]
 
 MOST: Final = 40
-"""At most so many statements in one speech; a judge that finds more splits it into single words."""
+"""The most statements in one speech; a judge that finds more splits it into single words."""
 
 _QUOTED: Final = 2
-"""Words of a speech that may be a statement: "I led"."""
+"""The least words of a statement: "I led"."""
 
 _RECORDED: Final = 3
-"""Words of the record that prove something, unless the line has no more."""
+"""The least words quoted from the record, unless the line is shorter."""
 
 StatementVerdict = Literal["supported", "refuted", "uncheckable"]
 """``uncheckable``: a statement about the public record that the record cannot decide."""
@@ -36,10 +37,10 @@ class Statement:
 
     start: int
     end: int
-    """It is ``text[start:end]`` of the speech."""
+    """The statement is ``text[start:end]`` of the speech."""
     verdict: StatementVerdict
     record: str
-    """The line of the record that decides it; empty where none does."""
+    """The line of the record that decides it; empty if none does."""
     reason: str
 
 
@@ -49,14 +50,14 @@ class Statements:
 
     key: SpeechKey
     statements: tuple[Statement, ...] | None
-    """In the order of the speech; empty: it states nothing about the record. None: no usable answer."""
+    """In the order of the speech; empty if it states nothing about the record. None: no usable answer."""
     answers: tuple[str, ...]
     faults: tuple[str, ...]
-    """What is wrong with the last answer; empty: it was used."""
+    """What is wrong with the last answer; empty if it was used."""
 
 
 def speech_messages(speech: Speech) -> list[JudgeMessage]:
-    """The question about one speech. The record comes first, so all of a game share a prefix."""
+    """The question about one speech; the record comes first, so all questions of a game share a prefix."""
     shape = json.dumps(
         {"statements": [{"quote": "…", "verdict": "…", "record": "…", "reason": "…"}]}, ensure_ascii=False
     )
@@ -76,9 +77,9 @@ def speech_messages(speech: Speech) -> list[JudgeMessage]:
 
 
 async def judge_speech(speech: Speech, ask: Ask, *, attempts: int = ATTEMPTS) -> Statements:
-    """Asks about one speech until an answer can be used, at most ``attempts`` times.
+    """Asks about one speech until an answer is usable, at most ``attempts`` times.
 
-    Raises ValueError for fewer than one attempt; what ``ask`` raises goes through.
+    Raises ValueError for fewer than one attempt, and whatever ``ask`` raises.
     """
     reply = await until_usable(speech_messages(speech), ask, lambda answer: _read(answer, speech), attempts)
     return Statements(speech.key, reply.value, reply.answers, reply.faults)
@@ -92,28 +93,28 @@ def _read(answer: str, speech: Speech) -> tuple[tuple[Statement, ...], list[str]
         return (), [f"{len(entries)} statements, {MOST} are the most that a speech can make"]
     faults: list[str] = []
     statements: list[Statement] = []
-    taken: set[tuple[int, int]] = set()
+    used: set[tuple[int, int]] = set()
     for entry in entries:
-        place, fault = _place(entry.get("quote"), speech.text, taken)
+        span, fault = _place(entry.get("quote"), speech.text, used)
         line, wrong = _evidence(entry, speech)
         faults += filter(None, (fault, *wrong))
-        if place is not None and not wrong:
-            taken.add(place)
-            statements.append(Statement(*place, entry["verdict"], line, entry["reason"]))
-    return tuple(sorted(statements, key=lambda one: (one.start, one.end))), faults
+        if span is not None and not wrong:
+            used.add(span)
+            statements.append(Statement(*span, entry["verdict"], line, entry["reason"]))
+    return tuple(sorted(statements, key=lambda statement: (statement.start, statement.end))), faults
 
 
-def _place(quote: Any, text: str, taken: set[tuple[int, int]]) -> tuple[tuple[int, int] | None, str]:
+def _place(quote: Any, text: str, used: set[tuple[int, int]]) -> tuple[tuple[int, int] | None, str]:
     if not isinstance(quote, str):
         return None, f"the quote is a text, got {shown(quote)}"
-    places = list(places_of(quote, text))
-    if not places:
+    spans = list(places_of(quote, text))
+    if not spans:
         return None, f"the quote {shown(quote)} does not stand in the speech"
     words = words_of(quote)
     if words.count(" ") + 1 < _QUOTED and words != words_of(text):
         return None, f"the quote {shown(quote)} is shorter than {_QUOTED} words"
-    # Words that stand there twice may be two statements.
-    left = [place for place in places if place not in taken]
+    # Words that occur twice may be two statements.
+    left = [span for span in spans if span not in used]
     return (left[0], "") if left else (None, f"{shown(quote)} is judged twice")
 
 
@@ -132,8 +133,8 @@ def _evidence(entry: dict[str, Any], speech: Speech) -> tuple[str, list[str]]:
         return "", [*faults, f"{quote}: the record is words of one of its lines, got {shown(record)}"]
     words = words_of(record)
     for line in (*speech.record, *speech.game):
-        held = words_of(line)
-        if f" {words} " in f" {held} " and (words.count(" ") + 1 >= _RECORDED or words == held):
+        line_words = words_of(line)
+        if f" {words} " in f" {line_words} " and (words.count(" ") + 1 >= _RECORDED or words == line_words):
             return line, faults
     return "", [
         *faults,

@@ -1,4 +1,4 @@
-"""Compares raters pair by pair, on what both of them answered or judged.
+"""Compares raters pair by pair, on the units that both of them answered or judged.
 
     pairing = Pairing("guessing")
     for game in games:
@@ -6,8 +6,8 @@
         pairing.add(game.id, mine, yours)
     pairing.compared(MEASURES["guessing"][0]).difference
 
-A unit is what a rater says one thing about: an item of guessing or summarisation, or one selected
-intention of a stage. Units of only one of the two raters are left out of the comparison and counted.
+A unit is an item of guessing or summarisation, or one selected intention of a stage. Units of only one of the
+two raters are left out of the comparison and counted.
 """
 
 from collections import Counter
@@ -20,8 +20,8 @@ from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import Dimension, Variant, items
 from evaluators.ground.judgements import Judgement, good
 from evaluators.ground.turns import Game
-from evaluators.measures.scoring import estimate_as_json, pooled_f1, pooled_recall
-from evaluators.measures.selection import judged_turns
+from evaluators.measures.judged import judged_turns
+from evaluators.measures.scoring import estimate_as_json
 from evaluators.statistics.resampling import (
     RESAMPLES,
     Comparison,
@@ -30,6 +30,8 @@ from evaluators.statistics.resampling import (
     Statistic,
     bootstrap,
     compared,
+    pooled_f1,
+    pooled_recall,
     ratio,
 )
 
@@ -44,13 +46,12 @@ __all__ = [
     "answer_counts",
     "each",
     "holm",
-    "item_of",
     "joined",
     "judged_counts",
 ]
 
 Part = Literal["guessing", "summarisation", "reasonable", "think", "speak"]
-"""What is compared: answers by their F1, judgements by what they say."""
+"""What is compared: answers by their F1, judgements by their values."""
 
 PARTS_OF: Final[Mapping[Dimension, tuple[Part, ...]]] = {
     "guessing": ("guessing",),
@@ -60,15 +61,15 @@ PARTS_OF: Final[Mapping[Dimension, tuple[Part, ...]]] = {
 }
 
 Units = Mapping[str, Counts]
-"""One rater's counts by unit; a unit's name is that of its item, with ``/intention`` where it is judged."""
+"""One rater's counts by unit. A unit is named by its item, with ``/intention`` appended if it is judged."""
 
 TEST: Final = "permutation: the raters' names exchanged within whole games"
-"""How the p values are made; ``Comparison.exact`` says whether every exchange was tried."""
+"""How the p values are computed; ``Comparison.exact`` says whether every exchange was tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure that two raters are compared by."""
+    """A figure by which two raters are compared."""
 
     name: str
     unit: Literal["share", "number"]
@@ -104,7 +105,7 @@ def answer_counts(
     variant: Variant,
     unmapped: Unmapped = "count",
 ) -> dict[str, Counts]:
-    """A rater's answers about one game, where the item counts; other items are left out."""
+    """The counts of a rater's answers about one game by item; items that do not count are left out."""
     by_item: dict[str, Counts] = {}
     for item in items(game, dimension, variant, with_gold=True):
         guess = guesses.get(item.id)
@@ -116,21 +117,21 @@ def answer_counts(
 
 
 def judged_counts(game: Game, judgements: Iterable[Judgement], part: Part) -> dict[str, dict[str, Counts]]:
-    """By rater, what was said of one game in one part, counted as the scores of the part count it."""
+    """The counts of each rater's judgements of one game in one part, by unit."""
     by_rater: dict[str, dict[str, Counts]] = {}
-    for one, turn, stage in judged_turns(game, judgements, Counter()):
+    for judgement, turn, stage in judged_turns(game, judgements, Counter()):
         if part == "reasonable":
-            # A final selection that modification left as it was is counted once, as the first.
-            if one.reasonable is None or (stage.name == "final" and turn.first and not turn.changed):
+            # A final selection that equals the first one is counted once, as the first.
+            if judgement.reasonable is None or (stage.name == "final" and turn.first and not turn.changed):
                 continue
-            counts: Counts = (int(one.reasonable), 1)
+            counts: Counts = (int(judgement.reasonable), 1)
         else:
-            score: int | None = getattr(one, part)
+            score: int | None = getattr(judgement, part)
             if score is None:
                 continue
             counts = (int(good(score)), 1, score)
-        unit = f"{game.id}/{one.request_id}/{one.stage}/{one.intention}"
-        by_rater.setdefault(one.rater, {})[unit] = counts
+        unit = f"{game.id}/{judgement.request_id}/{judgement.stage}/{judgement.intention}"
+        by_rater.setdefault(judgement.rater, {})[unit] = counts
     return by_rater
 
 
@@ -138,56 +139,52 @@ class Joined(NamedTuple):
     """Two raters' counts in one game, on the units that both have."""
 
     counts: tuple[float, ...]
-    """The first's and then the second's, summed."""
+    """The sums of the first rater, then those of the second."""
     units: int
+    items: int
+    """The number of items that the units belong to."""
 
 
-def joined(first: Units, second: Units) -> Joined | None:
-    """None where they have no unit in common."""
-    common = first.keys() & second.keys()
+def joined(first: Units, second: Units, part: Part) -> Joined | None:
+    """The counts on the units in common; None without any."""
+    common = sorted(first.keys() & second.keys())
     if not common:
         return None
-    columns = zip(*((*first[unit], *second[unit]) for unit in sorted(common)), strict=True)
-    return Joined(tuple(map(sum, columns)), len(common))
-
-
-def item_of(unit: str, part: Part) -> str:
-    """The item that a unit belongs to: its own name where it is answered, else without the intention."""
-    return unit if part in ("guessing", "summarisation") else unit.rsplit("/", 1)[0]
+    columns = zip(*((*first[unit], *second[unit]) for unit in common), strict=True)
+    answered = part in ("guessing", "summarisation")
+    items = {unit if answered else unit.rsplit("/", 1)[0] for unit in common}
+    return Joined(tuple(map(sum, columns)), len(common), len(items))
 
 
 class Pairing:
-    """Two raters' counts by game, for one part. Its size grows with the games by some numbers each."""
+    """Two raters' counts by game, for one part. Memory grows by a few numbers per game."""
 
     def __init__(self, part: Part) -> None:
         self.part: Part = part
         self.games: dict[str, tuple[float, ...]] = {}
         self.units = 0
-        """What both have."""
+        """The number of units that both have."""
         self.items = 0
-        """Items that these units belong to."""
-        self.first_only = 0
-        """Units that the first alone has."""
-        self.second_only = 0
+        """The number of items that these units belong to."""
+        self.left_out = 0
+        """The number of units that only one of them has."""
 
     def add(self, game_id: str, first: Units, second: Units) -> None:
-        """Counts one game; a game is added once."""
-        pair = joined(first, second)
-        common = first.keys() & second.keys()
-        self.first_only += len(first) - len(common)
-        self.second_only += len(second) - len(common)
+        """Counts one game; each game is added once."""
+        self.left_out += len(first.keys() ^ second.keys())
+        pair = joined(first, second, self.part)
         if pair is not None:
             self.games[game_id] = pair.counts
             self.units += pair.units
-            self.items += len({item_of(unit, self.part) for unit in common})
+            self.items += pair.items
 
     def compared(self, measure: Measure, *, seed: int | str = 0, resamples: int = RESAMPLES) -> Comparison:
-        """The two by one measure. nan where nothing is in common."""
+        """Compares the two by one measure; nan if they have nothing in common."""
         return compared(
             self.games,
             measure.statistic,
             items=self.units,
-            left_out=self.first_only + self.second_only,
+            left_out=self.left_out,
             seed=seed,
             resamples=resamples,
         )
@@ -198,10 +195,10 @@ class Pairing:
             "items": self.items,
             "units": self.units,
             "games": len(self.games),
-            "measures": {one.name: self._measured(one, seed) for one in MEASURES[self.part]},
+            "measures": {measure.name: self._as_json(measure, seed) for measure in MEASURES[self.part]},
         }
 
-    def _measured(self, measure: Measure, seed: int | str) -> dict[str, Any]:
+    def _as_json(self, measure: Measure, seed: int | str) -> dict[str, Any]:
         comparison = self.compared(measure, seed=seed)
         sides = each(self.games, measure.statistic, seed=seed)
         return {
@@ -220,7 +217,7 @@ def each(
     seed: int | str = 0,
     resamples: int = RESAMPLES,
 ) -> tuple[Estimate, Estimate]:
-    """The first's figure and the second's, with their own intervals, on the games that both are in."""
+    """The figure of each rater with its own interval, on the games in common."""
     width = len(next(iter(games.values()), ())) // 2
     cuts = (slice(None, width), slice(width, 2 * width))
 
@@ -232,15 +229,15 @@ def each(
 
 
 def holm(p_values: Collection[float]) -> list[float]:
-    """Holm's adjusted p values in the order given: the chance of any false difference among them all.
+    """Holm's adjusted p values in the order given: they bound the chance of any false difference among all.
 
-    nan stays nan and counts for no comparison. Source: Holm, Scandinavian Journal of Statistics 6 (1979).
+    nan stays nan and counts as no comparison. Source: Holm, Scandinavian Journal of Statistics 6 (1979).
     """
     values = list(p_values)
-    ranked = sorted((p, place) for place, p in enumerate(values) if not isnan(p))
+    ranked = sorted((p, index) for index, p in enumerate(values) if not isnan(p))
     adjusted = [nan] * len(values)
     highest = 0.0
-    for rank, (p, place) in enumerate(ranked):
+    for rank, (p, index) in enumerate(ranked):
         highest = max(highest, min(1.0, (len(ranked) - rank) * p))
-        adjusted[place] = highest
+        adjusted[index] = highest
     return adjusted

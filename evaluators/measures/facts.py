@@ -1,7 +1,7 @@
-"""Facts that a speech may claim about the public record, and how the record decides each.
+"""Facts that a speech may claim about the public record, and how the record decides them.
 
-A claim is refuted only when nothing it may mean is so. What the record does not know (a ballot that a
-foreign record lacks), or what is so in one reading and not in another, stays undecided.
+A claim is refuted only if it is false in every reading. A claim that the record cannot decide (about a vote
+that a foreign record lacks), or that is true in one reading and false in another, stays undecided.
 """
 
 from collections.abc import Iterable
@@ -17,11 +17,11 @@ Truth = Literal["supported", "refuted", "undecided"]
 
 
 class RecordAnswer(NamedTuple):
-    """How the record decides a fact."""
+    """The decision of the record on a fact."""
 
     truth: Truth
     record: str
-    """The evidence in words, for people who check."""
+    """The evidence in words, for people."""
 
 
 def _outcome(holds: bool, record: str) -> RecordAnswer:
@@ -34,10 +34,10 @@ def _listed(rounds: Iterable[int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QuestWent:
-    """A quest succeeded or failed, perhaps with so many fail cards."""
+    """A quest succeeded or failed, optionally with a number of fail cards."""
 
     round: int | None
-    """None: the last one, when none has been played."""
+    """None: the last quest, if none has been played."""
     succeeded: bool
     fails: int | None = None
 
@@ -61,10 +61,10 @@ class OnQuest:
 
     seat: Seat
     rounds: tuple[int, ...]
-    """Any of these; empty: there was no such quest."""
+    """Any of these rounds; empty: there was no such quest."""
     on: bool
     described: str = ""
-    """How the quests were named where not by number, e.g. ``failed``."""
+    """How the speech names the quests if not by number, e.g. ``failed``."""
 
     def against(self, table: Table) -> RecordAnswer:
         if not self.rounds:
@@ -78,7 +78,7 @@ class OnQuest:
             return _outcome(self.on, f"seat {self.seat} was on {_listed(here)}")
         named = [round_ for round_ in self.rounds if self.seat in _named(table, round_)]
         if named and self.on:
-            # On a team that was only proposed: some say that this is being on it.
+            # The team was only proposed: some would say that the seat was on it.
             return RecordAnswer("undecided", f"seat {self.seat} was only proposed for {_listed(named)}")
         if not went and all(round_ > table.round for round_ in self.rounds):
             return _outcome(not self.on, f"{_listed(self.rounds)} has not begun")
@@ -86,14 +86,14 @@ class OnQuest:
 
 
 def _named(table: Table, round_: int) -> set[Seat]:
-    """Every seat that a team of this round held."""
+    """Every seat on any team of this round."""
     seats = {seat for tally in table.tallies if tally.round == round_ for seat in tally.team + tally.proposed}
     return seats.union(table.team, table.proposed) if round_ == table.round else seats
 
 
 @dataclass(frozen=True, slots=True)
 class OnTeam:
-    """A seat is on the team that stands, or is not."""
+    """A seat is on the current team, or is not."""
 
     seat: Seat
     on: bool
@@ -101,7 +101,7 @@ class OnTeam:
     def against(self, table: Table) -> RecordAnswer:
         if not table.team:
             return RecordAnswer("undecided", "no team stands")
-        # A leader who has just changed the team may speak of the one before.
+        # A leader that has just changed the team may mean the team before.
         now, before = self.seat in table.team, self.seat in table.proposed
         if now is not before:
             return RecordAnswer("undecided", f"the team changed and seat {self.seat} with it")
@@ -114,7 +114,7 @@ class Led:
 
     seat: Seat
     rounds: tuple[int, ...] | None
-    """Any of these; empty: there was no such quest; None: now."""
+    """Any of these rounds; empty: there was no such quest; None: now."""
     led: bool = True
 
     def against(self, table: Table) -> RecordAnswer:
@@ -138,12 +138,12 @@ class Voted:
     seat: Seat
     approve: bool
     rounds: tuple[int, ...] | None = None
-    """Any of these; None: any vote, or the last where ``last``."""
+    """Any of these rounds; None: any vote, or the last one if ``last``."""
     attempt: int | None = None
     team: tuple[Seat, ...] = ()
-    """Seats that the team held, or whose leader's team it was where it is one seat."""
+    """Seats on the team; a single seat may also be its leader."""
     leader: Seat | None = None
-    """Whose team it was."""
+    """The leader of the team."""
     last: bool = False
 
     def against(self, table: Table) -> RecordAnswer:
@@ -183,16 +183,16 @@ _BALLOT = {True: "yes", False: "no", None: "unknown"}
 
 @dataclass(frozen=True, slots=True)
 class QuestsCounted:
-    """So many quests succeeded or failed so far. Naming fewer than there are is true, unless it is none."""
+    """A number of quests succeeded or failed so far. A number below the true one is true, except none."""
 
     number: int
     succeeded: bool
 
     def against(self, table: Table) -> RecordAnswer:
-        there = table.succeeded if self.succeeded else table.failed
-        holds = there == 0 if self.number == 0 else there >= self.number
-        return _outcome(holds, f"{there} quests {'succeeded' if self.succeeded else 'failed'}")
+        count = table.succeeded if self.succeeded else table.failed
+        holds = count == 0 if self.number == 0 else count >= self.number
+        return _outcome(holds, f"{count} quests {'succeeded' if self.succeeded else 'failed'}")
 
 
 Fact = QuestWent | OnQuest | OnTeam | Led | Voted | QuestsCounted
-"""``against(table)`` tells what the record says; the table is read, not kept."""
+"""``against(table)`` returns the decision of the record; it does not keep the table."""

@@ -8,14 +8,13 @@ helped the guess.
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from engine.terms import Seat
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Variant, items, make_id, parse_id
 from evaluators.ground.turns import Game, Turn
-from evaluators.measures.calibration import RoleScores
-from evaluators.measures.scoring import Scores
+from evaluators.measures.scoring import RoleScores, Scores
 
 __all__ = ["BELIEFS", "BeliefScores", "Span", "believed"]
 
@@ -23,15 +22,15 @@ BELIEFS: Final = Variant(reader="all", options="roles")
 """How beliefs are scored by default: a seat chooses from the lists of all roles."""
 
 Span = Literal["game", "attempt"]
-"""Which speeches a belief is a guess about: the other's latest, or only one of the same attempt."""
+"""Which speeches a belief is a guess about: the latest one in the game, or only one of the same attempt."""
 
 
 def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
     """The beliefs of a game as guesses, in the order in which they were formed.
 
-    Each is about the other seat's latest speech before the believer's own turn, by its guessing item's
-    id; ``rater`` is ``belief``. Left out are beliefs of a turn for which a default was played, beliefs
-    about a seat that has not spoken, and every later belief of the same seat about the same speech.
+    Each guess is about the other seat's latest speech before the believer's own turn and has the id of that
+    guessing item; ``rater`` is ``belief``. Left out are beliefs of a turn for which a default was played,
+    beliefs about a seat that has not spoken, and later beliefs of the same seat about the same speech.
     """
     latest: dict[Seat, Turn] = {}
     believed_items: set[str] = set()
@@ -39,7 +38,8 @@ def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
         if turn.defaulted is None:
             for belief in turn.beliefs:
                 speech = latest.get(belief.about)
-                if speech is None or (span == "attempt" and not _together(speech, turn)):
+                same_attempt = speech and (speech.round, speech.attempt) == (turn.round, turn.attempt)
+                if speech is None or (span == "attempt" and not same_attempt):
                     continue
                 item_id = make_id(game.id, "guessing", speech.request_id, "final", turn.seat)
                 if item_id in believed_items:
@@ -55,31 +55,25 @@ def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
         latest[turn.seat] = turn
 
 
-def _together(one: Turn, other: Turn) -> bool:
-    return (one.round, one.attempt) == (other.round, other.attempt)
-
-
 class BeliefScores:
-    """The beliefs of many games, scored."""
-
-    __slots__ = ("_span", "_variant", "beliefs", "intentions", "of_roles_alone", "roles", "scored")
+    """Scores the beliefs of many games."""
 
     def __init__(self, variant: Variant = BELIEFS, span: Span = "game") -> None:
-        """With the impactful options only intentions among them count: the seat did not know the list."""
+        """With impactful options only intentions among them count: the seat did not know the list."""
         self._variant = replace(variant, reader="all")
         self._span: Span = span
         self.intentions = Scores()
         self.roles = RoleScores()
         self.beliefs = 0
-        """Beliefs that are guesses about some speech."""
+        """The number of beliefs that are guesses about a speech."""
         self.scored = 0
-        """Of these, the ones about a speech that gives an item."""
+        """How many of them are about a speech that gives an item."""
         self.of_roles_alone = 0
-        """Of the scored ones, those of games whose beliefs name no intention at all: the record holds roles
-        alone, as the authors' program writes it, which is no silence about intentions."""
+        """How many of the scored ones belong to games whose beliefs name no intention at all: their record,
+        as the authors' program writes it, has only roles, and a missing intention is not silence."""
 
     def add(self, game: Game, seats: Collection[Seat] | None = None) -> None:
-        """Counts the beliefs of one game: of these seats, or of all."""
+        """Counts the beliefs of these seats, or of all seats, in one game."""
         guesses = {
             guess.item_id: guess
             for guess in believed(game, self._span)
@@ -90,24 +84,12 @@ class BeliefScores:
         for item in items(game, "guessing", self._variant, with_gold=True):
             guess = guesses.get(item.id)
             if guess is None:
-                continue  # the seat was not asked about this speech: that is no silence
+                continue  # the seat was not asked about this speech
             self.scored += 1
+            self.roles.add(item, guess)
             if not named:
                 self.of_roles_alone += 1
-                self.roles.add(item, guess)
                 continue
             if self._variant.options == "impactful":
                 guess = replace(guess, intentions=guess.intentions & self._variant.impactful)
             self.intentions.add(item, guess)
-            self.roles.add(item, guess)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "variant": self._variant.as_json(),
-            "span": self._span,
-            "beliefs": self.beliefs,
-            "scored": self.scored,
-            "of_roles_alone": self.of_roles_alone,
-            "intentions": self.intentions.as_json(),
-            "roles": self.roles.as_json(),
-        }

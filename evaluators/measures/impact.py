@@ -1,7 +1,7 @@
 """How intentions relate to winning: which are impactful, and whether the side that understands more wins.
 
-An intention is impactful if a side that selected it won strikingly many, or few, of its rounds. The link
-says whether the side whose intentions were more often reasonable, or better followed, wins. Definitions:
+An intention is impactful if a side that selected it won very many, or very few, of those rounds. The link
+shows whether the side whose intentions are more often reasonable, or are followed better, wins. Definitions:
 InterIntent (EMNLP 2024), section 3 and appendix; where the authors' released scripts differ, their way is an
 option (``RELEASED``, ``per="intentions"``).
 
@@ -19,7 +19,7 @@ from engine.terms import Side
 from engine.thoughts import SelectionStage
 from evaluators.ground.judgements import Judgement, StageKey, follow_scores, sufficient
 from evaluators.ground.turns import Game, Turn
-from evaluators.measures.selection import judged_turns
+from evaluators.measures.judged import judged_turns
 from evaluators.statistics.rates import Rate
 
 __all__ = [
@@ -39,7 +39,7 @@ _STAGES: Final[tuple[SelectionStage, ...]] = ("first", "final")
 
 
 def _results(game: Game) -> dict[int, Side]:
-    """The side that won each quest, by round; a quest that failed by rejections is evil's. Rounds without
+    """The side that won each quest, by round; a quest that failed by rejections goes to evil. Rounds without
     a quest are missing.
     """
     return {
@@ -57,21 +57,21 @@ class ImpactRule:
     """When an intention counts as selected by a side."""
 
     stages: tuple[SelectionStage, ...] = _STAGES
-    """The selections that count. A final selection equal to the first one is not counted again."""
+    """The selections that count. A final selection that equals the first one is counted once."""
     followed: int | None = None
-    """The least following score, in thinking and in speaking; None: followed or not. Intentions without
-    both scores do not count then."""
+    """The least following score, in thinking and in speaking; an intention without both scores does not
+    count. None: following does not matter."""
     per: Literal["round", "selection"] = "round"
-    """Whether a round in which a side selected an intention counts once, or each selection does."""
+    """Whether each round in which a side selected the intention counts once, or each selection counts."""
     above: float = 0.7
     below: float = 0.3
-    """Impactful is a share of rounds won above the one or below the other."""
+    """An intention is impactful if the share of rounds won lies above ``above`` or below ``below``."""
     at_least: int = 2
-    """The side must have selected it at least so often."""
+    """The least number of times that the side must have selected it."""
 
 
 PAPER: Final = ImpactRule()
-"""The share of rounds won given that a player of the side selected the intention."""
+"""The rule of the paper: the share of rounds won, given that a player of the side selected the intention."""
 
 RELEASED: Final = ImpactRule(stages=("final",), followed=3, per="selection")
 """The rule of the released script: only final selections, and only those that were followed."""
@@ -79,40 +79,36 @@ RELEASED: Final = ImpactRule(stages=("final",), followed=3, per="selection")
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """One intention of one side."""
+    """How one side did with one intention."""
 
     side: Side
     intention: IntentionId
     won: Rate
-    """Rounds (or selections) in rounds that went to the side, of all in which it was selected."""
+    """Rounds (or selections) won by the side, of all in which it selected the intention."""
     impactful: bool
 
 
 class ImpactCounts:
-    """For each intention, how the rounds went in which it was selected, over finished games."""
-
-    __slots__ = ("_won", "rule")
-
-    rule: ImpactRule
+    """Counts the results of the rounds in which each intention was selected, over finished games."""
 
     def __init__(self, rule: ImpactRule = PAPER) -> None:
         self.rule = rule
         self._won: dict[tuple[Side, IntentionId], list[int]] = {}
 
     def add(self, game: Game, judgements: Iterable[Judgement] = ()) -> None:
-        """Counts one game. ``judgements`` are needed where the rule asks for following; those of several
-        raters are averaged. Turns for which a default was played do not count.
+        """Counts one game. ``judgements`` are needed if the rule asks for following; scores of several raters
+        are averaged. Turns for which a default was played do not count.
         """
         results = _results(game)
         scores = follow_scores(judgements) if self.rule.followed is not None else {}
         selected: Counter[tuple[Side, IntentionId, int]] = Counter()
-        for turn in _spoken(game):
-            if turn.round not in results:
+        for turn in game.turns:
+            if turn.defaulted is not None or turn.round not in results:
                 continue
             for stage in self._stages(turn):
-                held = turn.stage(stage)
+                selection = turn.stage(stage)
                 key = StageKey(game.id, turn.request_id, stage)
-                for intention in held.intentions if held is not None else ():
+                for intention in selection.intentions if selection is not None else ():
                     if self._followed(scores.get(key, {}).get(intention)):
                         selected[game.side(turn.seat), intention, turn.round] += 1
         for (side, intention, round_), times in selected.items():
@@ -122,7 +118,7 @@ class ImpactCounts:
             counts[1] += weight
 
     def merge(self, other: "ImpactCounts") -> None:
-        """Adds the counts of ``other``, of other games by the same rule, to these."""
+        """Adds the counts of ``other``, which counted other games by the same rule."""
         for key, (won, selected) in other._won.items():
             counts = self._won.setdefault(key, [0, 0])
             counts[0] += won
@@ -142,31 +138,27 @@ class ImpactCounts:
     def table(self) -> tuple[Impact, ...]:
         """Every intention that a side selected, loyal first, in catalogue order."""
         return tuple(
-            Impact(side, one.id, rate, self._impactful(rate))
+            Impact(side, entry.id, rate, self._impactful(rate))
             for side in (Side.LOYAL, Side.EVIL)
-            for one in CATALOGUE
-            if (rate := Rate(*self._won.get((side, one.id), (0, 0)))).den
+            for entry in CATALOGUE
+            if (rate := Rate(*self._won.get((side, entry.id), (0, 0)))).den
         )
 
     def _impactful(self, rate: Rate) -> bool:
-        # As whole numbers: 7 of 10 is not above 0.7, whatever a double makes of it.
+        # Compared as whole numbers: 7 of 10 must not count as above 0.7 by rounding.
         above, below = (round(limit * 10**6) * rate.den for limit in (self.rule.above, self.rule.below))
         won = rate.num * 10**6
         return rate.den >= self.rule.at_least and (won > above or won < below)
 
     def impactful(self) -> frozenset[IntentionId]:
         """The intentions that are impactful for either side."""
-        return frozenset(one.intention for one in self.table() if one.impactful)
-
-
-def _spoken(game: Game) -> Iterable[Turn]:
-    return (turn for turn in game.turns if turn.defaulted is None)
+        return frozenset(impact.intention for impact in self.table() if impact.impactful)
 
 
 # --- understanding and winning -------------------------------------------------------------------
 
 Relation = Literal["above", "below", "equal"]
-"""How evil's r compares with loyal's."""
+"""How r of evil compares with r of loyal."""
 
 Unit = Literal["quest", "game"]
 
@@ -175,30 +167,30 @@ _RELATIONS: Final[tuple[Relation, ...]] = ("above", "below", "equal")
 
 @dataclass(frozen=True, slots=True)
 class LinkRule:
-    """How a side's r is computed: the sum of binary scores divided by the number of its seats."""
+    """How r of a side is computed: the sum of binary scores divided by the number of its seats."""
 
     measure: Literal["selection", "following"]
-    """``selection``: 1 for a reasonable intention, among those followed above 2. ``following``: 1 for a
-    following score of ``threshold`` or more, among reasonable intentions."""
+    """``selection``: 1 for a reasonable intention, among intentions with following scores above 2.
+    ``following``: 1 for a following score of ``threshold`` or more, among reasonable intentions."""
     threshold: int = 3
-    """3, 4 or 5; for ``following`` only."""
+    """3, 4 or 5; only for ``following``."""
     parts: tuple[Literal["think", "speak"], ...] = ("speak",)
-    """The following scores that are looked at. For ``selection`` each must be above 2; for ``following``
-    each is a score of its own."""
+    """The following scores that are used. For ``selection`` each must be above 2; for ``following`` each is
+    counted separately."""
     stages: tuple[SelectionStage, ...] = ("final",)
     per: Literal["teammates", "intentions"] = "teammates"
-    """What the sum is divided by. The released code divides by the number of scores summed, which tells
-    nothing of how much a side did."""
+    """What the sum is divided by. The released code divides by the number of scores, which ignores how much a
+    side did."""
 
     def __post_init__(self) -> None:
         if self.threshold not in (3, 4, 5):
             raise ValueError(f"following is binarised at 3, 4 or 5, got {self.threshold}")
         if not self.parts or not self.stages:
-            raise ValueError("a link looks at one part and one stage at least")
+            raise ValueError("a link needs at least one part and one stage")
 
 
 def link_rules(per: Literal["teammates", "intentions"] = "teammates") -> tuple[LinkRule, ...]:
-    """The four that the paper reports: selection, and following binarised at 3, 4 and 5."""
+    """The four rules of the paper: selection, and following binarised at 3, 4 and 5."""
     return (
         LinkRule("selection", per=per),
         *(LinkRule("following", threshold, per=per) for threshold in (3, 4, 5)),
@@ -215,24 +207,21 @@ class _Sum:
 
 
 class Link:
-    """In how many quests and games evil's r is above, below or equal to loyal's, by who won them."""
-
-    __slots__ = ("_counts", "_left_out", "rule")
-
-    rule: LinkRule
+    """Counts the quests and games in which r of evil is above, below or equal to r of loyal, by winner."""
 
     def __init__(self, rule: LinkRule) -> None:
         self.rule = rule
         self._counts: Counter[tuple[Unit, Side, Relation]] = Counter()
-        self._left_out: Counter[Unit] = Counter()
+        self.left_out: Counter[Unit] = Counter()
+        """The number of quests and of games in which a side has no r."""
 
     def add(self, game: Game, judgements: Iterable[Judgement]) -> None:
-        """Counts one game. Of several raters' judgements of one intention the reasonable ones must be more
-        than half, and scores are averaged. A final selection that modification left unchanged carries the
-        verdicts on the first one: nobody is asked about it again.
+        """Counts one game. With several raters an intention is reasonable if more than half of them say so,
+        and scores are averaged. A final selection that equals the first one has the verdicts of the first
+        one, since nobody is asked about it again.
 
-        A quest or game in which a side has no intention judged (both ways) is left out and counted so; and,
-        divided by intentions, one in which a side has none that counts.
+        A quest or game is left out, and counted in ``left_out``, if a side has no intention that was judged
+        both ways, or, with ``per="intentions"``, no intention that counts.
         """
         results = _results(game)
         whole = {Side.LOYAL: _Sum(), Side.EVIL: _Sum()}
@@ -271,27 +260,23 @@ class Link:
         else:
             by = loyal.scores, evil.scores
         if not loyal.judged or not evil.judged or not all(by):
-            self._left_out[unit] += 1
+            self.left_out[unit] += 1
             return
         # Compared across, so that equal fractions are equal.
-        ours, theirs = loyal.ones * by[1], evil.ones * by[0]
-        relation: Relation = "above" if theirs > ours else "below" if theirs < ours else "equal"
+        of_loyal, of_evil = loyal.ones * by[1], evil.ones * by[0]
+        relation: Relation = "above" if of_evil > of_loyal else "below" if of_evil < of_loyal else "equal"
         self._counts[unit, winner, relation] += 1
 
     def shares(self, unit: Unit, winner: Side) -> dict[Relation, Rate]:
-        """Of the quests or games that went to ``winner``: in how many evil has the r above, below, equal."""
+        """Of the quests or games won by ``winner``: in how many r of evil is above, below or equal."""
         counts = {relation: self._counts[unit, winner, relation] for relation in _RELATIONS}
         total = sum(counts.values())
         return {relation: Rate(count, total) for relation, count in counts.items()}
 
-    def left_out(self, unit: Unit) -> int:
-        """Quests or games in which a side has no r."""
-        return self._left_out[unit]
-
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """The joint verdict of all raters of one intention."""
+    """The joint verdict of all raters on one intention."""
 
     reasonable: bool | None
     think: float | None
@@ -302,10 +287,12 @@ def _verdicts(game: Game, judgements: Iterable[Judgement]) -> Iterator[tuple[Tur
     """The joint verdict of all raters on each selected intention, by turn and stage."""
     judged = list(judged_turns(game, judgements, Counter()))
     by_choice: dict[tuple[StageKey, IntentionId], dict[str, bool]] = {}
-    for one, _, _ in judged:
-        if one.reasonable is not None:
-            by_choice.setdefault((one.key, one.intention), {})[one.rater] = one.reasonable
-    scores = follow_scores(one for one, _, _ in judged)
+    for judgement, _, _ in judged:
+        if judgement.reasonable is not None:
+            by_choice.setdefault((judgement.key, judgement.intention), {})[judgement.rater] = (
+                judgement.reasonable
+            )
+    scores = follow_scores(judgement for judgement, _, _ in judged)
     turns = {turn.request_id: turn for _, turn, _ in judged}
     for key, of_stage in scores.items():
         turn = turns[key.request_id]

@@ -1,12 +1,14 @@
-"""Game metrics: who wins, who goes on quests, how leaders choose and seats vote.
+"""Game metrics: who wins, who goes on quests, how leaders choose and how seats vote.
 
-Counts are pooled over games and kept as numerators and denominators, so that tables can be merged
-and every rate shows what it rests on. Definitions: InterIntent (EMNLP 2024), section 3, made exact
-by the avalon-replay v1 specification.
+Counts are pooled over games and kept as numerators and denominators, so that tables can be merged and every
+rate shows its counts. Definitions: InterIntent (EMNLP 2024), section 3, made exact by the avalon-replay v1
+specification.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import add
 from typing import Any, Final, NamedTuple
 
 from engine.events import CardPlayed, Event
@@ -37,76 +39,37 @@ PUBLISHED: Final[Mapping[str, Mapping[str, Sides]]] = {
     "proposal change rate": {"GPT-3.5": Sides(76.2, 74.1), "GPT-4": Sides(50.0, 62.5)},
     "Merlin assassination rate": {"GPT-3.5": Sides(None, 41.7), "GPT-4": Sides(None, 33.3)},
 }
-"""The yardsticks, by the label of ``PlayRow`` and by model."""
+"""The published figures, by the label of ``PlayRow`` and by model."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayRow:
-    """One line of the table: ours by side, and the published figures where there are any."""
+    """One line of the table: our figures by side, and the published figures if there are any."""
 
     label: str
     loyal: Rate | float | None
-    """A share without a denominator is a mean over roles; None: it has no meaning for this side."""
+    """A share without a denominator is a mean over roles; None: the metric does not apply to this side."""
     evil: Rate | float | None
     published: Mapping[str, Sides]
 
 
 @dataclass(frozen=True, slots=True)
 class RoundResults:
-    """How one round went, over the games that came to it."""
+    """The results of one round, over the games that reached it."""
 
     round: int
     played: Rate
-    """Games that played this quest, of all."""
+    """Games that played this quest, of all games."""
     succeeded: Rate
-    """Quests that succeeded, of those played."""
+    """Quests that succeeded, of all played quests."""
     evil_on_team: Rate
-    """Teams with an evil seat on them, of those that went."""
+    """Teams with an evil seat, of all teams that went on the quest."""
     forced: Rate
-    """Teams that went although rejected or without a vote, of those that went."""
+    """Teams that went although rejected or without a vote, of all teams that went."""
     first_approved: Rate
-    """First proposals that the ballots approved, of those voted on."""
+    """First proposals that the votes approved, of all first proposals voted on."""
     changed: Rate
-    """Teams voted on that differ, as sets, from the attempt's first, of all voted on."""
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "round": self.round,
-            **{
-                name: getattr(self, name).as_json()
-                for name in ("played", "succeeded", "evil_on_team", "forced", "first_approved", "changed")
-            },
-        }
-
-
-class _Round:
-    """The counters of one round; what is right beside each is its denominator."""
-
-    __slots__ = (
-        "changed",
-        "evil_on_team",
-        "first_approved",
-        "first_voted",
-        "forced",
-        "played",
-        "succeeded",
-        "voted",
-        "went",
-    )
-
-    def __init__(self) -> None:
-        for name in _Round.__slots__:
-            setattr(self, name, 0)
-
-    played: int
-    succeeded: int
-    went: int
-    evil_on_team: int
-    forced: int
-    first_voted: int
-    first_approved: int
-    voted: int
-    changed: int
+    """Teams voted on that differ, as sets, from the attempt's first team, of all teams voted on."""
 
 
 # Index of a side in the pairs of counters below.
@@ -115,59 +78,45 @@ _EVIL: Final = 1
 _INDEX: Final = {Side.LOYAL: _LOYAL, Side.EVIL: _EVIL}
 _SIDE_OF: Final = {role: _INDEX[side_of(role)] for role in Role}
 
+_PAIRS: Final = (
+    "wins",
+    "quests",
+    "right_teams",
+    "teams",
+    "changed",
+    "approved",
+    "proposals",
+    "yes_votes",
+    "votes",
+)
+
 
 class PlayMetrics:
     """Counts over finished games; its size does not grow with their number."""
 
-    __slots__ = (
-        "_approvals",
-        "_approved",
-        "_ballots",
-        "_cards",
-        "_changes",
-        "_fails",
-        "_held",
-        "_hits",
-        "_led",
-        "_on_team",
-        "_proposals",
-        "_quests",
-        "_right",
-        "_rounds",
-        "_shots",
-        "_wins",
-    )
-
-    # Pairs are [loyal, evil]; what a leader does counts for the leader's side.
     def __init__(self) -> None:
-        self._wins = [0, 0]
-        self._quests = [0, 0]
+        # Each pair is [loyal, evil]; a leader's proposals count for the leader's side.
+        self._pairs = {name: [0, 0] for name in _PAIRS}
         self._hits = self._shots = 0
         self._fails = self._cards = 0
         self._on_team = dict.fromkeys(Role, 0)
-        self._held = dict.fromkeys(Role, -1)  # -1: the role did not occur
-        self._right = [0, 0]
-        self._led = [0, 0]
-        self._changes = [0, 0]
-        self._proposals = [0, 0]
-        self._approved = [0, 0]
-        self._approvals = [0, 0]
-        self._ballots = [0, 0]
-        self._rounds: dict[int, _Round] = {}
+        self._held: dict[Role, int] = {}
+        """Quests by role; a role that did not occur is not in it."""
+        self._rounds: dict[int, Counter[str]] = {}
 
     def add(self, game: State | Iterable[Event]) -> None:
-        """Counts one finished game, given by its state or its whole log.
+        """Counts one finished game, given as its state or its whole log.
 
-        A quest that rejections failed was not played and adds no quest. Unknown ballots and unseen
-        cards are left out of their rates. Raises Unmeasurable.
+        A quest that failed by rejections was not played and adds no quest. Unknown votes and cards are left
+        out of their rates. Raises Unmeasurable for an unfinished game or one without its deal.
         """
         state = game if isinstance(game, State) else fold(game)
         table = state.table
         roles = state.roles
         if table.winner is None or roles is None:
-            raise Unmeasurable("metrics are counted in finished games whose deal is in the log")
+            raise Unmeasurable("metrics need a finished game with its deal in the log")
         sides = [_SIDE_OF[role] for role in roles]
-        self._wins[_INDEX[table.winner]] += 1
+        self._pairs["wins"][_INDEX[table.winner]] += 1
         hit = table.ending is Ending.MERLIN_ASSASSINATED
         self._hits += hit
         self._shots += hit or table.missed
@@ -184,97 +133,89 @@ class PlayMetrics:
                         self._fails += not event.success
 
     def _count_proposals(self, state: State, sides: list[int]) -> None:
-        yes = [0, 0]
-        known = [0, 0]
+        pairs = self._pairs
+        yes, known = pairs["yes_votes"], pairs["votes"]
         for tally in state.table.tallies:
-            counts = self._rounds.setdefault(tally.round, _Round())
+            counts = self._rounds.setdefault(tally.round, Counter())
             leader = sides[tally.leader - 1]
             if tally.votes:
                 changed = tally.team != tally.proposed
-                self._proposals[leader] += 1
-                self._changes[leader] += changed
-                self._approved[leader] += tally.approved
-                counts.voted += 1
-                counts.changed += changed
+                pairs["proposals"][leader] += 1
+                pairs["changed"][leader] += changed
+                pairs["approved"][leader] += tally.approved
+                counts["voted"] += 1
+                counts["changed"] += changed
                 if tally.attempt == 1:
-                    counts.first_voted += 1
-                    counts.first_approved += tally.approved
+                    counts["first_voted"] += 1
+                    counts["first_approved"] += tally.approved
                 for vote, side in zip(tally.votes, sides, strict=True):
                     if vote is not None:
                         known[side] += 1
-                        if vote:
-                            yes[side] += 1
+                        yes[side] += vote
             if tally.approved or tally.forced:
                 evil = any(sides[seat - 1] for seat in tally.team)
-                self._led[leader] += 1
-                self._right[leader] += evil is (leader == _EVIL)
-                counts.went += 1
-                counts.evil_on_team += evil
-                counts.forced += tally.forced
-        for side in (_LOYAL, _EVIL):
-            self._approvals[side] += yes[side]
-            self._ballots[side] += known[side]
+                pairs["teams"][leader] += 1
+                pairs["right_teams"][leader] += evil is (leader == _EVIL)
+                counts["went"] += 1
+                counts["evil_on_team"] += evil
+                counts["forced"] += tally.forced
 
     def _count_quests(self, state: State, roles: tuple[Role, ...]) -> None:
         played = [quest for quest in state.table.quests if quest.team]
         for role in roles:
-            self._held[role] = max(self._held[role], 0) + len(played)
+            self._held[role] = self._held.get(role, 0) + len(played)
         for quest in played:
-            self._quests[_LOYAL if quest.succeeded else _EVIL] += 1
-            counts = self._rounds.setdefault(quest.round, _Round())
-            counts.played += 1
-            counts.succeeded += quest.succeeded
+            self._pairs["quests"][_LOYAL if quest.succeeded else _EVIL] += 1
+            counts = self._rounds.setdefault(quest.round, Counter())
+            counts["played"] += 1
+            counts["succeeded"] += quest.succeeded
             for seat in quest.team:
                 self._on_team[roles[seat - 1]] += 1
 
     def merge(self, other: "PlayMetrics") -> None:
         """Adds the counts of ``other`` to these."""
-        for name in ("_wins", "_quests", "_right", "_led", "_changes", "_proposals", "_approved"):
-            _add(getattr(self, name), getattr(other, name))
-        _add(self._approvals, other._approvals)
-        _add(self._ballots, other._ballots)
+        for name, pair in other._pairs.items():
+            self._pairs[name] = list(map(add, self._pairs[name], pair))
         self._hits += other._hits
         self._shots += other._shots
         self._fails += other._fails
         self._cards += other._cards
         for role in Role:
             self._on_team[role] += other._on_team[role]
-            if other._held[role] >= 0:
-                self._held[role] = max(self._held[role], 0) + other._held[role]
+        for role, held in other._held.items():
+            self._held[role] = self._held.get(role, 0) + held
         for round_, counts in other._rounds.items():
-            ours = self._rounds.setdefault(round_, _Round())
-            for name in _Round.__slots__:
-                setattr(ours, name, getattr(ours, name) + getattr(counts, name))
+            self._rounds.setdefault(round_, Counter()).update(counts)
 
     # --- reading --------------------------------------------------------------------------------
 
     @property
     def games(self) -> int:
-        """Games counted."""
-        return sum(self._wins)
+        """The number of games counted."""
+        return sum(self._pairs["wins"])
 
     def wins(self, side: Side) -> Rate:
-        """Games this side won, of all."""
-        return Rate(self._wins[_INDEX[side]], self.games)
+        """Games that this side won, of all games."""
+        return Rate(self._pairs["wins"][_INDEX[side]], self.games)
 
     def quest_wins(self, side: Side) -> Rate:
         """Quests that succeeded (loyal) or failed (evil), of all quests that were played."""
-        return Rate(self._quests[_INDEX[side]], sum(self._quests))
+        return Rate(self._pairs["quests"][_INDEX[side]], sum(self._pairs["quests"]))
 
     def assassinations(self) -> Rate:
         """Shots that hit Merlin, of all shots."""
         return Rate(self._hits, self._shots)
 
     def failure_votes(self) -> Rate:
-        """Fail cards, of all cards of evil seats that are known."""
+        """Fail cards, of all known cards of evil seats."""
         return Rate(self._fails, self._cards)
 
     def engagement(self) -> dict[Role, Rate]:
-        """By role that occurs: (quest, holder) pairs in which the holder was on the team, of all."""
-        return {role: Rate(self._on_team[role], held) for role, held in self._held.items() if held >= 0}
+        """By role that occurs: (quest, holder) pairs in which the holder was on the team, of all pairs."""
+        return {role: Rate(self._on_team[role], self._held[role]) for role in Role if role in self._held}
 
     def side_engagement(self, side: Side) -> float | None:
-        """The unweighted mean of ``engagement`` over the side's roles that occur; None without any."""
+        """The unweighted mean of ``engagement`` over the side's roles that occur; None if none occurs."""
         rates = [
             rate.rate
             for role, rate in sorted(self.engagement().items())
@@ -283,48 +224,54 @@ class PlayMetrics:
         return sum(rates) / len(rates) if rates else None
 
     def team_selection(self, side: Side) -> Rate:
-        """Teams that went and that a leader of this side chose rightly, of all such teams.
+        """Right teams, of all teams that leaders of this side sent on a quest.
 
-        A loyal leader is right when no evil seat is on the team, an evil leader when one is.
+        A loyal leader is right if no evil seat is on the team, an evil leader if one is.
         """
-        return Rate(self._right[_INDEX[side]], self._led[_INDEX[side]])
+        return self._rate("right_teams", "teams", side)
 
     def changes(self, side: Side | None = None) -> Rate:
-        """Teams voted on that differ, as sets, from the attempt's first, of all voted on; ``side``
+        """Teams voted on that differ, as sets, from the attempt's first team, of all teams voted on; ``side``
         is the leader's.
         """
-        return _of(side, self._changes, self._proposals)
+        return self._rate("changed", "proposals", side)
 
     def approvals(self, side: Side | None = None) -> Rate:
-        """Teams that the ballots approved, of all voted on; ``side`` is the leader's."""
-        return _of(side, self._approved, self._proposals)
+        """Teams that the votes approved, of all teams voted on; ``side`` is the leader's."""
+        return self._rate("approved", "proposals", side)
 
     def approve_ballots(self, side: Side) -> Rate:
-        """Approving ballots of this side, of all its known ballots."""
-        return _of(side, self._approvals, self._ballots)
+        """Approving votes of this side, of all its known votes."""
+        return self._rate("yes_votes", "votes", side)
+
+    def _rate(self, num: str, den: str, side: Side | None) -> Rate:
+        nums, dens = self._pairs[num], self._pairs[den]
+        if side is None:
+            return Rate(sum(nums), sum(dens))
+        return Rate(nums[_INDEX[side]], dens[_INDEX[side]])
 
     def by_round(self) -> tuple[RoundResults, ...]:
-        """The results of each round that any game came to vote or quest in, the first round first.
+        """The results of each round in which any game had a vote or a quest, in order.
 
-        A quest that rejections failed was not played; its proposals count.
+        A quest that failed by rejections was not played; its proposals count.
         """
         return tuple(
             RoundResults(
                 round=round_,
-                played=Rate(counts.played, self.games),
-                succeeded=Rate(counts.succeeded, counts.played),
-                evil_on_team=Rate(counts.evil_on_team, counts.went),
-                forced=Rate(counts.forced, counts.went),
-                first_approved=Rate(counts.first_approved, counts.first_voted),
-                changed=Rate(counts.changed, counts.voted),
+                played=Rate(counts["played"], self.games),
+                succeeded=Rate(counts["succeeded"], counts["played"]),
+                evil_on_team=Rate(counts["evil_on_team"], counts["went"]),
+                forced=Rate(counts["forced"], counts["went"]),
+                first_approved=Rate(counts["first_approved"], counts["first_voted"]),
+                changed=Rate(counts["changed"], counts["voted"]),
             )
             for round_, counts in sorted(self._rounds.items())
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Every metric with numerator, denominator and rate; a rate is None where ``den`` is 0.
+        """Every metric with numerator, denominator and rate; a rate is None if ``den`` is 0.
 
-        Keys and order are those of the metrics that the avalon-replay samples expect.
+        Keys and their order are those of the metrics in the avalon-replay samples.
         """
         loyal, evil = Side.LOYAL, Side.EVIL
         return {
@@ -363,14 +310,3 @@ class PlayMetrics:
             ("approve ballot rate", self.approve_ballots(loyal), self.approve_ballots(evil)),
         ]
         return tuple(PlayRow(label, left, right, PUBLISHED.get(label, {})) for label, left, right in ours)
-
-
-def _add(counts: list[int], more: list[int]) -> None:
-    for index, count in enumerate(more):
-        counts[index] += count
-
-
-def _of(side: Side | None, nums: list[int], dens: list[int]) -> Rate:
-    if side is None:
-        return Rate(sum(nums), sum(dens))
-    return Rate(nums[_INDEX[side]], dens[_INDEX[side]])

@@ -1,8 +1,7 @@
 """Head to head: which agent, in which role, beat which other agent; and ratings over all games.
 
-An agent here is whatever name the caller gives a seat's occupant (``llm gpt-x paper``, ``scripted``).
-Only games in which the two sides are not held by one and the same agent alone tell anything; others are
-counted as mirrors. Everything depends on the games alone, whatever the order they come in.
+An agent is named by the caller (``llm gpt-x paper``, ``scripted``). Games in which one agent holds every seat
+say nothing about strength and are counted as mirrors. Results do not depend on the order of the games.
 """
 
 import itertools
@@ -35,7 +34,7 @@ class Played:
             raise ValueError(f"game {self.game_id} has {len(self.agents)} agents and {len(self.roles)} roles")
 
     def side(self, side: Side) -> list[str]:
-        """The agents on a side, in the order of their seats, one entry a seat."""
+        """The agents on a side, one entry per seat, in seat order."""
         return [agent for agent, role in zip(self.agents, self.roles, strict=True) if side_of(role) is side]
 
 
@@ -46,21 +45,21 @@ class Duel(NamedTuple):
     role: Role
     opponent: str
     won: Rate
-    """Games; a game counts once, however many seats either holds."""
+    """Games won, of all such games; a game counts once, even if either agent holds several seats."""
 
 
 class AgentRating(NamedTuple):
-    """How often one agent won, over all games that were no mirror."""
+    """How often one agent won, over all games that are not mirrors."""
 
     agent: str
     as_loyal: Rate
-    """Of the games in which it held a loyal seat; one that holds seats on both sides counts for both."""
+    """Of the games with the agent on a loyal seat; an agent on both sides counts for both."""
     as_evil: Rate
     by_role: tuple[tuple[Role, Rate], ...]
 
 
 class Rating(NamedTuple):
-    """An agent's strength: a normal distribution, 25 with a deviation of 25/3 before any game."""
+    """An agent's strength as a normal distribution; before any game, 25 with a deviation of 25/3."""
 
     agent: str
     mu: float
@@ -78,7 +77,7 @@ class Rating(NamedTuple):
 
     @property
     def ordinal(self) -> float:
-        """What to sort by: the strength that is all but certain, 0 before any game."""
+        """The sort key: a strength that the agent almost certainly has; 0 before any game."""
         return self.mu - 3 * self.sigma
 
 
@@ -88,89 +87,92 @@ _Z: Final = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class RatingTable:
-    """All that games tell of their agents. Agents are in the order of their names, except ``ratings``."""
+    """The results and ratings of agents. Agents are in the order of their names, except in ``ratings``."""
 
     games: int
-    """Games that tell something."""
+    """The number of games that count."""
     mirrors: int
-    """Games left out: one agent held every seat."""
+    """The number of games left out, in which one agent held every seat."""
     duels: tuple[Duel, ...]
     standings: tuple[AgentRating, ...]
     ratings: tuple[Rating, ...]
     """The strongest by ``ordinal`` first."""
     sides: tuple[Rating, ...]
-    """What the deal itself is worth, as learned beside the agents: ``evil of 5``, ``loyal of 5``, …"""
+    """The advantage of each side of the deal, learned together with the agents: ``evil of 5``, ``loyal of
+    5``, …"""
 
 
 def head_to_head(played: Iterable[Played]) -> RatingTable:
     """Win rates and ratings of the agents that played these games.
 
-    Ratings are openskill's Plackett-Luce model, fed the games in the order of their ids; each game is
-    one contest of two teams. Three things keep the game from being mistaken for strength:
+    Ratings come from openskill's Plackett-Luce model, with the games in the order of their ids; each game is
+    a contest of two teams. Three corrections separate the strength of agents from properties of the game:
 
-    - the sides are of unequal size, and a team's strength is the sum of its members': the smaller side
-      is filled up with places of starting strength that never learn;
-    - the deal may favour a side: each side has a member of its own (per number of seats) that learns it;
-    - an agent on several seats is one agent: its rating moves by the mean of what its seats would.
+    - the sides have unequal sizes, and a team's strength is the sum of its members': the smaller side is
+      filled up with members of starting strength that never learn;
+    - the deal may favour a side: each side has an extra member (for each number of seats) that learns this;
+    - an agent on several seats is one agent: its rating moves by the mean of the moves of its seats.
 
-    Raises ValueError when two games have one id. Empty without games.
+    Raises ValueError if two games have the same id. Empty without games.
     Source: Weng and Lin, JMLR 12 (2011); Joshy, Journal of Open Source Software 9 (2024).
     """
     games = sorted(played, key=lambda game: game.game_id)
-    for one, next_ in itertools.pairwise(games):
-        if one.game_id == next_.game_id:
-            raise ValueError(f"game {one.game_id} is given twice")
-    telling = [game for game in games if len(set(game.agents)) > 1]
-    ratings, sides = _rated(telling)
+    for game, next_ in itertools.pairwise(games):
+        if game.game_id == next_.game_id:
+            raise ValueError(f"game {game.game_id} is given twice")
+    contests = [game for game in games if len(set(game.agents)) > 1]
+    ratings, sides = _rated(contests)
     return RatingTable(
-        games=len(telling),
-        mirrors=len(games) - len(telling),
-        duels=_duels(telling),
-        standings=_standings(telling),
+        games=len(contests),
+        mirrors=len(games) - len(contests),
+        duels=_duels(contests),
+        standings=_standings(contests),
         ratings=ratings,
         sides=sides,
     )
 
 
 def _duels(games: Iterable[Played]) -> tuple[Duel, ...]:
-    met: Counter[tuple[str, Role, str]] = Counter()
+    played: Counter[tuple[str, Role, str]] = Counter()
     won: Counter[tuple[str, Role, str]] = Counter()
     for game in games:
         others = {side: set(game.side(side)) for side in Side}
         pairs = {
             (agent, role, opponent)
             for agent, role in zip(game.agents, game.roles, strict=True)
-            for opponent in others[_other(side_of(role))]
+            for opponent in others[Side.EVIL if side_of(role) is Side.LOYAL else Side.LOYAL]
             if opponent != agent
         }
-        met.update(pairs)
+        played.update(pairs)
         won.update(pair for pair in pairs if side_of(pair[1]) is game.winner)
     order = list(Role)
     return tuple(
-        Duel(*pair, Rate(won[pair], met[pair]))
-        for pair in sorted(met, key=lambda one: (one[0], one[2], order.index(one[1])))
+        Duel(*pair, Rate(won[pair], played[pair]))
+        for pair in sorted(played, key=lambda pair: (pair[0], pair[2], order.index(pair[1])))
     )
 
 
 def _standings(games: Iterable[Played]) -> tuple[AgentRating, ...]:
-    held: dict[str, Counter[Role | Side]] = defaultdict(Counter)
+    played: dict[str, Counter[Role | Side]] = defaultdict(Counter)
     won: dict[str, Counter[Role | Side]] = defaultdict(Counter)
     for game in games:
         seen: set[tuple[str, Role | Side]] = set()
         for agent, role in zip(game.agents, game.roles, strict=True):
             seen |= {(agent, role), (agent, side_of(role))}
-        for agent, place in seen:
-            held[agent][place] += 1
-            side = place if isinstance(place, Side) else side_of(place)
-            won[agent][place] += side is game.winner
+        for agent, part in seen:
+            played[agent][part] += 1
+            side = part if isinstance(part, Side) else side_of(part)
+            won[agent][part] += side is game.winner
     return tuple(
         AgentRating(
             agent,
-            Rate(won[agent][Side.LOYAL], held[agent][Side.LOYAL]),
-            Rate(won[agent][Side.EVIL], held[agent][Side.EVIL]),
-            tuple((role, Rate(won[agent][role], held[agent][role])) for role in Role if held[agent][role]),
+            Rate(won[agent][Side.LOYAL], played[agent][Side.LOYAL]),
+            Rate(won[agent][Side.EVIL], played[agent][Side.EVIL]),
+            tuple(
+                (role, Rate(won[agent][role], played[agent][role])) for role in Role if played[agent][role]
+            ),
         )
-        for agent in sorted(held)
+        for agent in sorted(played)
     )
 
 
@@ -178,7 +180,7 @@ def _standings(games: Iterable[Played]) -> tuple[AgentRating, ...]:
 
 
 class _Learner(NamedTuple):
-    """Who or what learns in a game: an agent, a side of a table of so many seats, or nobody."""
+    """A member of a team that learns: an agent or a side of a table of ``seats`` seats; else a filler."""
 
     agent: str | None = None
     side: Side | None = None
@@ -194,14 +196,14 @@ class _Strength(NamedTuple):
 
 
 class _Ladder:
-    """Strengths learned game by game."""
+    """Learns strengths game by game."""
 
     def __init__(self) -> None:
-        # tau is how fast strength is thought to drift: a model's does not.
+        # tau is the drift of strength over time: a model's strength does not drift.
         self._model = PlackettLuce(tau=0.0)
         start = self._model.rating()
         self.start = _Strength(start.mu, start.sigma)
-        self.held: dict[_Learner, _Strength] = {}
+        self.strengths: dict[_Learner, _Strength] = {}
         self.games: Counter[_Learner] = Counter()
 
     def play(self, game: Played) -> None:
@@ -215,24 +217,24 @@ class _Ladder:
                     moved[learner].append(_Strength(new.mu, new.sigma))
         for learner, news in moved.items():
             self.games[learner] += 1
-            self.held[learner] = _Strength(*(sum(part) / len(news) for part in zip(*news, strict=True)))
+            self.strengths[learner] = _Strength(*(sum(part) / len(news) for part in zip(*news, strict=True)))
 
     def _rating(self, learner: _Learner) -> PlackettLuceRating:
         if learner is _FILLER:
             return self._model.rating(mu=self.start.mu, sigma=_KNOWN)
-        mu, sigma = self.held.get(learner, self.start)
+        mu, sigma = self.strengths.get(learner, self.start)
         return self._model.rating(mu=mu, sigma=sigma)
 
     def rating(self, learner: _Learner, name: str) -> Rating:
-        return Rating(name, *self.held.get(learner, self.start), self.games[learner])
+        return Rating(name, *self.strengths.get(learner, self.start), self.games[learner])
 
 
 _KNOWN: Final = 1e-6
-"""The deviation of a strength that does not learn; openskill takes none of 0."""
+"""The deviation of a strength that does not learn; openskill does not accept 0."""
 
 
 def _teams(game: Played) -> tuple[list[_Learner], list[_Learner]]:
-    """Loyal and evil, each with its side's own member, the smaller filled up."""
+    """The loyal and the evil team, each with its side's extra member, the smaller one filled up."""
     loyal, evil = (
         [*map(_Learner, game.side(side)), _Learner(side=side, seats=len(game.roles))]
         for side in (Side.LOYAL, Side.EVIL)
@@ -245,17 +247,15 @@ def _rated(games: Iterable[Played]) -> tuple[tuple[Rating, ...], tuple[Rating, .
     ladder = _Ladder()
     for game in games:
         ladder.play(game)
-    agents = [ladder.rating(learner, learner.agent) for learner in ladder.held if learner.agent is not None]
+    agents = [
+        ladder.rating(learner, learner.agent) for learner in ladder.strengths if learner.agent is not None
+    ]
     sides = [
         ladder.rating(learner, f"{learner.side} of {learner.seats}")
-        for learner in ladder.held
+        for learner in ladder.strengths
         if learner.side is not None
     ]
     return (
-        tuple(sorted(agents, key=lambda one: (-one.ordinal, one.agent))),
-        tuple(sorted(sides, key=lambda one: one.agent)),
+        tuple(sorted(agents, key=lambda rating: (-rating.ordinal, rating.agent))),
+        tuple(sorted(sides, key=lambda rating: rating.agent)),
     )
-
-
-def _other(side: Side) -> Side:
-    return Side.EVIL if side is Side.LOYAL else Side.LOYAL

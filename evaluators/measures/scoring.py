@@ -1,17 +1,19 @@
-"""Scores of sets of intentions: precision, recall and F1, over items and by group.
+"""Scores of guesses: sets of intentions by precision, recall and F1; roles by accuracy and calibration.
 
 ``micro_f1`` and ``per_item`` are public: they take plain mappings of item id to set of intention ids.
 
     micro_f1({"a": {"defend_self"}, "b": {"support_proposal"}}, {"a": {"defend_self"}}).recall  # 0.5
 
 Both compare ids as they are; ``answers`` turns free text into ids first. ``Scores`` counts items, ``Totals``
-adds intervals over games. InterIntent (EMNLP 2024), section 3.
+adds intervals over games. ``RoleScores`` counts role guesses and reads a confidence of 0 to 5 as the
+probability confidence / 5. InterIntent (EMNLP 2024), section 3.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from math import isnan, nan
+from math import floor, isnan, nan
+from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from engine.intentions import BY_ID, IntentionId
@@ -19,20 +21,22 @@ from engine.terms import Role, Side, side_of
 from evaluators.errors import UnknownItem
 from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import Item
-from evaluators.statistics.resampling import Estimate, Statistic, bootstrap, ratio
+from evaluators.statistics.rates import Rate, rates_as_json, tally
+from evaluators.statistics.resampling import Estimate, Statistic, bootstrap, pooled_f1, pooled_recall, ratio
 
 __all__ = [
     "F1",
     "LEAST",
+    "STEPS",
+    "Bin",
     "Counts",
+    "RoleScores",
     "Scores",
     "Totals",
     "estimate_as_json",
     "limited",
     "micro_f1",
     "per_item",
-    "pooled_f1",
-    "pooled_recall",
     "score",
 ]
 
@@ -55,7 +59,7 @@ class Counts(NamedTuple):
 class F1(float):
     """F1 of pooled counts, as a number in [0, 1], with the counts behind it.
 
-    It compares, adds and prints as the F1 itself; nan when there is neither gold nor guess.
+    It compares, adds and prints as the F1 itself; nan if there is neither gold nor guess.
     """
 
     __slots__ = ("gold", "matched", "predicted")
@@ -68,9 +72,9 @@ class F1(float):
     """Intentions in the gold."""
 
     def __new__(cls, matched: int, predicted: int, gold: int) -> "F1":
-        made = super().__new__(cls, 2 * matched / (predicted + gold) if predicted + gold else nan)
-        made.matched, made.predicted, made.gold = matched, predicted, gold
-        return made
+        f1 = super().__new__(cls, 2 * matched / (predicted + gold) if predicted + gold else nan)
+        f1.matched, f1.predicted, f1.gold = matched, predicted, gold
+        return f1
 
     def __getnewargs__(self) -> tuple[int, int, int]:  # type: ignore[override]  # float's gives its value
         return self.counts
@@ -82,12 +86,12 @@ class F1(float):
 
     @property
     def precision(self) -> float:
-        """matched / predicted; nan when nothing was predicted."""
+        """matched / predicted; nan if nothing was predicted."""
         return self.matched / self.predicted if self.predicted else nan
 
     @property
     def recall(self) -> float:
-        """matched / gold; nan when there is no gold."""
+        """matched / gold; nan if there is no gold."""
         return self.matched / self.gold if self.gold else nan
 
     @property
@@ -95,7 +99,7 @@ class F1(float):
         return Counts(self.matched, self.predicted, self.gold)
 
     def as_json(self) -> dict[str, Any]:
-        """Shares and counts; a share that is not defined is None."""
+        """Shares and counts; an undefined share is None."""
         shares = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
         return {
             **{name: None if isnan(share) else share for name, share in shares.items()},
@@ -107,46 +111,33 @@ _NOTHING: Final = Counts(0, 0, 0)
 
 ItemId = str
 Named = Collection[IntentionId]
-"""Ids, each counted once however often it is named."""
+"""Ids; an id that is named several times counts once."""
 
 
 def micro_f1(gold: Mapping[ItemId, Named], guessed: Mapping[ItemId, Named]) -> F1:
     """Micro-averaged F1 of guessed intentions: counts pooled over the items of ``gold``.
 
-    An item without a guess counts as an empty guess: silence costs recall, never precision. Ids are
-    compared as they are; whatever is not gold counts as predicted and wrong.
+    An item without a guess counts as an empty guess: it lowers recall, never precision. Ids are compared as
+    they are; a guessed id that is not gold counts as predicted and wrong.
 
-    The result is a float, nan when there is neither gold nor guess, with ``precision``, ``recall``,
-    ``f1``, ``matched``, ``predicted`` and ``gold``.
+    The result is a float, nan if there is neither gold nor guess, with ``precision``, ``recall``, ``f1``,
+    ``matched``, ``predicted`` and ``gold``.
     Raises UnknownItem (a ValueError) for a guess about an item outside ``gold``.
     Source: InterIntent (EMNLP 2024), section 3.
     """
     total = _NOTHING
-    for one in per_item(gold, guessed).values():
-        total = total.plus(one.counts)
+    for score in per_item(gold, guessed).values():
+        total = total.plus(score.counts)
     return total.f1
 
 
 def per_item(gold: Mapping[ItemId, Named], guessed: Mapping[ItemId, Named]) -> dict[ItemId, F1]:
-    """F1 of every item of ``gold``, in its order; ``micro_f1`` of one item each.
+    """F1 of every item of ``gold``, in the order of ``gold``.
 
     Raises UnknownItem (a ValueError) for a guess about an item outside ``gold``.
     """
     _known(guessed, gold)
     return {item: _compare(set(right), set(guessed.get(item, ()))).f1 for item, right in gold.items()}
-
-
-def pooled_recall(sums: Sequence[float]) -> float:
-    """Recall of summed (matched, predicted, gold), nan where it is undefined."""
-    return sums[0] / sums[2] if sums[2] else nan
-
-
-def pooled_f1(sums: Sequence[float]) -> float:
-    """F1 of summed (matched, predicted, gold), nan where it is undefined: the statistic by which
-    ``resampling`` gives intervals to ``Scores.by_game`` and compares the counts of ``per_item``.
-    """
-    matched, predicted, gold = sums
-    return 2 * matched / (predicted + gold) if predicted + gold else nan
 
 
 def _known(guessed: Iterable[ItemId], gold: Collection[ItemId]) -> None:
@@ -166,37 +157,18 @@ def _compare(gold: AbstractSet[str], guessed: AbstractSet[str]) -> Counts:
 
 
 class Scores:
-    """Exact counts over items, whole and by group. Memory grows by three numbers a game."""
-
-    __slots__ = (
-        "_by_chance",
-        "_item_f1",
-        "_unmapped",
-        "behind",
-        "by_category",
-        "by_game",
-        "by_intention",
-        "by_role",
-        "by_round",
-        "by_side",
-        "by_stage",
-        "confusion",
-        "items",
-        "silent",
-        "total",
-        "unmapped_texts",
-    )
+    """Exact counts over items, in total and by group. Memory grows by three numbers per game."""
 
     def __init__(self, unmapped: Unmapped = "count") -> None:
-        """``unmapped``: whether text that names no intention counts as predicted, or is discarded as
-        the authors' scripts do."""
-        self._unmapped: Unmapped = unmapped
+        """``unmapped``: whether text that names no intention counts as predicted or, as in the authors'
+        scripts, is discarded."""
+        self.unmapped: Unmapped = unmapped
         self.items = 0
         self.silent = 0
         """Items without a guess; they count as empty guesses."""
         self.behind: Counter[tuple[str, str]] = Counter()
-        """By group and label, such as ``("role", "merlin")``: the items that count in it. In a category or an
-        intention they are those in which it is gold or named."""
+        """The number of items by group and label, such as ``("role", "merlin")``. In a category or an
+        intention these are the items in which it is gold or named."""
         self.total = _NOTHING
         self.by_game: dict[str, Counts] = {}
         self.by_round: dict[int, Counts] = {}
@@ -206,18 +178,18 @@ class Scores:
         """By the speaker's side."""
         self.by_stage: dict[str, Counts] = {}
         self.by_category: dict[str, Counts] = {}
-        """Intentions of the category: gold, predicted, matched. Unmapped text has no category."""
+        """Matched, predicted and gold intentions of the category. Unmapped text has no category."""
         self.by_intention: dict[IntentionId, Counts] = {}
         self.confusion: Counter[tuple[IntentionId, IntentionId]] = Counter()
-        """(missed, wrongly named): the items in which both happened. An item may count in several
-        pairs; the hits stand in ``by_intention``."""
+        """The number of items by (missed, wrongly named). An item may count in several pairs;
+        ``by_intention`` has the hits."""
         self.unmapped_texts: Counter[str] = Counter()
-        """The raters' own words that named no intention, and how often each occurred."""
+        """How often each text occurred that named no intention."""
         self._item_f1 = 0.0
         self._by_chance = 0.0
 
     def add(self, item: Item, guess: Guess | None) -> F1:
-        """Counts one item and the rater's guess; None where there is no guess. Returns the item's own F1.
+        """Counts one item and the rater's guess (None: no guess). Returns the F1 of the item.
 
         Raises UnknownItem for a guess about another item, ValueError for an item without gold.
         """
@@ -225,28 +197,19 @@ class Scores:
             raise ValueError(f"an item needs gold and the speaker's role to be scored, {item.id} lacks one")
         if guess is not None and guess.item_id != item.id:
             raise UnknownItem(f"the guess is about {guess.item_id!r}, the item is {item.id!r}")
-        named = frozenset[str]() if guess is None else guess.named(self._unmapped)
+        named = _named(guess, self.unmapped)
         counts = _compare(item.gold, named)
         self.items += 1
         self.silent += guess is None
         self.total = self.total.plus(counts)
-        for table, key in (
-            (self.by_game, item.game_id),
-            (self.by_round, item.round),
-            (self.by_role, item.speaker_role),
-            (self.by_side, side_of(item.speaker_role)),
-            (self.by_stage, item.stage),
-        ):
-            _count(table, key, counts)
-        self.behind.update(
-            (
-                ("round", str(item.round)),
-                ("role", item.speaker_role.value),
-                ("side", side_of(item.speaker_role).value),
-                ("stage", item.stage),
-            )
-        )
-        self._count_intentions(item.gold, named)
+        _count(self.by_game, item.game_id, counts)
+        for group, key, of_group in _groups(item, item.gold, named):
+            _count(getattr(self, f"by_{group}"), key, of_group)
+            self.behind[group, str(key)] += 1
+        for missed in item.gold - named:
+            for wrong in named - item.gold:
+                if wrong in BY_ID:
+                    self.confusion[missed, wrong] += 1
         if guess is not None:
             self.unmapped_texts.update(guess.unmapped)
         if item.options:
@@ -255,38 +218,26 @@ class Scores:
         self._item_f1 += f1
         return f1
 
-    def _count_intentions(self, gold: frozenset[str], named: frozenset[str]) -> None:
-        known = {id_ for id_ in gold | named if id_ in BY_ID}
-        for id_ in known:
-            counts = Counts(int(id_ in gold and id_ in named), int(id_ in named), int(id_ in gold))
-            _count(self.by_intention, id_, counts)
-            _count(self.by_category, BY_ID[id_].category, counts)
-        self.behind.update(("intention", id_) for id_ in known)
-        self.behind.update({("category", BY_ID[id_].category) for id_ in known})
-        for missed in gold - named:
-            for wrong in named - gold:
-                if wrong in BY_ID:
-                    self.confusion[missed, wrong] += 1
-
     @property
     def micro(self) -> F1:
-        """F1 of all items pooled: the paper's score."""
+        """F1 of all items pooled, as in the paper."""
         return self.total.f1
 
     @property
     def macro(self) -> float | None:
-        """The mean of the intentions' own F1, over those that were gold or named; None without any."""
-        return _mean([float(counts.f1) for counts in self.by_intention.values()])
+        """The mean of the F1 of each intention that was gold or named; None without any."""
+        # fmean is exact: a sum of floats would depend on the order of sets, which differs between processes.
+        return fmean(counts.f1 for counts in self.by_intention.values()) if self.by_intention else None
 
     @property
     def mean_item(self) -> float | None:
-        """The mean of the items' own F1; None without any."""
+        """The mean of the F1 of each item; None without any."""
         return self._item_f1 / self.items if self.items else None
 
     @property
     def chance(self) -> float | None:
-        """The F1 to expect of a rater who draws as many intentions at random from each item's options; None
-        without gold and guess.
+        """The expected F1 of a rater who draws the same number of intentions at random from each item's
+        options; None without gold and guess.
 
         Exact: with k of n options named, each gold intention is hit with probability k / n, and F1 is linear
         in the hits.
@@ -295,11 +246,12 @@ class Scores:
         return 2 * self._by_chance / total if total else None
 
     def as_json(self) -> dict[str, Any]:
-        """Every number with its counts, groups sorted by key; ``by_game`` is left to the bootstrap."""
+        """Every number with its counts, groups sorted by key; without ``by_game``, which only the bootstrap
+        needs.
+        """
         tables = {
             name: {str(key): counts.f1.as_json() for key, counts in sorted(getattr(self, name).items())}
-            for name in _EXACT_TABLES
-            if name != "by_game"
+            for name in (*_GROUP_TABLES, "by_intention")
         }
         return {
             "items": self.items,
@@ -315,37 +267,44 @@ class Scores:
                 for (missed, named), n in sorted(self.confusion.items(), key=lambda pair: (-pair[1], pair[0]))
             ],
             "unmapped": {
-                "counted": self._unmapped == "count",
+                "counted": self.unmapped == "count",
                 "texts": sum(self.unmapped_texts.values()),
                 "different": len(self.unmapped_texts),
             },
         }
 
 
-_EXACT_TABLES: Final = (
-    "by_round",
-    "by_role",
-    "by_side",
-    "by_stage",
-    "by_category",
-    "by_intention",
-    "by_game",
-)
+def _named(guess: Guess | None, unmapped: Unmapped) -> frozenset[str]:
+    return frozenset() if guess is None else guess.named(unmapped)
+
+
+def _groups(item: Item, gold: frozenset[str], named: frozenset[str]) -> Iterator[tuple[str, Any, Counts]]:
+    """Every group that an item counts in: its name, its label and the counts."""
+    assert item.speaker_role is not None
+    counts = _compare(gold, named)
+    yield "round", item.round, counts
+    yield "role", item.speaker_role, counts
+    yield "side", side_of(item.speaker_role), counts
+    yield "stage", item.stage, counts
+    by_category: dict[str, Counts] = {}
+    for id_ in gold | named:
+        if id_ in BY_ID:
+            of_intention = _compare(gold & {id_}, named & {id_})
+            yield "intention", id_, of_intention
+            _count(by_category, BY_ID[id_].category, of_intention)
+    for category, of_category in by_category.items():
+        yield "category", category, of_category
 
 
 def _count(table: dict[Any, Counts], key: Any, counts: Counts) -> None:
     table[key] = table[key].plus(counts) if key in table else counts
 
 
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 def score(items: Iterable[Item], guesses: Iterable[Guess], unmapped: Unmapped = "count") -> Scores:
-    """The scores of one rater's guesses over these items; items without a guess count as silence.
+    """The scores of one rater's guesses about these items; an item without a guess counts as silent.
 
-    One guess an item: samples are joined by ``answers.majority`` first. Raises UnknownItem for a guess
-    about an item that is not among them, and for a second guess about the same one.
+    There is one guess per item: samples are joined by ``answers.majority`` first. Raises UnknownItem for a
+    guess about another item, and for a second guess about the same item.
     """
     by_item: dict[str, Guess] = {}
     for guess in guesses:
@@ -363,25 +322,11 @@ def score(items: Iterable[Item], guesses: Iterable[Guess], unmapped: Unmapped = 
 
 
 LEAST: Final = 20
-"""Items that a total must rest on before it is shown to somebody who may not see gold."""
-
-
-class _Group:
-    """Counts of one group by game, and its items."""
-
-    __slots__ = ("by_game", "items")
-
-    def __init__(self) -> None:
-        self.items = 0
-        self.by_game: dict[str, Counts] = {}
-
-    def add(self, game_id: str, counts: Counts) -> None:
-        self.items += 1
-        self.by_game[game_id] = self.by_game.get(game_id, _NOTHING).plus(counts)
+"""The least number of items for which a total is shown to a caller who may not see gold."""
 
 
 class Totals:
-    """Scores of one rater's guesses with intervals over games, whole and by group.
+    """Scores of one rater's guesses with intervals over games, in total and by group.
 
     ``Scores`` holds the exact counts. For the intervals every group also keeps its counts by game, since a
     bootstrap draws whole games.
@@ -389,31 +334,19 @@ class Totals:
 
     def __init__(self, unmapped: Unmapped = "count") -> None:
         self.scores = Scores(unmapped)
-        self._unmapped: Unmapped = unmapped
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self._by_game: dict[tuple[str, str], dict[str, Counts]] = {}
+        """By group and label, then by game."""
 
     def add(self, item: Item, guess: Guess | None) -> None:
-        """Counts one item and the rater's guess; None where there is no guess. As ``Scores.add``."""
-        counts = self.scores.add(item, guess).counts
+        """Counts one item and the rater's guess, as ``Scores.add`` does."""
+        self.scores.add(item, guess)
         assert item.gold is not None
-        assert item.speaker_role is not None
-        keys = [
-            ("by_round", str(item.round)),
-            ("by_role", item.speaker_role.value),
-            ("by_side", side_of(item.speaker_role).value),
-            ("by_stage", item.stage),
-        ]
-        for key in keys:
-            self._groups.setdefault(key, _Group()).add(item.game_id, counts)
-        named = frozenset[str]() if guess is None else guess.named(self._unmapped)
-        for category in {BY_ID[id_].category for id_ in item.gold | named if id_ in BY_ID}:
-            gold = frozenset(id_ for id_ in item.gold if BY_ID[id_].category == category)
-            guessed = frozenset(id_ for id_ in named if id_ in BY_ID and BY_ID[id_].category == category)
-            group = self._groups.setdefault(("by_category", category), _Group())
-            group.add(item.game_id, Counts(len(gold & guessed), len(guessed), len(gold)))
+        for group, key, counts in _groups(item, item.gold, _named(guess, self.scores.unmapped)):
+            if group != "intention":
+                _count(self._by_game.setdefault((group, str(key)), {}), item.game_id, counts)
 
     def as_json(self, *, seed: int | str = 0) -> dict[str, Any]:
-        """Precision, recall and F1 with 95 % intervals over games, whole and by group."""
+        """Precision, recall and F1 with 95 % intervals over games, in total and by group."""
         exact = self.scores.as_json()
         totals: dict[str, Any] = {
             "items": self.scores.items,
@@ -425,18 +358,22 @@ class Totals:
             **{name: {} for name in _GROUP_TABLES},
             **{name: exact[name] for name in _SINGLE_ITEM_KEYS},
         }
-        for (table, key), group in sorted(self._groups.items()):
-            shown = {"items": group.items, "games": len(group.by_game)}
-            totals[table][key] = {**shown, **_with_intervals(group.by_game, seed)}
+        for (group, label), by_game in sorted(self._by_game.items()):
+            totals[f"by_{group}"][label] = {
+                "items": self.scores.behind[group, label],
+                "games": len(by_game),
+                **_with_intervals(by_game, seed),
+            }
         totals["unmapped"]["most"] = dict(self.scores.unmapped_texts.most_common(20))
         return totals
 
 
 def limited(totals: Mapping[str, Any], least: int = LEAST) -> dict[str, Any] | None:
-    """The part of ``Totals.as_json`` that may be shown without gold; None for fewer than ``least`` items.
+    """The part of ``Totals.as_json`` that may be shown to callers who may not see gold; None if there are
+    fewer than ``least`` items.
 
-    Whatever names single intentions or texts is left out. Where one group has fewer than ``least`` items, its
-    whole table is left out, since the other groups and the total would give that group away.
+    Values that name single intentions or texts are left out. If one group has fewer than ``least`` items, its
+    whole table is left out, since the total and the other groups would reveal that group.
     """
     if totals["items"] < least:
         return None
@@ -463,7 +400,7 @@ def _with_intervals(by_game: dict[str, Counts], seed: int | str) -> dict[str, An
 
 
 def estimate_as_json(estimate: Estimate) -> dict[str, Any]:
-    """Value, 95 % interval and number of games. A value or a limit that is not defined is None."""
+    """Value, 95 % interval and number of games. An undefined value or limit is None."""
     interval = estimate.interval
     return {
         "value": None if isnan(estimate.value) else estimate.value,
@@ -473,3 +410,109 @@ def estimate_as_json(estimate: Estimate) -> dict[str, Any]:
         "games": estimate.games,
         "method": estimate.method,
     }
+
+
+STEPS: Final = (0, 1, 2, 3, 4, 5)
+"""The confidences that a guess may state."""
+
+
+class Bin(NamedTuple):
+    """One point of the reliability curve: the guesses with this confidence."""
+
+    confidence: int
+    stated: float | None
+    """Their mean confidence as a probability; None without any."""
+    right: Rate
+
+    def as_json(self) -> dict[str, Any]:
+        return {"confidence": self.confidence, "stated": self.stated, **self.right.as_json()}
+
+
+class RoleScores:
+    """Counts role guesses, in total, by role and by game, with their confidence."""
+
+    def __init__(self) -> None:
+        self.right = Rate(0, 0)
+        """Right guesses, of all guesses that name a role."""
+        self.by_role: dict[Role, Rate] = {}
+        """By the speaker's true role."""
+        self.by_game: dict[str, Rate] = {}
+        self.confusion: dict[tuple[Role, Role], int] = {}
+        """The number of guesses by (true role, guessed role)."""
+        self._squares = 0.0
+        # By step: guesses, right guesses, sum of the confidences.
+        self._bins = [[0, 0, 0.0] for _ in STEPS]
+
+    def add(self, item: Item, guess: Guess) -> None:
+        """Counts a guess that names a role; a guess that names none is ignored.
+
+        Raises ValueError if the item lacks the speaker's role, or if the confidence is not 0 to 5.
+        """
+        role = item.speaker_role
+        if role is None:
+            raise ValueError(f"a role guess is scored by the true role, {item.id} holds none")
+        if guess.role is None:
+            return
+        right = guess.role is role
+        rate = Rate(int(right), 1)
+        self.right = self.right.plus(rate)
+        tally(self.by_role, role, rate)
+        tally(self.by_game, item.game_id, rate)
+        self.confusion[role, guess.role] = self.confusion.get((role, guess.role), 0) + 1
+        if guess.confidence is not None:
+            self._count_confidence(guess.confidence, right)
+
+    def _count_confidence(self, confidence: float, right: bool) -> None:
+        if not 0 <= confidence <= STEPS[-1]:
+            raise ValueError(f"a confidence is 0 to 5, got {confidence}")
+        probability = confidence / STEPS[-1]
+        self._squares += (probability - right) ** 2
+        # A mean over samples may lie between steps: it is rounded to the nearest one, halves upwards.
+        of_step = self._bins[floor(confidence + 0.5)]
+        of_step[0] += 1
+        of_step[1] += right
+        of_step[2] += confidence
+
+    @property
+    def stated(self) -> int:
+        """The number of guesses with a confidence."""
+        return sum(int(step[0]) for step in self._bins)
+
+    @property
+    def brier(self) -> float | None:
+        """The mean of (confidence / 5 - right)², 0 best; None without a stated confidence.
+
+        Source: Brier, Monthly Weather Review 78 (1950), for the two outcomes right and wrong.
+        """
+        return self._squares / self.stated if self.stated else None
+
+    @property
+    def curve(self) -> tuple[Bin, ...]:
+        """The reliability curve: how often the guesses with each confidence were right."""
+        return tuple(
+            Bin(step, total / n / STEPS[-1] if n else None, Rate(int(right), int(n)))
+            for step, (n, right, total) in zip(STEPS, self._bins, strict=True)
+        )
+
+    @property
+    def calibration_error(self) -> float | None:
+        """The expected calibration error over the six steps: the mean distance between stated confidence and
+        share of right guesses, weighted by guesses; None without any.
+        """
+        if not self.stated:
+            return None
+        return sum(abs(total / STEPS[-1] - right) for n, right, total in self._bins) / self.stated
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "accuracy": self.right.as_json(),
+            "by_role": rates_as_json(self.by_role),
+            "confusion": [
+                {"true": true.value, "guessed": guessed.value, "guesses": n}
+                for (true, guessed), n in sorted(self.confusion.items())
+            ],
+            "stated": self.stated,
+            "brier": self.brier,
+            "calibration_error": self.calibration_error,
+            "curve": [point.as_json() for point in self.curve],
+        }

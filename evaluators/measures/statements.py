@@ -1,10 +1,9 @@
 """Statements in a speech that the public record refutes: hallucination, as far as rules can read it.
 
-A rule reads English as models and our scripted seats write it: who led, who was on a team, who voted
-how, which quest failed or succeeded. It would rather miss a statement than wrong a speaker: questions,
-conditions, wishes, guesses, what is still to come and what somebody else is said to have said are not
-counted. What sounds like a statement about the record and is not understood is counted as unparsed, and is a
-judge's business.
+The rules read English as models and our scripted seats write it: who led, who was on a team, who voted how,
+which quest failed or succeeded. They would rather miss a statement than accuse a speaker wrongly: questions,
+conditions, wishes, guesses, the future and quotes of others are not counted. A sentence that sounds like a
+statement about the record but is not understood counts as unparsed, and is left to a judge.
 """
 
 import re
@@ -32,16 +31,16 @@ class Finding:
     end: int
     """The statement is ``text[start:end]`` of the speech."""
     fact: Fact | None
-    """None: not understood."""
+    """None: the statement was not understood."""
     verdict: Verdict
-    """``unparsed`` also where the fact is clear and the record undecided."""
+    """``unparsed`` also if the fact is clear but the record is undecided."""
     record: str
-    """What the record says; empty where the statement was not understood."""
+    """The evidence of the record; empty if the statement was not understood."""
 
 
-# --- words ---------------------------------------------------------------------------------------
-# Names are masked by as many characters of a private range before anything is read: the first tells the
-# seat. So no name is taken for a word ("Will", "May"), and places stay those of the speech.
+# --- words --------------------------------------------------------------------------------------- Before
+# reading, each name is replaced by the same number of private-use characters, the first of which encodes the
+# seat. So no name is taken for a word ("Will", "May"), and positions in the speech stay the same.
 
 _FIRST: Final = 0xE000
 _REST: Final = "\ue0ff"
@@ -142,9 +141,9 @@ _VOTED = re.compile(
     re.IGNORECASE,
 )
 
-# --- what is no statement ------------------------------------------------------------------------
+# --- sentences without a statement ------------------------------------------------------------------------
 
-# Anywhere in a sentence: it asks, supposes, quotes or disputes.
+# Anywhere in a sentence: it is a question, an assumption, a quote or a dispute.
 _NOT_STATED = re.compile(
     r"[?\"“”«»„‹›]|(?:^|\s)['‘][^'’]{2,}['’](?:\s|[.,;:!]|$)|^\W*had\b"
     r"|\b(?:if|unless|whether|suppose|supposing|supposedly|imagine|assum\w*|pretend\w*|hypothetical\w*"
@@ -155,7 +154,7 @@ _NOT_STATED = re.compile(
     r"|(?:last|previous|other|another|earlier)\s+(?:games?|time)|call(?:s|ed)\s+it|admit\w*|promise[sd]?|remind(?:s|ed)?\s+us\s+that|acted?\s+as|as\s+though|in\s+case)\b",
     re.IGNORECASE,
 )
-# Before a statement, up to what begins a new one: it is guessed, wished, denied, or still to come.
+# Before a statement, back to the start of its clause: it is a guess, a wish, a denial, or the future.
 _UNSURE = re.compile(
     r"\b(?:would|could|should|might|may|must|can|cannot|perhaps|maybe|possibly|probably|likely|unlikely|think|thought"
     r"|believed?|guess(?:ed)?|feel|felt|suspect(?:ed)?|reckon|doubt|hoped?|hopefully|wish(?:ed)?|want(?:ed)?|expect(?:ed)?"
@@ -171,17 +170,17 @@ _ANEW = re.compile(
     r"|,\s*(?:as|and|so|for)\b|\bthe\s+fact\s+that\b",
     re.IGNORECASE,
 )
-# Right after a statement: it is taken back, or it names one of several.
+# Right after a statement: it is withdrawn, or it is one of several options.
 _AFTER = re.compile(
     r"\s*(?:,|\.\.+|…)?\s*(?:(?:did|has|was|were|is|had)n't\s+(?:it|he|she|they|we|you)\b|I\s+(?:think|believe|guess|suppose|hope)|or\b|nor\b|maybe\b|perhaps\b|probably\b|right\b|correct\b"
     r"|as\s+far\s+as|in\s+theory|in\s+my\s+(?:opinion|mind))",
     re.IGNORECASE,
 )
-# What may follow a denial: else it may be denied of something else ("did not fail because of me").
+# What may follow a denial; otherwise something else may be denied ("did not fail because of me").
 _DENIED_WHOLE = re.compile(
     r"\s*(?:$|[.,;:!)—–\n]|and\b|but\b|so\b|either\b|at\s+all\b|too\b|while\b|which\b)", re.IGNORECASE
 )
-# What may stand right before a subject: else the name is part of something longer.
+# What may come right before a subject; otherwise the name is part of a longer phrase.
 _OPENS = re.compile(
     r"(?:^|[,;:(—–.!\-]|\b(?:and|but|because|since|as|so|that|while|after|although|though|whereas|yet|also|both|then"
     r"|indeed|yes|however|clearly|for|given|how|why|well|remember|note|notice|recall|again|still|actually|where)\b)[\s\"']*$",
@@ -209,7 +208,7 @@ _CLAUSE_ENDS = re.compile(
 
 
 class _Speech(NamedTuple):
-    """One sentence of a speech, masked, with what its claims are checked against."""
+    """One masked sentence of a speech, with the speaker and the table for checking its claims."""
 
     text: str
     """The whole speech."""
@@ -223,7 +222,7 @@ _Claims = Iterator[tuple[int, int, Fact]]
 
 
 def read_statements(text: str, speaker: Seat, table: Table) -> tuple[Finding, ...]:
-    """The statements about the record in a speech, in order, checked against the table as it stood then."""
+    """The statements about the record in a speech, in order, checked against the table at that time."""
     squeezed = _squeezed(_masked(text, table.names))
     return tuple(
         replace(finding, start=squeezed.place(finding.start), end=squeezed.place(finding.end))
@@ -233,19 +232,19 @@ def read_statements(text: str, speaker: Seat, table: Table) -> tuple[Finding, ..
 
 
 class _Squeezed(NamedTuple):
-    """A text with one character for every run of white space, and where its characters stood.
+    """A text with every run of white space replaced by one character, and the original positions.
 
-    Patterns try a run from each of its characters on: what they take would grow with its square.
+    Without this, the time of patterns would grow with the square of the length of a run.
     """
 
     text: str
     after: list[int]
-    """Behind which places of the text something was left out."""
+    """The positions after which characters were left out."""
     left_out: list[int]
-    """How many characters up to there."""
+    """The number of characters left out up to each of these positions."""
 
     def place(self, place: int) -> int:
-        """A place of this text in the one that it was made of."""
+        """The original position of a position in this text."""
         run = bisect_right(self.after, place)
         return place + (self.left_out[run - 1] if run else 0)
 
@@ -269,7 +268,7 @@ _RUN: Final = re.compile(r"\s{2,}")
 
 
 def sentences(text: str, names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
-    """Where the sentences of a speech begin and end, as the rules split it; blank ones are none."""
+    """The start and end of each sentence of a speech, as the rules split it, without blank sentences."""
     spans = (match.span() for match in _SENTENCE.finditer(_masked(text, names)))
     return tuple(span for span in spans if any(c.isalnum() for c in text[slice(*span)]))
 
@@ -291,12 +290,12 @@ def _read(sentence: _Speech) -> list[Finding]:
         for start, end, fact in reader(sentence):
             truth, record = fact.against(sentence.table)
             verdict: Verdict = "unparsed" if truth == "undecided" else truth
-            # Two readers may come upon one fact: the shorter words tell it.
+            # If two readers find the same fact, the shorter span is kept.
             known = findings.get(fact)
             if known is None or end - start < known.end - known.start:
                 findings[fact] = Finding(start, end, fact, verdict, record)
     if findings:
-        return sorted(findings.values(), key=lambda one: one.start)
+        return sorted(findings.values(), key=lambda finding: finding.start)
     if _PAST.search(words) and _ABOUT_THE_RECORD.match(words) and not _UNSURE.search(words):
         at = sentence.start + len(words) - len(words.lstrip())
         return [Finding(at, at + len(words.strip()), None, "unparsed", "")]
@@ -323,8 +322,8 @@ def _plain(name: str) -> str:
 
 @lru_cache(maxsize=256)
 def _names(names: tuple[str, ...]) -> tuple[re.Pattern[str], Mapping[str, Seat]]:
-    """A pattern of all names, and who is meant. A name that two seats bear means nobody."""
-    # "Player 3" is written in many ways; other names are taken as they are.
+    """A pattern of all names, and their seats. A name of two seats is left out."""
+    # "Player 3" is written in many ways; other names must match exactly.
     seats: dict[str, Seat] = {f"seat{seat}": seat for seat in range(1, len(names) + 1)}
     spelled = [r"(?i:\b(?:player|seat)[\s_-]?\d+\b)"]
     counts = Counter(map(_plain, names))
@@ -339,19 +338,19 @@ def _names(names: tuple[str, ...]) -> tuple[re.Pattern[str], Mapping[str, Seat]]
     return re.compile("|".join(sorted(spelled[1:], key=len, reverse=True) + spelled[:1])), seats
 
 
-# --- who and which -------------------------------------------------------------------------------
+# --- seats and quests -------------------------------------------------------------------------------
 
 
 def _seats(words: str, speaker: Seat) -> list[Seat]:
     seats = []
-    for one in re.finditer(_WHO, words, re.IGNORECASE):
-        first = ord(one.group()[0])
+    for match in re.finditer(_WHO, words, re.IGNORECASE):
+        first = ord(match.group()[0])
         seats.append(first - _FIRST if first > _FIRST else speaker)
     return seats
 
 
 def _subject(sentence: _Speech, match: re.Match[str]) -> list[Seat]:
-    """The seats that a match speaks of; empty where they cannot be told."""
+    """The seats that a match is about; empty if they are unclear."""
     start = match.start("subject")
     words = match["subject"]
     before = sentence.text[sentence.start : start]
@@ -371,7 +370,7 @@ def _subject(sentence: _Speech, match: re.Match[str]) -> list[Seat]:
             "haven't",
         )
         return seats if plural else seats[-1:]
-    # "Player 4, Player 1 was …" speaks to one of the other: a list has its "and".
+    # "Player 4, Player 1 was …" addresses Player 4: a list needs an "and".
     if len(seats) > 1 and not re.search(r"\band\b|[&/+]", words, re.IGNORECASE):
         return []
     return seats if _opens(before) else []
@@ -382,27 +381,27 @@ def _opens(before: str) -> bool:
 
 
 def _stated(sentence: _Speech, match: re.Match[str]) -> bool:
-    """Whether what stands there is said to be so."""
+    """Whether the match is stated as a fact."""
     before = sentence.text[sentence.start : match.start()]
-    anew = 0
+    clause = 0
     for opening in _ANEW.finditer(before):
-        anew = opening.end()
+        clause = opening.end()
     relative = match.groupdict().get("relative") or ""
-    # "I suspect Player 3, who was …" guesses at Player 3 and states the rest.
+    # "I suspect Player 3, who was …" is a guess about Player 3, but states the rest.
     unsure = _DENIED if "who" in relative.casefold() else _UNSURE
-    return not unsure.search(before[anew:]) and not _AFTER.match(sentence.text[match.end() : sentence.end])
+    return not unsure.search(before[clause:]) and not _AFTER.match(sentence.text[match.end() : sentence.end])
 
 
 class _Quests(NamedTuple):
-    """Quests as a speech names them."""
+    """The quests that a speech names."""
 
     rounds: tuple[tuple[int, ...], ...]
-    """One claim each; a tuple of several means any of them."""
+    """One tuple per claim; several rounds in a tuple mean any of them."""
     described: str
-    """``failed`` or ``successful``, where that is how they are named."""
+    """``failed`` or ``successful``, if they are named so."""
     numbered: bool
     as_round: bool
-    """Whether it says round, which may mean a proposal."""
+    """Whether the speech says round, which may mean a proposal."""
 
 
 def _quests(words: str, table: Table) -> _Quests:
@@ -425,7 +424,7 @@ def _quests(words: str, table: Table) -> _Quests:
 
 
 def _went(quests: _Quests, words: str | None) -> Iterator[Fact]:
-    """What is said in passing of how the quests went: ``the failed quest 2``, ``quest 2, which failed``."""
+    """Results of quests that are mentioned in passing: ``the failed quest 2``, ``quest 2, which failed``."""
     result = quests.described if quests.numbered else ""
     if words:
         result = "failed" if "failed" in words.casefold() else "successful"
@@ -491,7 +490,7 @@ def _read_went(sentence: _Speech) -> _Claims:
             if len(rounds) > 1:
                 continue
             fact = QuestWent(rounds[0] if rounds else None, succeeded, fails)
-            # "Round 2 failed" may mean its proposal: it is counted where it is right.
+            # "Round 2 failed" may mean its proposal: it counts only if it is right.
             if not quests.as_round or fact.against(sentence.table).truth == "supported":
                 yield start, end, fact
             for group, on in (("team", True), ("listed", True), ("with", True), ("without", False)):
@@ -510,7 +509,7 @@ def _read_outcome(sentence: _Speech) -> _Claims:
         quests = _quests(match["quest"], sentence.table)
         played = {quest.round for quest in sentence.table.quests}
         for rounds in quests.rounds:
-            # The failure of a quest that is still to come is feared, not stated.
+            # The failure of a future quest is feared, not stated.
             if len(rounds) == 1 and rounds[0] in played:
                 yield start, end, QuestWent(rounds[0], _success(match["verb"] or match["verb2"]))
 
@@ -568,7 +567,7 @@ _REJECTABLE = re.compile(
     rf"(?:teams?|proposals?|line-?up)\b|{_QUEST})",
     re.IGNORECASE,
 )
-"""What can be approved or rejected by a vote, right after the verb."""
+"""What a vote can approve or reject, right after the verb."""
 _OWNED = re.compile(rf"({_NAME})'s\b", re.IGNORECASE)
 _NTH_PROPOSAL = re.compile(rf"\b{_ORDINAL}\s+(?:team|proposal|attempt|vote)", re.IGNORECASE)
 
@@ -587,14 +586,14 @@ def _read_voted(sentence: _Speech) -> _Claims:
 
 
 def _vote(tail: str, verb: str, sentence: _Speech) -> Voted | None:
-    """The vote that ``voted for`` and the like and the rest of the clause speak of, of seat 0 so far; None
-    where it is no vote on a team, or which one cannot be told.
+    """The vote that a verb such as ``voted for`` and the rest of the clause are about, with seat 0 as its
+    seat; None if it is no vote on a team, or if it is unclear which one.
     """
     if _NOT_YET.search(tail) or _NO_TEAM.search(tail):
         return None
     if not verb.startswith(("voted", "did not vote", "didn't vote")) and not _REJECTABLE.match(tail):
         return None
-    owners = [ord(one[1][0]) - _FIRST for one in _OWNED.finditer(tail)]
+    owners = [ord(owner[1][0]) - _FIRST for owner in _OWNED.finditer(tail)]
     named = [] if owners else _seats(tail, sentence.speaker)
     quest = _QUEST_ANYWHERE.search(tail)
     bare = verb.endswith((" yes", " no", " agree", " disagree", "to approve", "to reject"))
@@ -637,11 +636,12 @@ _READERS: Final[tuple[tuple[tuple[str, ...], Callable[[_Speech], _Claims]], ...]
     (("leader",), _read_leads),
     (("vote", "approve", "reject", "turned down"), _read_voted),
 )
-"""Each with words of which its sentences hold one: most sentences hold none, and no pattern is tried."""
+"""Each reader with words of which its sentences contain one: most sentences contain none and need no pattern.
+"""
 
 _LONGEST: Final = 600
-"""Characters of a sentence that is read. Longer ones are nobody's speech, and patterns take the square of
-the length for some."""
+"""The most characters of a sentence that is read. Longer ones are not natural speech, and some patterns take
+time that grows with the square of the length."""
 
 _WORTH_READING: Final = (
     " team",

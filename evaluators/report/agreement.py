@@ -1,4 +1,4 @@
-"""How far raters agree, as a table: kappa and alpha under every grouping of scores."""
+"""The table of agreement between raters: kappa and alpha under every grouping of scores."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ __all__ = ["agreement", "kappa_with"]
 Ratings = Mapping[str, Mapping[str, int]]
 
 _PUBLISHED: Final = {"think": 0.448, "speak": 0.420}
-"""Pairwise kappa of the paper's annotators, scores grouped 1-4 | 5."""
+"""Pairwise kappa of the paper's annotators, with scores grouped 1-4 | 5."""
 
 
 def agreement(shared: Mapping[str, Ratings]) -> ReportTable:
-    """Agreement in each part, over what two raters or more judged."""
+    """Agreement in each part, over the items that two or more raters judged."""
     rows = [row for what, ratings in shared.items() if len(ratings) > 1 for row in _rows(what, ratings)]
     return ReportTable(
         "agreement",
@@ -58,18 +58,15 @@ def _row(what: str, scores: str, ratings: Ratings, ordinal: Ratings | None) -> T
     whole, pairs = all_raters(ratings), pairwise(ratings)
     shared = {item for rated in ratings.values() for item in rated}
     every = set.intersection(*(set(rated) for rated in ratings.values()))
-    met = [
-        item
-        for one, other in combinations(sorted(ratings), 2)
-        for item in ratings[one].keys() & ratings[other].keys()
-    ]
-    of_pairs = _pair_counts(ratings, list(combinations(sorted(ratings), 2)))
+    raters = list(combinations(sorted(ratings), 2))
+    common = [item for first, other in raters for item in ratings[first].keys() & ratings[other].keys()]
+    of_pairs = _pair_counts(ratings, raters)
     figures = {
         "kappa, all raters": _figure(
             whole.value, _whole_counts(ratings, every), _fleiss(len(ratings)), every
         ),
-        "kappa, pairwise mean": _figure(pairs.mean, of_pairs.counts, of_pairs.mean, met),
-        "pairwise deviation": _figure(pairs.deviation, of_pairs.counts, of_pairs.deviation, met),
+        "kappa, pairwise mean": _figure(pairs.mean, of_pairs.counts, of_pairs.mean, common),
+        "pairwise deviation": _figure(pairs.deviation, of_pairs.counts, of_pairs.deviation, common),
     }
     for level, rated in (("nominal", ratings), ("ordinal", ordinal)):
         if rated is not None:
@@ -81,15 +78,15 @@ def _row(what: str, scores: str, ratings: Ratings, ordinal: Ratings | None) -> T
 
 
 def kappa_with(judge: Mapping[str, int], people: Ratings) -> Figure:
-    """The mean of one rater's kappas with each of some others, on what both judged, over games."""
+    """The mean of the judge's kappas with each person, on the items that both judged, over games."""
     ratings = {**{f"person {name}": rated for name, rated in people.items()}, _JUDGE: judge}
     pairs = [
         (name, _JUDGE) for name in sorted(ratings) if name != _JUDGE and ratings[name].keys() & judge.keys()
     ]
-    met = [item for name, _ in pairs for item in ratings[name].keys() & judge.keys()]
+    common = [item for name, _ in pairs for item in ratings[name].keys() & judge.keys()]
     counted = _pair_counts(ratings, pairs)
     sums = [sum(column) for column in zip(*counted.counts.values(), strict=True)]
-    return _figure(counted.mean(sums) if sums else nan, counted.counts, counted.mean, met)
+    return _figure(counted.mean(sums) if sums else nan, counted.counts, counted.mean, common)
 
 
 _JUDGE: Final = "judge"
@@ -100,8 +97,8 @@ GameCounts = Mapping[str, Sequence[float]]
 
 
 def _figure(value: float, counts: GameCounts, statistic: Statistic, behind: Collection[str]) -> Figure:
-    """A coefficient with its interval over games. It is a function of counts that add up over games, so
-    these are resampled. ``behind``: what was judged in common, an intention of a stage each.
+    """A coefficient with its interval over games. It is a function of counts that add up over games, so the
+    counts are resampled. ``behind`` names the intentions of stages that were judged in common.
     """
     if isnan(value):
         return nothing(_UNDEFINED)
@@ -120,18 +117,18 @@ def _figure(value: float, counts: GameCounts, statistic: Statistic, behind: Coll
 
 
 def _game(item: str) -> str:
-    """The game of an item ``game/request/stage/intention``; a game's id may hold slashes."""
+    """The game of an item ``game/request/stage/intention``; a game's id may contain slashes."""
     return item.rsplit("/", 3)[0]
 
 
 def _categories(ratings: Ratings) -> dict[int, int]:
-    """The place of each category that anybody gave."""
+    """The index of each category that any rater gave."""
     values = sorted({value for rated in ratings.values() for value in rated.values()})
-    return {value: at for at, value in enumerate(values)}
+    return {value: index for index, value in enumerate(values)}
 
 
 def _by_game(added: Iterable[tuple[str, int, float]], width: int) -> dict[str, list[float]]:
-    """What items add to the counts of their games."""
+    """Sums the counts of items by game."""
     counts: dict[str, list[float]] = {}
     for item, cell, n in added:
         counts.setdefault(_game(item), [0.0] * width)[cell] += n
@@ -139,8 +136,8 @@ def _by_game(added: Iterable[tuple[str, int, float]], width: int) -> dict[str, l
 
 
 def _whole_counts(ratings: Ratings, every: Collection[str]) -> dict[str, list[float]]:
-    """Of items that all rated: how many, the pairs of raters that agree (each both ways), and how often
-    each category was given.
+    """By game, for the items that all raters rated: the number of items, the number of ordered pairs of
+    raters that agree, and the number of ratings in each category.
     """
     place = _categories(ratings)
 
@@ -160,7 +157,7 @@ def _fleiss(raters: int) -> Statistic:
         subjects, agreeing, *totals = sums
         all_pairs, all_chance = subjects * raters * (raters - 1), (subjects * raters) ** 2
         by_chance = sum(total * total for total in totals)
-        # Drawn sums may be no whole numbers of games' counts, yet equal to rounding.
+        # Sums of drawn blocks may differ by rounding.
         if not subjects or by_chance >= all_chance * (1 - 1e-12):
             return nan
         return (agreeing * all_chance - by_chance * all_pairs) / (all_pairs * (all_chance - by_chance))
@@ -169,7 +166,7 @@ def _fleiss(raters: int) -> Statistic:
 
 
 def _coincidences(ratings: Ratings) -> dict[str, list[float]]:
-    """How often each two categories met within an item, as Krippendorff counts it, row after row."""
+    """By game, Krippendorff's matrix of coincidences of categories within items, row by row."""
     place = _categories(ratings)
     size = len(place)
 
@@ -178,10 +175,10 @@ def _coincidences(ratings: Ratings) -> dict[str, list[float]]:
             counts = Counter(rated[item] for rated in ratings.values() if item in rated)
             if counts.total() < 2:
                 continue
-            for one, n in counts.items():
+            for category, n in counts.items():
                 for other, m in counts.items():
-                    pairs = n * (m - (one == other))
-                    yield item, place[one] * size + place[other], pairs / (counts.total() - 1)
+                    pairs = n * (m - (category == other))
+                    yield item, place[category] * size + place[other], pairs / (counts.total() - 1)
 
     return _by_game(added(), size * size)
 
@@ -194,20 +191,20 @@ def _alpha(ratings: Ratings, level: Level) -> Statistic:
         before = list(accumulate(totals, initial=0.0))
         middle = [before[at] + totals[at] / 2 for at in range(size)]
         observed = expected = 0.0
-        for one in range(size):
+        for row in range(size):
             for other in range(size):
-                if one != other:
-                    distance = 1.0 if level == "nominal" else (middle[one] - middle[other]) ** 2
-                    observed += sums[one * size + other] * distance
-                    expected += totals[one] * totals[other] * distance
+                if row != other:
+                    distance = 1.0 if level == "nominal" else (middle[row] - middle[other]) ** 2
+                    observed += sums[row * size + other] * distance
+                    expected += totals[row] * totals[other] * distance
         return 1 - (sum(totals) - 1) * observed / expected if expected else nan
 
     return alpha
 
 
 class _Pairs(NamedTuple):
-    """Pair by pair of raters and game by game: on how many items both agreed, and how often each category
-    was given by either.
+    """By game and pair of raters: the number of items on which both agreed, and the number of ratings of the
+    two in each category.
     """
 
     counts: dict[str, list[float]]
@@ -215,7 +212,7 @@ class _Pairs(NamedTuple):
     width: int
 
     def kappas(self, sums: Sequence[float]) -> list[float]:
-        """Of the pairs where it is defined."""
+        """The kappas of the pairs where it is defined."""
         kappas = [_kappa(sums[at * self.width : (at + 1) * self.width]) for at in range(self.pairs)]
         return [kappa for kappa in kappas if not isnan(kappa)]
 
@@ -235,16 +232,16 @@ def _pair_counts(ratings: Ratings, pairs: Sequence[tuple[str, str]]) -> _Pairs:
     def added() -> Iterator[tuple[str, int, float]]:
         for at, (a, b) in enumerate(pairs):
             for item in ratings[a].keys() & ratings[b].keys():
-                one, other = ratings[a][item], ratings[b][item]
-                yield item, at * width, one == other
-                yield item, at * width + 1 + place[one], 1
+                first, other = ratings[a][item], ratings[b][item]
+                yield item, at * width, first == other
+                yield item, at * width + 1 + place[first], 1
                 yield item, at * width + 1 + place[other], 1
 
     return _Pairs(_by_game(added(), len(pairs) * width), len(pairs), width)
 
 
 def _kappa(counts: Sequence[float]) -> float:
-    """Fleiss' kappa of two raters; nan where undefined."""
+    """Fleiss' kappa of two raters; nan if undefined."""
     agreed, *totals = counts
     rated_values = sum(totals)
     if not rated_values:

@@ -5,8 +5,8 @@
         builder.add(ReportedGame(game, judgements=…, answers=…, agents=…))
     report = make_report(builder)
 
-Every count comes from ``measures``; nothing is measured here a second time. Memory grows only by a few words
-a game for the contests of agents, and by the items that several raters judged.
+All counts come from ``measures``. Memory grows only by a few words per game for the contests of agents, and
+by the items that several raters judged.
 """
 
 from collections import Counter
@@ -22,17 +22,21 @@ from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Variant, it
 from evaluators.ground.judgements import SCORES, Judgement, follow_scores
 from evaluators.ground.turns import Game
 from evaluators.judges.statement_scores import SpeechJudgement
-from evaluators.measures.calibration import RoleScores
 from evaluators.measures.comparing import judged_counts
-from evaluators.measures.correcting import ASPECTS, CorrectionScores
-from evaluators.measures.following import PARTS, FollowingScores
 from evaluators.measures.guessing import BeliefScores
 from evaluators.measures.hallucination import Hallucinations
 from evaluators.measures.impact import PAPER, RELEASED, ImpactCounts, Link, link_rules
+from evaluators.measures.judged import (
+    ASPECTS,
+    PARTS,
+    CorrectionScores,
+    FollowingScores,
+    SelectionScores,
+    judged_turns,
+)
 from evaluators.measures.play import PlayMetrics
 from evaluators.measures.ratings import Played
-from evaluators.measures.scoring import Scores
-from evaluators.measures.selection import SelectionScores, judged_turns
+from evaluators.measures.scoring import RoleScores, Scores
 from evaluators.report.raters import Rated, count_pairs
 from evaluators.report.statements import count_statements
 from evaluators.statistics.agreement import ratings_of
@@ -50,15 +54,15 @@ class Answered:
     dimension: Dimension
     rater: str
     guesses: Sequence[Guess]
-    """One guess an item; several samples are joined by majority first."""
+    """One guess per item; several samples are joined by majority first."""
     variant: Variant = field(default_factory=lambda: Variant(reader="all"))
-    """How the items were made; by default every seat that may guess does."""
+    """How the items were made; by default every other seat guesses."""
     unmapped: Unmapped = "count"
 
     @property
     def name(self) -> str:
-        """The rater, with every setting that differs from the default: scores of different variants cannot be
-        compared."""
+        """The rater with every setting that differs from the default, since scores of different variants
+        cannot be compared."""
         plain = Variant()
         differences = [
             str(getattr(self.variant, name))
@@ -72,7 +76,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class ReportedGame:
-    """One finished game and what is known of it."""
+    """One finished game with its judgements, answers and agents."""
 
     game: Game
     judgements: Sequence[Judgement] = ()
@@ -80,13 +84,14 @@ class ReportedGame:
     agents: tuple[str, ...] | None = None
     """The agent of each seat, seat 1 first; None: unknown."""
     groups: Mapping[str, Collection[Seat]] = field(default_factory=dict)
-    """The seats of each group, for the comparison side by side. A group with every seat counts the whole
-    game; any other group counts what its seats said, thought and won."""
+    """The seats of each group, for the comparison side by side. A group of all seats counts the whole game;
+    any other group counts what its seats said, thought and won."""
     judges: frozenset[str] = frozenset()
-    """Raters that are models or programs. Their scores are never pooled with people's. Where no person judged
-    a game, their scores decide what was followed, and the link to winning is shown for each judge."""
+    """Raters that are models or programs. Their scores are never pooled with people's. If no person judged a
+    game, their scores decide which intentions were followed, and the link to winning is shown for each
+    judge."""
     statements: Sequence[SpeechJudgement] = ()
-    """The statements that model judges found in its speeches."""
+    """The statements that model judges found in the game's speeches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +109,10 @@ class SeatUse:
 
 
 RULES: Final = tuple(rule for per in ("teammates", "intentions") for rule in link_rules(per))
-"""The rules by which following is linked to winning: the paper's r, and the released code's."""
+"""The rules of the link between understanding and winning: r of the paper and r of the released code."""
 
 _NAMED: Final = 50
-"""How many of the games left out are named; all are counted."""
+"""The most left-out games that are named; all are counted."""
 
 DAMAGED: Final = "damaged where it was stored"
 """Why a judgement or an answer is not counted."""
@@ -120,7 +125,7 @@ class ReportBuilder:
     """Counts games one by one; ``sections.make_report`` makes the report."""
 
     def __init__(self, title: str = "Report", *, variant: Variant | None = None) -> None:
-        """``variant``: how the counted items are made; ``made_of`` shows it."""
+        """``variant`` says how the counted items are made; ``made_of`` shows it."""
         self.title = title
         self._variant = variant or Variant()
         self.tally = FigureTally()
@@ -133,7 +138,7 @@ class ReportBuilder:
         """Raters that are models or programs."""
         self.judgements: Counter[str] = Counter()
         self.judged_speeches: Counter[str] = Counter()
-        """By judge: the speeches it read for statements."""
+        """The number of speeches that each judge read for statements."""
         self.answers: Counter[tuple[Dimension, str]] = Counter()
         self.variants: dict[str, dict[str, Any]] = {}
         self.excluded: dict[str, Counter[str]] = {}
@@ -143,11 +148,11 @@ class ReportBuilder:
         """By part, rater and item: the ratings of items that several raters judged."""
         self.played: list[Played] = []
         self.unseated = 0
-        """Games without known agents."""
+        """The number of games without known agents."""
         self.uses: list[SeatUse] = []
         self.profiles: Counter[str] = Counter()
         self.left_out: list[tuple[str, str]] = []
-        """The first games that could not be counted, and why."""
+        """The first games that were left out, with the reason."""
 
     @property
     def games(self) -> int:
@@ -158,19 +163,19 @@ class ReportBuilder:
         self._excluded("games")[reason] += games
 
     def leave_out(self, game_id: str, reason: str) -> None:
-        """Counts one game that is left out, and names it if it is among the first."""
+        """Counts one game that is left out, and names it if it is among the first ones."""
         self.pass_over(reason)
         if len(self.left_out) < _NAMED:
             self.left_out.append((game_id, reason))
 
     def lose(self, about: str, row: str, game_id: str) -> None:
-        """Counts and names a judgement or an answer that is damaged in the database."""
+        """Counts and names a judgement or answer that is damaged in the database."""
         self._excluded(about)[DAMAGED] += 1
         if len(self.left_out) < _NAMED:
             self.left_out.append((game_id, f"{row} is {DAMAGED}"))
 
     def use(self, uses: Iterable[SeatUse]) -> None:
-        """Adds the calls that models made for the games."""
+        """Adds the model calls of the games."""
         self.uses += uses
 
     def _excluded(self, about: str) -> Counter[str]:
@@ -179,18 +184,21 @@ class ReportBuilder:
     # --- one game ---------------------------------------------------------------------------------
 
     def add(self, reported: ReportedGame) -> None:
-        """Counts one game. A game is added once."""
+        """Counts one game. Each game is added once."""
         game = reported.game
         groups = {group: frozenset(seats) for group, seats in reported.groups.items() if seats}
         for group in groups:
             self.groups.setdefault(group, FigureTally()).begin(game.id)
         self.tally.begin(game.id)
         players = len(game.roles)
-        tallies = [self.tally, *(self.groups[one] for one, seats in groups.items() if len(seats) == players)]
+        tallies = [
+            self.tally,
+            *(self.groups[group] for group, seats in groups.items() if len(seats) == players),
+        ]
 
         def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
-            for one in tallies:
-                one.count(key, tuple(counts), items=n)
+            for tally in tallies:
+                tally.count(key, tuple(counts), items=n)
 
         self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
         self._count_play(game, count)
@@ -198,17 +206,17 @@ class ReportBuilder:
         self.judged_speeches.update(count_statements(game, reported.statements, count))
         self._count_items(game)
         self._count_beliefs(game, count)
-        ours = [one for one in reported.judgements if one.game_id == game.id]
-        people = [one for one in ours if one.rater not in reported.judges]
+        ours = [judgement for judgement in reported.judgements if judgement.game_id == game.id]
+        people = [judgement for judgement in ours if judgement.rater not in reported.judges]
         if ours:
             self.judged_games += 1
             self._count_raters(ours)
         if people:
             self._count_judgements(game, people, count)
             self._count_links(game, people, count)
-        for judge in sorted(reported.judges & {one.rater for one in ours}):
+        for judge in sorted(reported.judges & {judgement.rater for judgement in ours}):
             self.judges.add(judge)
-            its = [one for one in ours if one.rater == judge]
+            its = [judgement for judgement in ours if judgement.rater == judge]
             self._count_judge(game, judge, its, count)
             if not people:
                 self._count_links(game, its, count, f", by {judge}")
@@ -239,28 +247,28 @@ class ReportBuilder:
         judgements: list[Judgement],
         tally: FigureTally,
     ) -> None:
-        """Counts what some seats won. If the group leaves out a seat, also counts what its seats said and
-        thought; a group of all seats has that from the whole game.
+        """Counts what the seats of a group won, and, unless the group has all seats, what they said and
+        thought; a group of all seats gets those counts from the whole game.
         """
 
         def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
             tally.count(key, tuple(counts), items=n)
 
         for side in Side:
-            held = [seat for seat in seats if game.side(seat) is side]
-            if held:
-                won = Rate(len(held) if game.winner is side else 0, len(held))
+            of_side = [seat for seat in seats if game.side(seat) is side]
+            if of_side:
+                won = Rate(len(of_side) if game.winner is side else 0, len(of_side))
                 count(FigureKey("seats", "", "seats won", side.value, "share"), won)
         if len(seats) == len(game.roles):
             return
-        # A second builder: its notes on what was left out are dropped, the whole game has them.
-        aside, own = ReportBuilder(variant=self._variant), game.of(seats)
-        aside._count_beliefs(game, count, seats)
+        # The second builder's counts of what was left out are dropped: the whole game has them.
+        second, own = ReportBuilder(variant=self._variant), game.of(seats)
+        second._count_beliefs(game, count, seats)
         if people:
-            aside._count_judgements(own, people, count)
-        aside._count_corrections(own, judgements, count)
+            second._count_judgements(own, people, count)
+        second._count_corrections(own, judgements, count)
         for answered in reported.answers:
-            for _ in aside._count_answers(own, answered, judgements, count):
+            for _ in second._count_answers(own, answered, judgements, count):
                 pass
 
     def _count_play(self, game: Game, count: "Count") -> None:
@@ -271,10 +279,10 @@ class ReportBuilder:
                 if isinstance(value, Rate):
                     count(FigureKey("play", "", row.label, side, "share"), value)
         for side in Side:
-            # By role, so that the mean over roles can be taken after the games are summed.
-            held = {role: rate for role, rate in metrics.engagement().items() if side_of(role) is side}
-            if held:
-                counts = [n for role in _ROLES[side] for n in held.get(role, Rate(0, 0))]
+            # By role, so that the mean over roles can be computed from the sums over games.
+            rates = {role: rate for role, rate in metrics.engagement().items() if side_of(role) is side}
+            if rates:
+                counts = [n for role in _ROLES[side] for n in rates.get(role, Rate(0, 0))]
                 count(FigureKey("play", "", "quest engagement", side.value, "share"), counts)
         for role, rate in metrics.engagement().items():
             count(FigureKey("roles", "", "role", role.value, "on quests"), rate)
@@ -282,10 +290,10 @@ class ReportBuilder:
             won = Rate(int(side_of(role) is game.winner), 1)
             count(FigureKey("roles", "", "role", role.value, "games won"), won)
         rounds = {round_.round: round_ for round_ in metrics.by_round()}
-        # A game that ended before a quest still counts as one that might have played it.
+        # A game that ended before a quest counts in the denominator of that quest.
         for number in range(1, len(game.profile.team_sizes) + 1):
-            came = rounds[number].played if number in rounds else Rate(0, 1)
-            count(FigureKey("rounds", "", "round", str(number), "played"), came)
+            played = rounds[number].played if number in rounds else Rate(0, 1)
+            count(FigureKey("rounds", "", "round", str(number), "played"), played)
         for number, round_ in rounds.items():
             for name in _OF_ROUND:
                 count(FigureKey("rounds", "", "round", str(number), name), getattr(round_, name))
@@ -360,16 +368,16 @@ class ReportBuilder:
                     *(("side", side.value, {"side": side}) for side in Side),
                     *(("role", role.value, {"role": role}) for role in sorted(set(game.roles))),
                 ):
-                    held = following.histogram(part, stage, **by)  # type: ignore[arg-type]
-                    if not held.scored:
+                    histogram = following.histogram(part, stage, **by)  # type: ignore[arg-type]
+                    if not histogram.scored:
                         continue
                     n = behind[part, f"{stage or 'both'} {group}", label]
                     of = f"{part}, {stage or 'both stages'}"
                     for score in SCORES:
-                        count(FigureKey("following", of, group, label, str(score)), held.share(score), n)
-                    count(FigureKey("following", of, group, label, "good"), held.good, n)
-                    mean = sum(score * held[at] for at, score in enumerate(SCORES))
-                    count(FigureKey("following", of, group, label, "mean"), (mean, held.scored), n)
+                        count(FigureKey("following", of, group, label, str(score)), histogram.share(score), n)
+                    count(FigureKey("following", of, group, label, "good"), histogram.good, n)
+                    mean = sum(score * n_score for score, n_score in zip(SCORES, histogram, strict=True))
+                    count(FigureKey("following", of, group, label, "mean"), (mean, histogram.scored), n)
         every = following.histogram()
         n = behind["think", "both all", "all"] + behind["speak", "both all", "all"]
         count(FigureKey("responses", "", "all", "all", "good"), every.good, n)
@@ -386,18 +394,18 @@ class ReportBuilder:
             count(FigureKey("judges", "", "judge", judge, part), following.histogram(part).good, n)
 
     def _count_raters(self, judgements: list[Judgement]) -> None:
-        for one in judgements:
-            self.judgements[one.rater] += 1
-        for what, held in self.shared.items():
-            ratings = ratings_of(judgements, what)  # type: ignore[arg-type]
+        for judgement in judgements:
+            self.judgements[judgement.rater] += 1
+        for part, shared in self.shared.items():
+            ratings = ratings_of(judgements, part)  # type: ignore[arg-type]
             times = Counter(item for rated in ratings.values() for item in rated)
             for rater, rated in ratings.items():
                 for item, value in rated.items():
                     if times[item] > 1:
-                        held.setdefault(rater, {})[item] = value
+                        shared.setdefault(rater, {})[item] = value
 
     def _count_links(self, game: Game, judgements: list[Judgement], count: "Count", by: str = "") -> None:
-        """``by``: names the judge in the row, where a judge stands in for people."""
+        """``by`` names the judge in the row, if a judge replaces people."""
         for rule in RULES:
             link = Link(rule)
             link.add(game, judgements)
@@ -408,9 +416,9 @@ class ReportBuilder:
                     for relation, rate in link.shares(unit, side).items():
                         label = f"{unit}s won by {side.value}"
                         count(FigureKey("link", of, unit, label, relation), rate, rate.den)
-                if link.left_out(unit):
+                if link.left_out[unit]:
                     self._excluded(f"link to winning ({of})")[f"{unit}s in which a side has no r"] += (
-                        link.left_out(unit)
+                        link.left_out[unit]
                     )
 
     def _count_corrections(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
@@ -444,7 +452,7 @@ class ReportBuilder:
                     ("mean change", (shift.final - shift.first, turns)),
                 ):
                     if turns:
-                        # A mean change of zero is a result: without turns the row would vanish.
+                        # A mean change of zero is a result; only a row without turns is left out.
                         count(key._replace(column=column), counts, turns)
 
     def _count_impact(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
@@ -454,12 +462,12 @@ class ReportBuilder:
         ):
             if rule.followed is not None and not judgements:
                 continue
-            one = ImpactCounts(rule)
-            one.add(game, judgements)
-            for impact in one.table():
+            counts = ImpactCounts(rule)
+            counts.add(game, judgements)
+            for impact in counts.table():
                 key = FigureKey("impact", "", impact.side.value, impact.intention, name)
                 count(key, impact.won, impact.won.den)
-            total.merge(one)
+            total.merge(counts)
 
     def _count_answers(
         self, game: Game, answered: Answered, judgements: list[Judgement], count: "Count"
@@ -473,28 +481,28 @@ class ReportBuilder:
         }
         guesses = {guess.item_id: guess for guess in answered.guesses}
         scores = follow_scores(judgements)
-        ways: list[tuple[str, Variant]] = [(UNFILTERED, replace(answered.variant, followed=None))]
+        filters: list[tuple[str, Variant]] = [(UNFILTERED, replace(answered.variant, followed=None))]
         if scores:
-            ways.append((FOLLOWED, replace(answered.variant, followed=Followed(scores))))
-        for way, variant in ways:
+            filters.append((FOLLOWED, replace(answered.variant, followed=Followed(scores))))
+        for filter_, variant in filters:
             totals, roles = Scores(answered.unmapped), RoleScores()
             units: dict[str, Counts] = {}
             for item in items(game, answered.dimension, variant, with_gold=True):
                 guess = guesses.get(item.id)
                 if guess is None:
-                    continue  # not among what was asked
+                    continue  # not asked
                 units[item.id] = totals.add(item, guess).counts
                 roles.add(item, guess)
             counted = len(units)
-            table = answered.dimension if way == UNFILTERED else f"{answered.dimension}_followed"
-            # Also without a counted item: how many answers only one rater gave must not reveal which
-            # items have gold.
+            table = answered.dimension if filter_ == UNFILTERED else f"{answered.dimension}_followed"
+            # Also without a counted item: the number of answers of only one rater must not reveal which items
+            # have gold.
             yield table, Rated(name, units, guesses, (answered.variant.options, answered.unmapped))
             if counted:
                 _count_scores(table, name, totals, count)
-                if way == UNFILTERED:
+                if filter_ == UNFILTERED:
                     _count_roles(name, roles, count)
-            if way == UNFILTERED and len(guesses) > counted:
+            if filter_ == UNFILTERED and len(guesses) > counted:
                 self._excluded(f"answers ({answered.dimension})")["about no item that counts"] += (
                     len(guesses) - counted
                 )
@@ -502,18 +510,18 @@ class ReportBuilder:
     # --- many games -------------------------------------------------------------------------------
 
     def merge(self, other: "ReportBuilder") -> None:
-        """Adds what ``other`` counted of other games."""
+        """Adds the counts of ``other``, which counted other games."""
         self.tally.merge(other.tally)
         for group, tally in other.groups.items():
             self.groups.setdefault(group, FigureTally()).merge(tally)
-        for mine, theirs in (
+        for counter, other_counter in (
             (self.items, other.items),
             (self.judgements, other.judgements),
             (self.judged_speeches, other.judged_speeches),
             (self.answers, other.answers),
             (self.profiles, other.profiles),
         ):
-            mine.update(theirs)  # type: ignore[arg-type]
+            counter.update(other_counter)  # type: ignore[arg-type]
         self.turns += other.turns
         self.judges |= other.judges
         self.beliefs += other.beliefs
@@ -525,14 +533,14 @@ class ReportBuilder:
             self._excluded(about).update(reasons)
         self.paper_impact.merge(other.paper_impact)
         self.released_impact.merge(other.released_impact)
-        for what, held in other.shared.items():
-            for rater, rated in held.items():
-                self.shared[what].setdefault(rater, {}).update(rated)
+        for part, shared in other.shared.items():
+            for rater, rated in shared.items():
+                self.shared[part].setdefault(rater, {}).update(rated)
         self.played += other.played
         self.uses += other.uses
 
     def made_of(self) -> dict[str, Any]:
-        """The data behind the report: games, items, answers and judgements, by name."""
+        """The data behind the report, by name: games, items, answers and judgements."""
         return {
             "games": self.games,
             "profiles": dict(sorted(self.profiles.items())),
@@ -567,14 +575,14 @@ class ReportBuilder:
         }
 
     def notes(self) -> Iterable[str]:
-        """What a reader should know before reading any table."""
+        """Notes on the whole report."""
         if not self.games:
             yield "There is no finished game to report on."
         if 0 < self.games < 15:
             yield "With fewer than 15 games the intervals are too narrow."
 
     def notes_on_gold(self) -> Iterable[str]:
-        """Why there may be no items; reveals whether seats recorded thoughts."""
+        """Notes that reveal whether seats recorded thoughts."""
         if self.games and not any(self.items.values()):
             yield "No items: these games hold no thoughts, as imported games and plain bots have none."
 
@@ -582,49 +590,49 @@ class ReportBuilder:
 def _version() -> str:
     try:
         return version("interintent-server")
-    except PackageNotFoundError:  # read from a folder that was never installed
+    except PackageNotFoundError:  # run from a folder that was never installed
         return "unknown"
 
 
 Count = Callable[..., None]
-"""Counts a figure: its key, its counts, and the number of items behind them."""
+"""Counts a figure by its key, its counts, and the number of items behind them."""
 
 _OF_ROUND: Final = ("succeeded", "evil_on_team", "forced", "first_approved", "changed")
 _ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
 
 
 def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[str, str, str]]:
-    """How many items (stages of turns) the judgements of each part and group are about."""
+    """The number of items (stages of turns) that were judged, by part, group and label."""
     about: dict[tuple[str, str, str], set[tuple[str, str]]] = {}
-    for one, turn, stage in judged_turns(game, judgements, Counter()):
+    for judgement, turn, stage in judged_turns(game, judgements, Counter()):
         item = turn.request_id, stage.name
         role, side = game.role(turn.seat).value, game.side(turn.seat).value
-        # A final selection that modification left as it was is counted once, as the first.
-        again = stage.name == "final" and turn.first is not None and not turn.changed
-        if one.reasonable is not None and not again:
+        # A final selection that equals the first one is counted once, as the first.
+        unchanged = stage.name == "final" and turn.first is not None and not turn.changed
+        if judgement.reasonable is not None and not unchanged:
             groups = [
                 ("all", "all"),
-                ("stage", one.stage),
+                ("stage", judgement.stage),
                 ("side", side),
                 ("role", role),
                 ("round", str(turn.round)),
-                ("intention", one.intention),
+                ("intention", judgement.intention),
             ]
-            if one.intention in BY_ID:
-                groups.append(("category", BY_ID[one.intention].category))
+            if judgement.intention in BY_ID:
+                groups.append(("category", BY_ID[judgement.intention].category))
             for group, label in groups:
                 about.setdefault(("reasonable", group, label), set()).add(item)
         for part in PARTS:
-            if getattr(one, part) is not None:
+            if getattr(judgement, part) is not None:
                 for of in ("both", stage.name):
                     for group, label in (("all", "all"), ("side", side), ("role", role)):
                         about.setdefault((part, f"{of} {group}", label), set()).add(item)
-    return Counter({key: len(held) for key, held in about.items()})
+    return Counter({key: len(items) for key, items in about.items()})
 
 
 def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
-    """The counts of F1, whole and by group."""
-    for group, held in (
+    """Counts F1, in total and by group."""
+    for group, table_counts in (
         ("all", {"all": scores.total}),
         ("side", scores.by_side),
         ("role", scores.by_role),
@@ -634,7 +642,7 @@ def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
         ("intention", scores.by_intention),
     ):
         name = f"{table}_intentions" if group == "intention" else table
-        for label, counts in held.items():
+        for label, counts in table_counts.items():
             n = scores.items if group == "all" else scores.behind[group, str(label)]
             count(FigureKey(name, of, group, str(label), "f1"), counts, n)
     predicted_and_gold = scores.total.predicted + scores.total.gold
@@ -644,7 +652,7 @@ def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
 
 
 def _count_roles(of: str, roles: RoleScores, count: Count) -> None:
-    """The counts of role guesses: accuracy, Brier score and the reliability curve."""
+    """Counts role guesses: accuracy, Brier score and the reliability curve."""
     if not roles.right.den:
         return
     n = roles.right.den
@@ -652,15 +660,15 @@ def _count_roles(of: str, roles: RoleScores, count: Count) -> None:
     for role, rate in roles.by_role.items():
         count(FigureKey("role_guesses", of, "role", role.value, "accuracy"), rate, rate.den)
     if roles.brier is not None:
-        # A Brier score of 0 is a score: the pair is counted by its denominator.
+        # Counted with its denominator, since a Brier score of 0 is a result.
         count(
             FigureKey("role_guesses", of, "all", "all", "brier"),
             (roles.brier * roles.stated, roles.stated),
             n,
         )
-    for one in roles.curve:
-        if one.stated is not None:
-            key = FigureKey("reliability", of, "confidence", str(one.confidence), "right")
-            count(key, one.right, one.right.den)
-            stated = (one.stated * one.right.den, one.right.den)
-            count(key._replace(column="stated"), stated, one.right.den)
+    for point in roles.curve:
+        if point.stated is not None:
+            key = FigureKey("reliability", of, "confidence", str(point.confidence), "right")
+            count(key, point.right, point.right.den)
+            stated = (point.stated * point.right.den, point.right.den)
+            count(key._replace(column="stated"), stated, point.right.den)

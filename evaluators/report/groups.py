@@ -1,4 +1,4 @@
-"""Groups of games or seats side by side: the tables of a report with one column for each group."""
+"""Groups of games or seats side by side: tables of a report with one column per group."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -26,7 +26,7 @@ _HEADLINES: Final[tuple[tuple[str, FigureKey, Kind], ...]] = (
         "share",
     ),
 )
-"""The headline figures: name, key, how each is computed."""
+"""The headline figures: label, key, and how each is computed."""
 
 
 class _Compared(NamedTuple):
@@ -35,11 +35,11 @@ class _Compared(NamedTuple):
     table: str
     title: str
     heads: tuple[str, ...]
-    """Those of ``of``, ``group``, ``label`` that its rows have."""
+    """The names of the last parts of ``of``, ``group``, ``label`` that its rows have."""
     kinds: Mapping[str, Kind]
     """How each column is computed."""
     groups: frozenset[str] | None = None
-    """The breakdowns that are shown; None: all."""
+    """The breakdowns that are shown; None: all of them."""
     unit: Unit = "share"
 
 
@@ -115,12 +115,12 @@ _NAMES: Final = {
 
 
 def side_by_side(tally: FigureTally, groups: Mapping[str, FigureTally]) -> Iterator[ReportTable]:
-    """The headlines of every group, and where there are groups each table by group, as far as anything
-    was counted for one of them. ``tally``: of all games.
+    """The headlines of every group, and each table by group if anything was counted for one of the groups.
+    ``tally`` has the counts of all games.
     """
     yield _headlines(tally, groups)
-    for one in _COMPARED if groups else ():
-        table = _laid_out(one, groups)
+    for layout in _COMPARED if groups else ():
+        table = _by_group(layout, groups)
         if table.rows:
             yield table
 
@@ -155,35 +155,37 @@ def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportT
     )
 
 
-def _laid_out(one: _Compared, groups: Mapping[str, FigureTally]) -> ReportTable:
+def _by_group(layout: _Compared, groups: Mapping[str, FigureTally]) -> ReportTable:
     names = sorted(groups)
     labelled = {
         (key.of, key.group, key.label)
         for tally in groups.values()
-        for key in tally.keys(one.table)
-        if key.makes_row and key.column in one.kinds and (one.groups is None or key.group in one.groups)
+        for key in tally.keys(layout.table)
+        if key.makes_row
+        and key.column in layout.kinds
+        and (layout.groups is None or key.group in layout.groups)
     }
     rows = [
         TableRow(
-            (*labels[3 - len(one.heads) :], column.replace("_", " ")),
+            (*labels[3 - len(layout.heads) :], column.replace("_", " ")),
             {
                 name: groups[name].figure(
-                    FigureKey(one.table, *labels, column), _MEANS.get(labels[1], kind), "nothing counted"
+                    FigureKey(layout.table, *labels, column), _MEANS.get(labels[1], kind), "nothing counted"
                 )
                 for name in names
             },
         )
         for labels in sorted(labelled, key=place)
-        for column, kind in one.kinds.items()
-        if any(FigureKey(one.table, *labels, column) in tally for tally in groups.values())
+        for column, kind in layout.kinds.items()
+        if any(FigureKey(layout.table, *labels, column) in tally for tally in groups.values())
     ]
     return ReportTable(
-        _NAMES.get((one.table, one.unit), f"groups_{one.table}"),
+        _NAMES.get((layout.table, layout.unit), f"groups_{layout.table}"),
         _SECTION,
-        f"By group: {one.title}",
+        f"By group: {layout.title}",
         "As in the table of the same figures above, for each group alone.",
-        (*one.heads, "figure"),
-        tuple(Column(name, one.unit) for name in names),
+        (*layout.heads, "figure"),
+        tuple(Column(name, layout.unit) for name in names),
         tuple(rows),
         "" if rows else "nothing counted",
         "full",

@@ -1,30 +1,35 @@
-"""A report as one page that needs nothing else: no script, no request, light and dark, phone and paper."""
+"""A report as a self-contained page without scripts or requests, for light and dark screens, phones and
+paper."""
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from evaluators.report.plots import Plot, PlotsMissing, plots
 from evaluators.report.tables import Report, Unit
 from evaluators.statistics.figures import Figure
 
-__all__ = ["as_html"]
+__all__ = ["MISSING", "as_html"]
+
+MISSING: Final = "Plots need the extra reports: pip install 'interintent-server[reports]'"
 
 
 def as_html(report: Report, *, drawn: bool = True) -> str:
-    """The page. Where plots cannot be drawn, it says in a line how to get them; ``drawn``: try to."""
-    drawings: tuple[Plot, ...] = ()
+    """The page; ``drawn``: with plots. If they cannot be drawn, the page says how to get them."""
+    drawings: Sequence[Any] = ()
     missing = ""
     if drawn:
         try:
+            from evaluators.report.plots import plots
+
             drawings = plots(report)
-        except PlotsMissing as reason:
-            missing = str(reason)
+        except ImportError:
+            missing = MISSING
     sections = [
-        (section, list(tables)) for section, tables in groupby(report.tables, key=lambda one: one.section)
+        (section, list(tables)) for section, tables in groupby(report.tables, key=lambda table: table.section)
     ]
     return _template().render(report=report, sections=sections, plots=drawings, plots_missing=missing)
 
@@ -44,7 +49,7 @@ def _template() -> Template:
         "counts": _counts,
         "in_words": _in_words,
         "words": lambda name: name.replace("_", " "),
-        # Drawn by vl-convert out of our own specification, which escapes what it is given.
+        # vl-convert draws our own specification and escapes all text in it.
         "svg": Markup,
     }
     return environment.get_template("report.html.j2")
@@ -66,25 +71,27 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
 
 
-def _counts(one: Figure) -> str:
+def _counts(figure: Figure) -> str:
     parts = []
-    if one.num is not None and one.den is not None:
-        parts.append(f"{_number(one.num)}/{_number(one.den)}")
-    elif one.den is not None:
-        parts.append(f"n {_number(one.den)}")
-    if one.games is not None:
-        parts.append(f"{one.games:,} games" if one.games != 1 else "1 game")
-    if one.items is not None:
-        parts.append(f"{one.items:,} items" if one.items != 1 else "1 item")
+    if figure.num is not None and figure.den is not None:
+        parts.append(f"{_number(figure.num)}/{_number(figure.den)}")
+    elif figure.den is not None:
+        parts.append(f"n {_number(figure.den)}")
+    if figure.games is not None:
+        parts.append(f"{figure.games:,} games" if figure.games != 1 else "1 game")
+    if figure.items is not None:
+        parts.append(f"{figure.items:,} items" if figure.items != 1 else "1 item")
     return " · ".join(parts)
 
 
 def _in_words(value: Any) -> str:
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {_in_words(one)}" for key, one in value.items()) or "none"
+        return "; ".join(f"{key}: {_in_words(inner)}" for key, inner in value.items()) or "none"
     if isinstance(value, list | tuple):
         return (
-            ", ".join(_in_words(one) if not isinstance(one, dict) else f"({_in_words(one)})" for one in value)
+            ", ".join(
+                _in_words(item) if not isinstance(item, dict) else f"({_in_words(item)})" for item in value
+            )
             or "none"
         )
     return "none" if value is None else str(value)

@@ -1,32 +1,25 @@
 """The plots of a report, as SVG: the paper's figures, and ours.
 
-They need altair and vl-convert-python, which are the extra ``reports`` and are loaded when a plot is
-drawn. A plot shows what a table holds and nothing else.
+This module needs altair and vl-convert-python, the extra ``reports``; ``page`` imports it only to draw plots.
+A plot shows the numbers of a table and nothing else.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import altair as alt
 
 from evaluators.report.tables import Report, ReportTable
 from evaluators.statistics.figures import Figure
 
-if TYPE_CHECKING:
-    import altair as alt
-
-__all__ = ["MISSING", "Plot", "PlotsMissing", "plots"]
-
-MISSING: Final = "Plots need the extra reports: pip install 'interintent-server[reports]'"
-
-
-class PlotsMissing(ImportError):
-    """altair or vl-convert-python is not installed."""
+__all__ = ["Plot", "plots"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """One drawn plot."""
+    """A drawn plot."""
 
     name: str
     table: str
@@ -36,26 +29,23 @@ class Plot:
 
 
 def plots(report: Report) -> tuple[Plot, ...]:
-    """Every plot that the report has numbers for. Raises PlotsMissing."""
-    try:
-        import altair  # noqa: F401 -- asked for first: what draws below imports it again
-        import vl_convert
-    except ImportError:
-        raise PlotsMissing(MISSING) from None
+    """Every plot that the report has numbers for. Raises ImportError without vl-convert-python."""
+    import vl_convert
+
     drawings = []
-    for draw in _DRAWN:
+    for draw in _CHARTS:
         for name, table, title, chart in draw(report):
-            # The chart's own colours are for paper; text and lines take the page's, light or dark.
+            # The chart's own colours suit paper; text and lines take the colour of the page, light or dark.
             spec = chart.to_dict(validate=False)
             spec["config"] = _CONFIG
             spec["background"] = None
-            # A reader's font may be wider than the one that labels were measured with.
+            # The reader's font may be wider than the one that measured the labels.
             spec["padding"] = {"left": 48, "top": 5, "right": 24, "bottom": 5}
             drawings.append(Plot(name, table, title, _inline(vl_convert.vegalite_to_svg(spec))))
     return tuple(drawings)
 
 
-# Stands for the colour of the page's text, which no chart can name.
+# A placeholder for the text colour of the page, which no chart can name.
 _TEXT: Final = "#123457"
 _CONFIG: Final[dict[str, Any]] = {
     "font": "sans-serif",
@@ -80,8 +70,8 @@ def _inline(svg: str) -> str:
     return svg.replace(_TEXT, "currentColor")
 
 
-Drawn = tuple[str, str, str, Any]
-"""Name, table, title, chart."""
+Chart = tuple[str, str, str, Any]
+"""Name, table, title, Altair chart."""
 
 
 def _rows(table: ReportTable, column: str) -> Iterator[tuple[tuple[str, ...], Figure]]:
@@ -102,25 +92,19 @@ def _point(figure: Figure, **names: str) -> dict[str, Any]:
 
 
 def _data(points: list[dict[str, Any]]) -> Any:
-    import altair as alt
-
     return alt.InlineData(values=points)
 
 
-def _percent(axis: str, title: str, **kwargs: Any) -> "alt.X | alt.Y":
-    import altair as alt
-
-    made = alt.X if axis == "x" else alt.Y
-    return made("value:Q", title=title, axis=alt.Axis(format=".0%"), **kwargs)
+def _percent(axis: str, title: str, **kwargs: Any) -> alt.X | alt.Y:
+    channel = alt.X if axis == "x" else alt.Y
+    return channel("value:Q", title=title, axis=alt.Axis(format=".0%"), **kwargs)
 
 
 _SCORE_COLOURS: Final = ["#b2182b", "#ef8a62", "#d0d0d0", "#67a9cf", "#2166ac"]
 _COLOURS: Final = ["#3b7dd8", "#d9822b", "#2e9e6b", "#b45fb4", "#c23b3b", "#7a7a7a", "#a88b2a", "#2aa3a8"]
 
 
-def _following(report: Report) -> Iterator[Drawn]:
-    import altair as alt
-
+def _following(report: Report) -> Iterator[Chart]:
     scores = [str(score) for score in range(1, 6)]
     points = [
         {"of": labels[0], "score": score, "value": figure.value}
@@ -142,9 +126,7 @@ def _following(report: Report) -> Iterator[Drawn]:
         yield "following", "following", "Following scores", chart
 
 
-def _over_rounds(report: Report) -> Iterator[Drawn]:
-    import altair as alt
-
+def _over_rounds(report: Report) -> Iterator[Chart]:
     points = []
     for name in ("guessing", "guessing_followed", "summarisation"):
         points += [
@@ -173,9 +155,7 @@ def _over_rounds(report: Report) -> Iterator[Drawn]:
         yield "rounds_f1", "guessing", "Reading intentions, over the rounds", chart
 
 
-def _link(report: Report) -> Iterator[Drawn]:
-    import altair as alt
-
+def _link(report: Report) -> Iterator[Chart]:
     relations = ("above", "below", "equal")
     points = [
         {"r": ", ".join((measure, *by)), "won": labels[1], "evil": relation, "value": figure.value}
@@ -202,9 +182,7 @@ def _link(report: Report) -> Iterator[Drawn]:
         yield "link", "link", "Understanding and winning", chart
 
 
-def _reliability(report: Report) -> Iterator[Drawn]:
-    import altair as alt
-
+def _reliability(report: Report) -> Iterator[Chart]:
     points = []
     for row in report.table("reliability").rows:
         right, stated = row.figures["right"], row.figures["stated"]
@@ -228,18 +206,16 @@ def _reliability(report: Report) -> Iterator[Drawn]:
         yield "reliability", "reliability", "Reliability of stated confidence", chart
 
 
-def _with_intervals(points: list[dict[str, Any]], what: str, colour: str = "by") -> "alt.LayerChart":
-    """Points with their intervals, a line each, beside published points without."""
-    import altair as alt
-
+def _with_intervals(points: list[dict[str, Any]], what: str) -> alt.LayerChart:
+    """Points with their intervals, one line each, beside published points without intervals."""
     base = alt.Chart(
         _data(points), width=420, height=alt.Step.from_dict({"step": 34, "for": "position"})
     ).encode(
         alt.Y("label:N", title=None, sort=None),
-        alt.YOffset(f"{colour}:N", sort=None),
-        alt.Color(f"{colour}:N", title=None, scale=alt.Scale(range=_COLOURS), sort=None),
+        alt.YOffset("by:N", sort=None),
+        alt.Color("by:N", title=None, scale=alt.Scale(range=_COLOURS), sort=None),
     )
-    shape = alt.Shape(f"{colour}:N", sort=None, legend=None)
+    shape = alt.Shape("by:N", sort=None, legend=None)
     layers: alt.LayerChart = base.mark_rule(strokeWidth=2).encode(
         alt.X("low:Q", title=what), alt.X2("high:Q")
     ) + base.mark_point(filled=True, size=70, opacity=1).encode(
@@ -248,7 +224,7 @@ def _with_intervals(points: list[dict[str, Any]], what: str, colour: str = "by")
     return layers
 
 
-def _beside_published(report: Report, name: str, title: str) -> Iterator[Drawn]:
+def _beside_published(report: Report, name: str, title: str) -> Iterator[Chart]:
     table = report.table(name)
     points = [
         _point(figure, label=", ".join(labels), by=column.name)
@@ -259,55 +235,40 @@ def _beside_published(report: Report, name: str, title: str) -> Iterator[Drawn]:
         yield f"{name}_plot", name, title, _with_intervals(points, "%")
 
 
-def _published(report: Report) -> Iterator[Drawn]:
+def _published(report: Report) -> Iterator[Chart]:
     yield from _beside_published(report, "dimensions", "The four dimensions beside the published figures")
     yield from _beside_published(report, "results", "Results beside the published figures")
     yield from _beside_published(report, "play", "How the sides play, beside the published figures")
 
 
-def _roles(report: Report) -> Iterator[Drawn]:
-    table = report.table("roles")
-    points = [
-        _point(figure, label=labels[0], by=column)
-        for column in ("on quests", "games won")
-        for labels, figure in _rows(table, column)
-    ]
-    if points:
-        yield "roles", "roles", "Roles on quests and in won games", _with_intervals(points, "share")
+def _columns(
+    name: str, title: str, columns: tuple[str, ...], what: str, label: str = "{}"
+) -> Callable[[Report], Iterator[Chart]]:
+    """The chart of several columns of one table, which a limited report may lack."""
+
+    def chart(report: Report) -> Iterator[Chart]:
+        points = [
+            _point(figure, label=label.format(labels[0]), by=column)
+            for table in report.tables
+            if table.name == name
+            for column in columns
+            for labels, figure in _rows(table, column)
+        ]
+        if points:
+            yield name, name, title, _with_intervals(points, what)
+
+    return chart
 
 
-def _rounds(report: Report) -> Iterator[Drawn]:
-    table = report.table("rounds")
-    points = [
-        _point(figure, label=f"round {labels[0]}", by=column)
-        for column in ("succeeded", "evil on team", "first approved")
-        for labels, figure in _rows(table, column)
-    ]
-    if points:
-        yield "rounds", "rounds", "Results by round", _with_intervals(points, "share")
-
-
-def _standings(report: Report) -> Iterator[Drawn]:
-    try:
-        table = report.table("standings")
-    except KeyError:  # not told to everybody
-        return
-    points = [
-        _point(figure, label=labels[0], by=column)
-        for column in ("as loyal", "as evil")
-        for labels, figure in _rows(table, column)
-    ]
-    if points:
-        yield "standings", "standings", "Win rates of the agents", _with_intervals(points, "games won")
-
-
-_DRAWN: Final[tuple[Callable[[Report], Iterator[Drawn]], ...]] = (
+_CHARTS: Final[tuple[Callable[[Report], Iterator[Chart]], ...]] = (
     _published,
     _following,
     _over_rounds,
     _link,
-    _roles,
-    _rounds,
+    _columns("roles", "Roles on quests and in won games", ("on quests", "games won"), "share"),
+    _columns(
+        "rounds", "Results by round", ("succeeded", "evil on team", "first approved"), "share", "round {}"
+    ),
     _reliability,
-    _standings,
+    _columns("standings", "Win rates of the agents", ("as loyal", "as evil"), "games won"),
 )

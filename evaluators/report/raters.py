@@ -1,4 +1,4 @@
-"""Raters compared pair by pair, on the same items, as a table of a report."""
+"""The table of a report that compares raters pair by pair, on the same items."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -6,9 +6,17 @@ from itertools import combinations
 from math import isnan
 from typing import Final, NamedTuple
 
-from evaluators.measures.comparing import MEASURES, Part, Units, each, holm, item_of, joined
+from evaluators.measures.comparing import MEASURES, Part, Units, each, holm, joined
 from evaluators.report.tables import Column, ReportTable, TableRow
-from evaluators.statistics.figures import RESAMPLES, Clusters, Figure, FigureKey, FigureTally, nothing
+from evaluators.statistics.figures import (
+    RESAMPLES,
+    Clusters,
+    Figure,
+    FigureKey,
+    FigureTally,
+    estimated,
+    nothing,
+)
 from evaluators.statistics.resampling import Comparison, Estimate, compared
 
 __all__ = ["Rated", "count_pairs", "raters_compared"]
@@ -24,11 +32,10 @@ _PART: Final[Mapping[str, tuple[str, Part]]] = {
     "think": ("thinking scored 4 or 5", "think"),
     "speak": ("speaking scored 4 or 5", "speak"),
 }
-"""What is compared: its words and its part."""
-
+"""The words and the part of each comparison."""
 
 _PAIRS: Final = 100
-"""At most so many pairs are shown for a measure, those with most items in common."""
+"""The most pairs that are shown for a measure: those with the most items in common."""
 
 
 class Rated(NamedTuple):
@@ -37,46 +44,44 @@ class Rated(NamedTuple):
     rater: str
     units: Units
     answered: Collection[str]
-    """Units that it answered or judged, whether or not they count."""
+    """The units that it answered or judged, whether or not they count."""
     by: tuple[str, ...] = ()
-    """By which rules they count; raters under different rules are not compared."""
+    """The settings by which they count; raters with different settings are not compared."""
 
 
 def count_pairs(tally: FigureTally, rated: Mapping[str, Sequence[Rated]]) -> None:
-    """Counts the present game for every rater, and every pair of raters, of each part."""
+    """Counts the current game for every rater and every pair of raters of each part."""
     for part, raters in rated.items():
         answered: dict[str, set[str]] = {}
-        for one in raters:
-            answered.setdefault(one.rater, set()).update(one.answered)
+        for rater_counts in raters:
+            answered.setdefault(rater_counts.rater, set()).update(rater_counts.answered)
         for rater, units in answered.items():
             tally.count(FigureKey(_TABLE, part, rater, "", _ANSWERED), (len(units),))
-        for one, other in combinations(sorted(raters, key=lambda one: one.rater), 2):
-            if one.by != other.by or one.rater == other.rater:
+        for first, other in combinations(sorted(raters, key=lambda first: first.rater), 2):
+            if first.by != other.by or first.rater == other.rater:
                 continue
-            key = FigureKey(_TABLE, part, one.rater, other.rater, "")
-            common = one.units.keys() & other.units.keys()
-            pair = joined(one.units, other.units)
+            key = FigureKey(_TABLE, part, first.rater, other.rater, "")
+            pair = joined(first.units, other.units, _PART[part][1])
             if pair is not None:
-                items = len({item_of(unit, _PART[part][1]) for unit in common})
-                tally.count(key._replace(column="both"), pair.counts, items=items)
-            tally.count(key._replace(column=_ANSWERED), (len(set(one.answered) & set(other.answered)),))
+                tally.count(key._replace(column="both"), pair.counts, items=pair.items)
+            tally.count(key._replace(column=_ANSWERED), (len(set(first.answered) & set(other.answered)),))
 
 
 def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> ReportTable:
-    """Every two raters that said something about the same thing. ``lacking(rater, part)``: why a judge may
-    not stand beside people; empty for whoever may.
+    """Compares every two raters that have units in common. ``lacking(rater, part)`` says why a judge may not
+    be shown beside people; empty: it may.
     """
     rows: list[TableRow] = []
-    untold = 0
+    omitted = 0
     for part, (words, kind) in _PART.items():
         keys = [key for key in tally.keys(_TABLE) if key.of == part and key.column == "both"]
         keys.sort(key=lambda key: (-tally.clusters(key).items, key))
-        untold += len(keys[_PAIRS:])
+        omitted += len(keys[_PAIRS:])
         pairs = sorted((key.group, key.label) for key in keys[:_PAIRS])
         compared = [_compared(tally, FigureKey(_TABLE, part, *pair, "both"), kind) for pair in pairs]
-        adjusted = holm([one[0].p_value for one in compared])
+        adjusted = holm([result[0].p_value for result in compared])
         for pair, (comparison, sides, clusters), p in zip(pairs, compared, adjusted, strict=True):
-            # A judge's scores stand beside people's when it agrees with them, and not before.
+            # A judge's scores are shown beside people's only if it agrees with them.
             why = "; ".join(filter(None, (lacking(rater, part) for rater in pair)))
             only = [_alone(tally, part, rater, pair) for rater in pair]
             rows.append(
@@ -91,7 +96,7 @@ def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> R
         "two-sided, of a permutation test that exchanges the two raters within whole games (every way up to "
         "12 games, else 1,000 drawn); with n games it cannot fall below 2 / 2^n. Holm: the same, adjusted "
         "for the number of pairs told by the measure."
-        + (f" Left out: {untold:,} pairs with less in common than these." if untold else ""),
+        + (f" Left out: {omitted:,} pairs with less in common than these." if omitted else ""),
         ("measure", "first", "second"),
         (
             Column("first"),
@@ -109,11 +114,11 @@ def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> R
 
 
 _ANSWERED: Final = "said"
-"""Units that a rater, or both of a pair, answered or judged."""
+"""The column of the units that a rater, or both of a pair, answered or judged."""
 
 
 def _alone(tally: FigureTally, part: str, rater: str, pair: tuple[str, str]) -> Figure:
-    """What the rater answered or judged and the other of the pair did not, in whatever game."""
+    """The number of units that the rater answered or judged and the other one of the pair did not."""
     own = tally.figure(FigureKey(_TABLE, part, rater, "", _ANSWERED), "sum", "")
     both = tally.figure(FigureKey(_TABLE, part, *pair, _ANSWERED), "sum", "")
     alone = (own.num or 0) - (both.num or 0)
@@ -145,29 +150,13 @@ def _figures(
         return {**dict.fromkeys(("first", "second", "difference", "p", "p, Holm"), hidden), **left_out}
     exact = "all exchanges tried" if comparison.exact else f"{RESAMPLES:,} exchanges drawn"
     return {
-        "first": _estimate(sides[0], clusters),
-        "second": _estimate(sides[1], clusters),
-        "difference": _estimate(comparison.difference, clusters),
+        "first": estimated(sides[0], clusters.games, clusters.items),
+        "second": estimated(sides[1], clusters.games, clusters.items),
+        "difference": estimated(comparison.difference, clusters.games, clusters.items),
         "p": _p(comparison.p_value, clusters, exact),
         "p, Holm": _p(adjusted, clusters, f"of {pairs} pairs" if pairs > 1 else "of one pair"),
         **left_out,
     }
-
-
-def _estimate(estimate: Estimate, clusters: Clusters) -> Figure:
-    low, high = estimate.interval or (None, None)
-    note = ""
-    if estimate.interval is None:
-        note = "one game: no interval over games" if clusters.games < 2 else "no game differs: no interval"
-    return Figure(
-        None if isnan(estimate.value) else estimate.value,
-        low,
-        high,
-        games=clusters.games,
-        items=clusters.items,
-        method=estimate.method,
-        note=note,
-    )
 
 
 def _p(value: float, clusters: Clusters, note: str) -> Figure:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from evaluators.ground.judgements import SCORES
-from evaluators.measures.calibration import STEPS
-from evaluators.measures.correcting import sign_test
 from evaluators.measures.impact import ImpactCounts
+from evaluators.measures.judged import sign_test
 from evaluators.measures.play import MODELS, PUBLISHED
 from evaluators.measures.ratings import Rating, head_to_head
+from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
 from evaluators.report.builder import ReportBuilder
 from evaluators.report.groups import side_by_side
@@ -28,7 +28,7 @@ WHO: Final = "Who played"
 
 
 def make_report(builder: ReportBuilder) -> Report:
-    """The report on the games counted so far; the builder may go on counting."""
+    """The report on the games counted so far; the builder can continue counting."""
     return Report(
         title=builder.title,
         made_of=builder.made_of(),
@@ -40,7 +40,7 @@ def make_report(builder: ReportBuilder) -> Report:
 
 
 def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
-    """Every table; an empty one says why it is empty."""
+    """Every table; an empty table says why it is empty."""
     tally = builder.tally
     yield _dimensions(builder)
     yield from _play(tally)
@@ -59,35 +59,35 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield from statement_tables(tally)
     yield agreement(
         {
-            what: {rater: rated for rater, rated in held.items() if rater not in builder.judges}
-            for what, held in builder.shared.items()
+            part: {rater: rated for rater, rated in shared.items() if rater not in builder.judges}
+            for part, shared in builder.shared.items()
         }
     )
     yield _judges(builder)
     yield raters_compared(builder.tally, lambda judge, part: _lacking(builder, judge, part))
-    yield from _who(builder)
+    yield from _agents(builder)
     yield _use(builder)
     yield from side_by_side(builder.tally, builder.groups)
 
 
-# --- rows out of what was counted -----------------------------------------------------------------
+# --- rows from counts -----------------------------------------------------------------------------
 
 
-class _Of(NamedTuple):
-    """One column: its name, its unit, how it is computed, and the column of its counts."""
+class _ColumnSpec(NamedTuple):
+    """One column: its name, how it is computed, its unit, and the column of its counts."""
 
     name: str
     kind: Kind = "share"
     unit: Unit = "share"
     counts: str = ""
     whole: bool = False
-    """Whether it is shown for the total only, not by group."""
+    """Whether it is shown only for the total, not by group."""
     empty: str = ""
-    """Why the column may be empty, if the reason differs from the table's."""
+    """Why the column may be empty, if the reason is not that of the table."""
 
 
 def _rows(
-    tally: FigureTally, table: str, heads: Mapping[str, str], columns: Sequence[_Of], empty: str
+    tally: FigureTally, table: str, heads: Mapping[str, str], columns: Sequence[_ColumnSpec], empty: str
 ) -> tuple[TableRow, ...]:
     labels = {(key.of, key.group, key.label) for key in tally.keys(table) if key.makes_row}
     ordered = sorted(labels, key=place)
@@ -112,14 +112,14 @@ def _rows(
     )
 
 
-def _made(
+def _table(
     tally: FigureTally,
     name: str,
     section: str,
     title: str,
     caption: str,
     heads: Mapping[str, str],
-    columns: Sequence[_Of],
+    columns: Sequence[_ColumnSpec],
     *,
     empty: str,
     audience: Audience = "items",
@@ -131,7 +131,7 @@ def _made(
         title,
         caption,
         tuple(heads.values()),
-        tuple(Column(one.name, one.unit) for one in columns),
+        tuple(Column(column.name, column.unit) for column in columns),
         rows,
         "" if rows else empty,
         audience,
@@ -214,7 +214,7 @@ def _dimensions(builder: ReportBuilder) -> ReportTable:
 
 
 _RATED_AFTER: Final = {"summarisation F1": "summarisation", "guessing F1 on GPT-4's games": "guessing"}
-"""The published row that a dimension's own raters stand below."""
+"""The dimension whose raters are listed below a published row."""
 
 
 def _by_raters(tally: FigureTally, dimension: str) -> Iterator[TableRow]:
@@ -237,8 +237,8 @@ def _play(tally: FigureTally) -> Iterator[ReportTable]:
         "no counts with its figures."
     )
     for name, title, measures in (
-        ("results", "Results of games", [one for one in _MEASURES if one in _PUBLIC]),
-        ("play", "How the sides play", [one for one in _MEASURES if one not in _PUBLIC]),
+        ("results", "Results of games", [measure for measure in _MEASURES if measure in _PUBLIC]),
+        ("play", "How the sides play", [measure for measure in _MEASURES if measure not in _PUBLIC]),
     ):
         rows = []
         for measure in measures:
@@ -267,7 +267,7 @@ def _play(tally: FigureTally) -> Iterator[ReportTable]:
             title,
             caption,
             ("metric", "side"),
-            tuple(Column(one) for one in ("ours", *MODELS)),
+            tuple(Column(name) for name in ("ours", *MODELS)),
             tuple(rows) if tally.games else (),
             "" if tally.games else "no finished games",
             "public" if name == "results" else "games",
@@ -275,7 +275,7 @@ def _play(tally: FigureTally) -> Iterator[ReportTable]:
 
 
 def _rounds(tally: FigureTally) -> ReportTable:
-    return _made(
+    return _table(
         tally,
         "rounds",
         PAPER,
@@ -286,12 +286,12 @@ def _rounds(tally: FigureTally) -> ReportTable:
         "that differ from the attempt's first.",
         {"label": "round"},
         [
-            _Of("played"),
-            _Of("succeeded"),
-            _Of("evil on team", counts="evil_on_team"),
-            _Of("forced"),
-            _Of("first approved", counts="first_approved"),
-            _Of("changed"),
+            _ColumnSpec("played"),
+            _ColumnSpec("succeeded"),
+            _ColumnSpec("evil on team", counts="evil_on_team"),
+            _ColumnSpec("forced"),
+            _ColumnSpec("first approved", counts="first_approved"),
+            _ColumnSpec("changed"),
         ],
         empty="no finished games",
         audience="games",
@@ -299,7 +299,7 @@ def _rounds(tally: FigureTally) -> ReportTable:
 
 
 def _roles(tally: FigureTally) -> ReportTable:
-    return _made(
+    return _table(
         tally,
         "roles",
         PAPER,
@@ -307,7 +307,7 @@ def _roles(tally: FigureTally) -> ReportTable:
         "On quests: (quest, holder) pairs in which the holder of the role was on the team. Games won: by the "
         "role's side, of the games that dealt it.",
         {"label": "role"},
-        [_Of("on quests"), _Of("games won")],
+        [_ColumnSpec("on quests"), _ColumnSpec("games won")],
         empty="no finished games",
         audience="games",
     )
@@ -317,7 +317,7 @@ def _roles(tally: FigureTally) -> ReportTable:
 
 
 def _people(builder: ReportBuilder) -> str:
-    """Who judged, and how much."""
+    """The people who judged, with their numbers of judgements."""
     people = sorted(builder.judgements.keys() - builder.judges)
     named = ", ".join(f"{name} ({builder.judgements[name]:,} judgements)" for name in people[:12])
     more = f" and {len(people) - 12} more" if len(people) > 12 else ""
@@ -330,7 +330,7 @@ def _selection(builder: ReportBuilder) -> Iterator[ReportTable]:
         ("selection", "Selection: are the chosen intentions reasonable?", "items"),
         ("selection_intentions", "Selection by intention", "full"),
     ):
-        yield _made(
+        yield _table(
             tally,
             name,
             DIMENSIONS,
@@ -338,14 +338,14 @@ def _selection(builder: ReportBuilder) -> Iterator[ReportTable]:
             "Reasonable, of all judged selections: first ones, and final ones that modification changed. "
             f"Several raters pool.{_people(builder)}",
             _BY,
-            [_Of("accuracy")],
+            [_ColumnSpec("accuracy")],
             empty=_NO_JUDGEMENTS,
             audience=audience,  # type: ignore[arg-type]
         )
 
 
 def _following(builder: ReportBuilder) -> ReportTable:
-    return _made(
+    return _table(
         builder.tally,
         "following",
         DIMENSIONS,
@@ -353,17 +353,21 @@ def _following(builder: ReportBuilder) -> ReportTable:
         "Share of each score 1 to 5, in thinking and in speaking; 4 and 5 are good. One score is one "
         f"rater's, of one intention of one stage.{_people(builder)}",
         {"of": "part and stage", **_BY},
-        [*(_Of(str(score)) for score in SCORES), _Of("good"), _Of("mean", "mean", "number")],
+        [
+            *(_ColumnSpec(str(score)) for score in SCORES),
+            _ColumnSpec("good"),
+            _ColumnSpec("mean", "mean", "number"),
+        ],
         empty=_NO_JUDGEMENTS,
     )
 
 
 _F1: Final = [
-    _Of("precision", "precision", counts="f1"),
-    _Of("recall", "recall", counts="f1"),
-    _Of("f1", "f1", counts="f1"),
+    _ColumnSpec("precision", "precision", counts="f1"),
+    _ColumnSpec("recall", "recall", counts="f1"),
+    _ColumnSpec("f1", "f1", counts="f1"),
 ]
-_CHANCE: Final = _Of("chance", "mean", whole=True)
+_CHANCE: Final = _ColumnSpec("chance", "mean", whole=True)
 
 
 def _scores(builder: ReportBuilder, dimension: str) -> Iterator[ReportTable]:
@@ -382,7 +386,7 @@ def _scores(builder: ReportBuilder, dimension: str) -> Iterator[ReportTable]:
     )
     for name, title, items, empty in ways:
         for suffix, audience in (("", "items"), ("_intentions", "full")):
-            yield _made(
+            yield _table(
                 builder.tally,
                 f"{name}{suffix}",
                 DIMENSIONS,
@@ -402,7 +406,7 @@ def _beliefs(tally: FigureTally) -> Iterator[ReportTable]:
         ("beliefs", "Beliefs recorded while playing", "items"),
         ("beliefs_intentions", "Beliefs recorded while playing, by intention", "full"),
     ):
-        yield _made(
+        yield _table(
             tally,
             name,
             DIMENSIONS,
@@ -419,7 +423,7 @@ def _beliefs(tally: FigureTally) -> Iterator[ReportTable]:
 
 def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
     heads = {"of": "rater", **_BY}
-    yield _made(
+    yield _table(
         tally,
         "role_guesses",
         DIMENSIONS,
@@ -427,10 +431,13 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         "Right, of all guesses that name a role, by the true role; Brier score of confidence / 5 (0 "
         "is best).",
         heads,
-        [_Of("accuracy"), _Of("brier", "mean", "number", whole=True, empty="no confidence was stated")],
+        [
+            _ColumnSpec("accuracy"),
+            _ColumnSpec("brier", "mean", "number", whole=True, empty="no confidence was stated"),
+        ],
         empty="nobody named a role",
     )
-    yield _made(
+    yield _table(
         tally,
         "reliability",
         DIMENSIONS,
@@ -438,7 +445,7 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         "Of the role guesses stated with each confidence 0 to 5: how many were right, beside what was stated "
         f"(confidence / {STEPS[-1]}).",
         {"of": "rater", "label": "confidence"},
-        [_Of("right"), _Of("stated", "mean")],
+        [_ColumnSpec("right"), _ColumnSpec("stated", "mean")],
         empty="nobody stated a confidence",
     )
 
@@ -447,7 +454,7 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
 
 
 def _link(tally: FigureTally) -> ReportTable:
-    return _made(
+    return _table(
         tally,
         "link",
         PAPER,
@@ -460,14 +467,14 @@ def _link(tally: FigureTally) -> ReportTable:
         "reasonable where the first selection is. Of games that no person judged each judge makes rows of "
         "its own.",
         {"of": "r", "label": "won"},
-        [_Of("above"), _Of("below"), _Of("equal")],
+        [_ColumnSpec("above"), _ColumnSpec("below"), _ColumnSpec("equal")],
         empty="nobody judged both sides' intentions both ways",
     )
 
 
 def _impact(builder: ReportBuilder) -> ReportTable:
     tally = builder.tally
-    columns = [_Of("paper's rule"), _Of("released rule")]
+    columns = [_ColumnSpec("paper's rule"), _ColumnSpec("released rule")]
     rows = []
     flags = {
         "paper's rule": _impactful(builder.paper_impact),
@@ -493,21 +500,21 @@ def _impact(builder: ReportBuilder) -> ReportTable:
 
 
 def _impactful(counts: ImpactCounts) -> set[tuple[str, str]]:
-    return {(one.side.value, one.intention) for one in counts.table() if one.impactful}
+    return {(impact.side.value, impact.intention) for impact in counts.table() if impact.impactful}
 
 
 def _correction(tally: FigureTally) -> Iterator[ReportTable]:
-    yield _made(
+    yield _table(
         tally,
         "correction",
         OURS,
         "Self-correction: how often modification changes the choice",
         "Turns whose final selection is another set than the first, of all that recorded both.",
         _BY,
-        [_Of("changed")],
+        [_ColumnSpec("changed")],
         empty=_NO_THOUGHTS,
     )
-    yield _made(
+    yield _table(
         tally,
         "correction_sets",
         OURS,
@@ -516,13 +523,13 @@ def _correction(tally: FigureTally) -> Iterator[ReportTable]:
         "final selections "
         "that the first one lacked.",
         {"label": "intentions"},
-        [_Of("share")],
+        [_ColumnSpec("share")],
         empty=_NO_THOUGHTS,
     )
     columns = [
-        _Of("better"),
-        _Of("worse"),
-        *(_Of(name, "mean", "number") for name in ("mean first", "mean final", "mean change")),
+        _ColumnSpec("better"),
+        _ColumnSpec("worse"),
+        *(_ColumnSpec(name, "mean", "number") for name in ("mean first", "mean final", "mean change")),
     ]
     heads = {"group": "aspect", "label": "turns"}
     rows = _rows(tally, "correction_worth", heads, columns, "nothing counted")
@@ -536,7 +543,7 @@ def _correction(tally: FigureTally) -> Iterator[ReportTable]:
         "over turns; "
         "turns of one game hang together, so with few games it is a little too small.",
         tuple(heads.values()),
-        (*(Column(one.name, one.unit) for one in columns), Column("sign test p", "number")),
+        (*(Column(column.name, column.unit) for column in columns), Column("sign test p", "number")),
         tuple(TableRow(row.labels, {**row.figures, "sign test p": _sign_test(row.figures)}) for row in rows),
         "" if rows else _NO_JUDGEMENTS,
     )
@@ -554,7 +561,7 @@ def _sign_test(figures: Mapping[str, Figure]) -> Figure:
 
 
 def _hallucination(tally: FigureTally) -> ReportTable:
-    return _made(
+    return _table(
         tally,
         "hallucination",
         OURS,
@@ -563,10 +570,10 @@ def _hallucination(tally: FigureTally) -> ReportTable:
         "Undecided: statements that the rules could not judge.",
         _BY,
         [
-            _Of("speeches with one"),
-            _Of("statements refuted", empty="no statement was decided"),
-            _Of("refuted a speech", "mean", "number"),
-            _Of("undecided", "sum", "count"),
+            _ColumnSpec("speeches with one"),
+            _ColumnSpec("statements refuted", empty="no statement was decided"),
+            _ColumnSpec("refuted a speech", "mean", "number"),
+            _ColumnSpec("undecided", "sum", "count"),
         ],
         empty="nobody spoke",
     )
@@ -576,7 +583,7 @@ _PARTS: Final = ("reasonable", "think", "speak")
 
 
 def _judges(builder: ReportBuilder) -> ReportTable:
-    """Each judge by itself. Beside people's scores its own are shown once it agrees with them."""
+    """Each judge separately. If people judged too, a judge's scores are shown only if it agrees with them."""
     beside_people = bool(builder.judgements.keys() - builder.judges)
     rows = []
     for judge in sorted(builder.judges):
@@ -612,7 +619,7 @@ def _judges(builder: ReportBuilder) -> ReportTable:
 
 
 def _lacking(builder: ReportBuilder, judge: str, part: str) -> str:
-    """Why the judge's scores may not stand beside people's in this part; empty: they may."""
+    """Why the judge's scores may not be shown beside people's in this part; empty: they may."""
     if judge not in builder.judges or part not in _PARTS:
         return ""
     return "; ".join(_with_people(builder, judge, part).lacking)
@@ -626,9 +633,9 @@ def _with_people(builder: ReportBuilder, judge: str, part: str) -> JudgeAgreemen
 def _rated(
     builder: ReportBuilder, judge: str, part: str
 ) -> tuple[Mapping[str, int], Mapping[str, Mapping[str, int]]]:
-    """What the judge and what the people said of what several raters judged."""
-    held: Mapping[str, Mapping[str, int]] = builder.shared[part]
-    rated = held if part == "reasonable" else grouped(held)
+    """The ratings of the judge and those of the people, of items that several raters judged."""
+    shared: Mapping[str, Mapping[str, int]] = builder.shared[part]
+    rated = shared if part == "reasonable" else grouped(shared)
     people = {rater: items for rater, items in rated.items() if rater not in builder.judges}
     return rated.get(judge, {}), people
 
@@ -643,15 +650,15 @@ def _rate(rate: Rate) -> Figure:
     return Figure(rate.rate, *interval, rate.num, rate.den, games=rate.den, method="wilson")
 
 
-def _rating(one: Rating) -> Figure:
+def _rating(rating: Rating) -> Figure:
     note = "only differences between ratings mean anything"
-    return Figure(one.mu, one.low, one.high, games=one.games, method="rating", note=note)
+    return Figure(rating.mu, rating.low, rating.high, games=rating.games, method="rating", note=note)
 
 
-def _who(builder: ReportBuilder) -> Iterator[ReportTable]:
+def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
     table = head_to_head(builder.played)
     empty = "nobody said who sat where" if not builder.played else "one agent held every seat of every game"
-    standings = {one.agent: one for one in table.standings}
+    standings = {standing.agent: standing for standing in table.standings}
     yield ReportTable(
         "standings",
         WHO,
@@ -664,14 +671,14 @@ def _who(builder: ReportBuilder) -> Iterator[ReportTable]:
         (Column("as loyal"), Column("as evil"), Column("rating", "number")),
         tuple(
             TableRow(
-                (one.agent,),
+                (rating.agent,),
                 {
-                    "as loyal": _rate(standings[one.agent].as_loyal),
-                    "as evil": _rate(standings[one.agent].as_evil),
-                    "rating": _rating(one),
+                    "as loyal": _rate(standings[rating.agent].as_loyal),
+                    "as evil": _rate(standings[rating.agent].as_evil),
+                    "rating": _rating(rating),
                 },
             )
-            for one in table.ratings
+            for rating in table.ratings
         ),
         "" if table.ratings else empty,
         "full",
@@ -685,8 +692,8 @@ def _who(builder: ReportBuilder) -> Iterator[ReportTable]:
         ("agent", "role", "against"),
         (Column("won"),),
         tuple(
-            TableRow((one.agent, one.role.value, one.opponent), {"won": _rate(one.won)})
-            for one in table.duels
+            TableRow((duel.agent, duel.role.value, duel.opponent), {"won": _rate(duel.won)})
+            for duel in table.duels
         ),
         "" if table.duels else empty,
         "full",
@@ -698,10 +705,10 @@ _USE: Final = ("calls", "failed", "prompt_tokens", "cached_tokens", "completion_
 
 def _use(builder: ReportBuilder) -> ReportTable:
     summed: dict[tuple[str, str], list[float]] = {}
-    for one in builder.uses:
-        held = summed.setdefault((one.endpoint, one.model), [0] * len(_USE))
-        for at, name in enumerate(_USE):
-            held[at] += getattr(one, name)
+    for use in builder.uses:
+        sums = summed.setdefault((use.endpoint, use.model), [0] * len(_USE))
+        for index, name in enumerate(_USE):
+            sums[index] += getattr(use, name)
     note = "a sum over these games, not a sample: no interval"
     return ReportTable(
         "models",

@@ -1,4 +1,4 @@
-"""Statements in a report: those that rules read, those that judges read, and how far to believe judges."""
+"""The tables about statements: what rules and judges read, and how well judges agree with the rules."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isnan
@@ -15,7 +15,7 @@ from evaluators.judges.statement_scores import (
     against_rules,
 )
 from evaluators.judges.statements import StatementVerdict
-from evaluators.report.tables import Column, ReportTable, TableRow
+from evaluators.report.tables import Column, ReportTable, TableRow, place
 from evaluators.statistics.agreement import BAR
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
 
@@ -23,16 +23,16 @@ __all__ = ["count_statements", "statement_tables"]
 
 _READ: Final = "hallucination_judged"
 _JUDGES: Final = "statement_judges"
-_SAID: Final = (*get_args(StatementVerdict)[:2], "silent")
+_VERDICTS: Final = (*get_args(StatementVerdict)[:2], "silent")
 
 
 def count_statements(
     game: Game, judgements: Iterable[SpeechJudgement], count: Callable[[FigureKey, Sequence[float], int], Any]
 ) -> dict[str, int]:
-    """Counts one game, each judge separately. Returns the number of speeches that each judge read."""
+    """Counts one game, separately for each judge. Returns the number of speeches that each judge read."""
     by_judge: dict[str, list[SpeechJudgement]] = {}
-    for one in judgements:
-        by_judge.setdefault(one.rater, []).append(one)
+    for judgement in judgements:
+        by_judge.setdefault(judgement.rater, []).append(judgement)
     read = {}
     for judge, judgements in sorted(by_judge.items()):
         scores = StatementScores()
@@ -98,14 +98,14 @@ def _against(tally: FigureTally, judge: str) -> RulesAgreement:
         (rules, judged): int(
             tally.figure(FigureKey(_JUDGES, "", "judge", judge, f"{rules}/{judged}"), "sum", "").num or 0
         )
-        for rules in _SAID[:2]
-        for judged in _SAID
+        for rules in _VERDICTS[:2]
+        for judged in _VERDICTS
     }
     return against_rules(spans)
 
 
 def statement_tables(tally: FigureTally) -> Iterator[ReportTable]:
-    """What rules and judges read, and how well the judges agree with the rules."""
+    """The table of refuted statements by reader, and the table of judges against the rules."""
     judges = sorted({key.label for key in tally.keys(_JUDGES)})
     agreement = {judge: _against(tally, judge) for judge in judges}
     rows = [row for judge in judges for row in _rows(tally, judge, agreement[judge])]
@@ -148,7 +148,7 @@ def _rows(tally: FigureTally, judge: str, agreement: RulesAgreement) -> Iterator
     for reader in READERS:
         name = _name(reader, judge)
         groups = {(key.group, key.label) for key in tally.keys(_READ) if key.of == name}
-        for group, label in sorted(groups, key=_place):
+        for group, label in sorted(groups, key=place):
             key = FigureKey(_READ, name, group, label, "")
             figures = {
                 "speeches with one": tally.figure(
@@ -161,12 +161,6 @@ def _rows(tally: FigureTally, judge: str, agreement: RulesAgreement) -> Iterator
             if withheld and reader != "rules":
                 figures = dict.fromkeys(figures, nothing(withheld))
             yield TableRow((name, group, label), figures)
-
-
-def _place(row: tuple[str, str]) -> tuple[int, int]:
-    group, label = row
-    order: list[str] = [*(side.value for side in (Side.LOYAL, Side.EVIL)), *(role.value for role in Role)]
-    return ("all", "side", "role").index(group), order.index(label) if label in order else -1
 
 
 def _judge(tally: FigureTally, judge: str, agreement: RulesAgreement) -> TableRow:

@@ -1,19 +1,18 @@
-"""The shape of a report: tables of figures, what they rest on, what was left out, and the order of rows.
+"""The form of a report: tables of figures, the data behind them, what was left out, and the order of rows.
 
-JSON, CSV and the page all render this one form, so they cannot show different numbers.
+JSON, CSV and the page all render this form, so they cannot show different numbers.
 """
 
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from engine.intentions import CATALOGUE
 from engine.terms import Role, Side
-from evaluators.measures.correcting import ASPECTS
-from evaluators.measures.following import PARTS
-from evaluators.statistics.figures import Figure, nothing
+from evaluators.measures.judged import ASPECTS, PARTS
+from evaluators.statistics.figures import Figure
 
 __all__ = [
     "COLUMNS",
@@ -26,19 +25,19 @@ __all__ = [
     "Unit",
     "as_csv",
     "limited",
-    "padded",
     "place",
 ]
 
 Unit = Literal["share", "number", "count"]
-"""share: in [0, 1], shown in percent."""
+"""share: in [0, 1], shown as a percentage."""
 
 LEAST_ITEMS: Final = 20
-"""Items, or games, that a figure must rest on before it is shown to somebody who may not see gold."""
+"""The least number of items or games for which a figure is shown to a caller who may not see gold."""
 
 Audience = Literal["public", "games", "items", "full"]
-"""Who may see a table. ``public``: everybody, since every finished game shows it. ``games``, ``items``:
-everybody, if the figures rest on enough of them. ``full``: only those who may see whole logs."""
+"""Who may see a table. ``public``: everybody, since every finished game shows its numbers. ``games``,
+``items``: everybody, if there are enough of them behind the figures. ``full``: only callers who may see whole
+logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +49,19 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class TableRow:
     labels: tuple[str, ...]
-    """Under the table's ``heads``."""
+    """One label for each of the table's ``heads``."""
     figures: Mapping[str, Figure]
-    """By column; a column that has no meaning for the row is not in it."""
+    """By column; a column that does not apply to the row is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
     name: str
-    """Stable: what a program asks for."""
+    """A stable name for programs."""
     section: str
     title: str
     caption: str
-    """How the numbers are computed, and from what."""
+    """How the numbers are computed, and from which data."""
     heads: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: tuple[TableRow, ...] = ()
@@ -70,8 +69,8 @@ class ReportTable:
     """Why there are no rows; empty if there are rows."""
     audience: Audience = "items"
     whole: bool = True
-    """Whether rows that differ only in their last label add up to a whole: then the whole and all other parts
-    give away the last part."""
+    """Whether rows that differ only in their last label add up to a whole: then the whole and all parts but
+    one reveal that part."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -80,7 +79,7 @@ class ReportTable:
             "title": self.title,
             "caption": self.caption,
             "heads": list(self.heads),
-            "columns": [{"name": one.name, "unit": one.unit} for one in self.columns],
+            "columns": [{"name": column.name, "unit": column.unit} for column in self.columns],
             "empty": self.empty,
             "rows": [
                 {
@@ -106,13 +105,13 @@ class Report:
 
     title: str
     made_of: Mapping[str, Any]
-    """Games, items, filters, variants, raters, versions."""
+    """The data behind the report: games, items, filters, variants, raters, versions."""
     excluded: Mapping[str, Mapping[str, int]]
-    """Counts of what was left out: by what it was left out of, and by reason."""
+    """Counts of what was left out, by the place it is missing from and by reason."""
     tables: tuple[ReportTable, ...]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     """What a reader must know about the whole report."""
-    notes_on_gold: tuple[str, ...] = field(default=())
+    notes_on_gold: tuple[str, ...] = ()
     """Notes that reveal what seats recorded."""
 
     def table(self, name: str) -> ReportTable:
@@ -135,11 +134,10 @@ class Report:
 def limited(report: Report, least: int = LEAST_ITEMS) -> Report:
     """The part of a report that may be shown without access to gold.
 
-    It has figures that rest on at least ``least`` items, public results of games, and published figures. It
-    has no table of single intentions, nothing about who sat where, and no counts of what was left out, since
-    they reveal gold. Where one row of a breakdown rests on fewer items, the whole breakdown is left out,
-    since the other rows and the total would give that row away. The rest does not show whether anything was
-    left out.
+    It has figures with at least ``least`` items behind them, public results of games, and published figures.
+    It has no tables of single intentions, no seats of agents, and no counts of what was left out, since they
+    reveal gold. If one row of a breakdown has fewer items, the whole breakdown is left out, since the total
+    and the other rows would reveal that row. The rest does not show whether anything was left out.
     """
     tables = tuple(_limited(table, least) for table in report.tables if table.audience != "full")
     made_of = {name: report.made_of[name] for name in _SHOWN_OF if name in report.made_of}
@@ -164,26 +162,20 @@ def _limited(table: ReportTable, least: int) -> ReportTable:
 
 
 def _part_of(table: ReportTable, row: TableRow) -> tuple[str, ...]:
-    """The labels that rows share which are shown or left out together."""
+    """The labels that rows have in common if they are shown or left out together."""
     return row.labels[:-1] if table.whole else row.labels
 
 
 def _enough(row: TableRow, audience: Audience, least: int) -> bool:
-    for one in row.figures.values():
-        behind = (one.games if audience == "games" else one.items) or 0
-        if one.method not in ("published", "count") and behind < least and (one.value is not None or behind):
+    for figure in row.figures.values():
+        behind = (figure.games if audience == "games" else figure.items) or 0
+        if (
+            figure.method not in ("published", "count")
+            and behind < least
+            and (figure.value is not None or behind)
+        ):
             return False
     return True
-
-
-def padded(table: ReportTable) -> ReportTable:
-    """The table with a figure in every cell, for output formats without gaps."""
-    gap = nothing("has no meaning here")
-    rows = tuple(
-        TableRow(row.labels, {one.name: row.figures.get(one.name, gap) for one in table.columns})
-        for row in table.rows
-    )
-    return replace(table, rows=rows)
 
 
 # --- the order of rows ------------------------------------------------------------------------------
@@ -208,14 +200,14 @@ _ORDER: Final[dict[str, int]] = {
             "category",
             "changed",
             "unchanged",
-            *(one.id for one in CATALOGUE),
+            *(intention.id for intention in CATALOGUE),
         )
     )
 }
 
 
 def place(words: Iterable[str]) -> tuple[tuple[int, int, str], ...]:
-    """A sort key for the labels of a row: whole before parts, sides and roles in the order of the rules,
+    """A sort key for the labels of a row: totals before parts, sides and roles in the order of the rules,
     numbers by value."""
     return tuple(map(_place, words))
 
@@ -247,9 +239,10 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def as_csv(report: Report) -> str:
-    """A report as one long table, one line a figure; the labels of a row are joined by `` | ``.
+    """A report as one long table with one line per figure; the labels of a row are joined by `` | ``.
 
-    Missing values are empty cells. A label that a spreadsheet would read as a formula gets a quote before it.
+    Missing values are empty cells. A label that a spreadsheet would read as a formula is prefixed with a
+    quote.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

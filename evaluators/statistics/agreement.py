@@ -1,9 +1,8 @@
 """How far raters agree beyond chance: Fleiss' kappa, Krippendorff's alpha, and the bar for judges.
 
-The two coefficients take plain tables, as the textbooks print them. Everything else here takes
-ratings by rater and item, finds the items that can be compared, and says how many there were.
-A coefficient that is undefined is nan: raters who all gave one category leave nothing for chance to
-explain, and 0 or 1 would be an invention.
+The two coefficients take plain tables, as in textbooks. All other functions take ratings by rater and item,
+find the items that can be compared, and say how many there are. An undefined coefficient is nan: if all
+raters gave one category, chance explains everything, and neither 0 nor 1 would be right.
 """
 
 from collections import Counter
@@ -38,18 +37,19 @@ __all__ = [
 Level = Literal["nominal", "ordinal"]
 
 RatedItems = Mapping[str, Hashable]
-"""One rater's categories by item id. An item that the rater left out is not in it."""
+"""One rater's categories by item id, without the items that the rater left out."""
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float:
-    """Fleiss' kappa of a table: a row a subject, a column a category, a cell how many raters chose it.
+    """Fleiss' kappa of a table: one row per subject, one column per category, the number of raters in each
+    cell.
 
-    nan when there is no subject, or when all ratings fall into one category (0/0, as statsmodels
-    gives it too). At most 1; below 0 where raters agree less than chance would.
+    nan if there is no subject, or if all ratings fall into one category (0/0, as in statsmodels). At most 1;
+    below 0 if raters agree less than by chance.
 
-    Raises ValueError, naming the row, unless every subject has the same number of ratings, at least
-    two: Fleiss' chance term supposes equal numbers. For unequal ones use ``krippendorff_alpha``.
-    Source: Fleiss, Psychological Bulletin 76 (1971).
+    Raises ValueError, naming the row, unless every subject has the same number of ratings, at least two:
+    Fleiss' chance term assumes equal numbers. For unequal numbers use ``krippendorff_alpha``. Source: Fleiss,
+    Psychological Bulletin 76 (1971).
     """
     raters = sum(counts[0]) if counts else 0
     width = len(counts[0]) if counts else 0
@@ -64,7 +64,7 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float:
             raise ValueError(f"row {row} has {raters} ratings, kappa needs at least 2")
     if not counts:
         return nan
-    # Whole numbers until the last division: equal tables give equal kappas, whatever their order.
+    # Whole numbers until the last division, so that kappa does not depend on the order of the table.
     subjects = len(counts)
     agreeing = sum(cell * (cell - 1) for cells in counts for cell in cells)
     by_chance = sum(total * total for total in map(sum, zip(*counts, strict=True)))
@@ -76,11 +76,12 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float:
 
 
 def krippendorff_alpha(ratings: Sequence[Sequence[Any]], level: Level) -> float:
-    """Krippendorff's alpha of a table: a row a rater, a column a unit, None where a rating is missing.
+    """Krippendorff's alpha of a table: one row per rater, one column per unit, None for a missing rating.
 
-    ``nominal``: values differ or they do not, and may be of any hashable kind. ``ordinal``: values
-    are ordered, and two differ by the ratings that lie from one to the other. A nan counts as missing. Units
-    with fewer than two ratings are left out. nan when no unit has two, or when only one value is left.
+    ``nominal``: values are equal or different, and may be any hashable objects. ``ordinal``: values are
+    ordered, and the distance of two values is the number of ratings between them. A nan counts as missing.
+    Units with fewer than two ratings are left out. nan if no unit has two ratings, or if only one value is
+    left.
 
     Raises ValueError for another level, rows of unequal length, or values that cannot be ordered.
     Source: Krippendorff, Computing Krippendorff's Alpha-Reliability (2011).
@@ -122,14 +123,14 @@ def _ordinal(totals: Mapping[Any, int]) -> _Distance:
         ordered = sorted(totals)
     except TypeError:
         raise ValueError(f"ordinal values must be ordered, got {sorted(map(repr, totals))}") from None
-    # A value's place is the middle of its own ratings when all lie in a row, so that the ratings
-    # between two values, half of either's own included, are the difference of their places.
-    place: dict[Any, float] = {}
+    # The mean rank of a value's ratings: the difference of two mean ranks is the number of ratings between
+    # the values, with half of the ratings of either value.
+    rank: dict[Any, float] = {}
     before = 0
     for value in ordered:
-        place[value] = before + totals[value] / 2
+        rank[value] = before + totals[value] / 2
         before += totals[value]
-    return lambda a, b: float((place[a] - place[b]) ** 2)
+    return lambda a, b: float((rank[a] - rank[b]) ** 2)
 
 
 # --- scores in groups ----------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class Grouping(NamedTuple):
     """The lowest score of the upper group."""
 
     def group(self, score: int) -> int:
-        """0 below, 1 from ``good_from`` on. Raises ValueError for what is no score of 1 to 5."""
+        """0 below ``good_from``, else 1. Raises ValueError for a score outside 1 to 5."""
         if not 1 <= score <= 5:
             raise ValueError(f"a following score is 1 to 5, got {score}")
         return int(score >= self.good_from)
@@ -168,43 +169,42 @@ def grouped(
 
 @dataclass(frozen=True, slots=True)
 class Kappa:
-    """Fleiss' kappa with what it rests on."""
+    """Fleiss' kappa with the data behind it."""
 
     value: float
-    """nan where it is undefined (``fleiss_kappa``) or no item is shared."""
+    """nan if it is undefined (``fleiss_kappa``) or no item is shared."""
     items: int
-    """Items that all of ``raters`` rated."""
+    """The number of items that all of ``raters`` rated."""
     raters: tuple[str, ...]
     agreed: int
-    """Items on which all of them agree."""
+    """The number of items on which all of them agree."""
     labels: tuple[tuple[Any, int], ...]
-    """(category, ratings), the categories in order."""
+    """(category, number of ratings), the categories in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairwise:
-    """Kappa of every two raters, and its mean and deviation over the pairs where it is defined."""
+    """Kappa of every pair of raters, with mean and deviation over the pairs where it is defined."""
 
     pairs: tuple[Kappa, ...]
     """In the order of the raters' names."""
     mean: float
     """nan without a defined pair."""
     deviation: float
-    """The population's standard deviation: the pairs are all there are. nan without a defined pair."""
+    """The population standard deviation, since the pairs are no sample. nan without a defined pair."""
     undefined: int
-    """Pairs that share no item, or only one category on those they share."""
+    """The number of pairs that share no item, or only one category on the items they share."""
 
 
 def all_raters(ratings: Mapping[str, RatedItems]) -> Kappa:
-    """Fleiss' kappa over the items that every one of these raters rated.
-
-    With fewer than two raters nothing is shared: no items, and nan.
+    """Fleiss' kappa over the items that all of these raters rated; with fewer than two raters, no items and
+    nan.
     """
     raters = tuple(sorted(ratings))
     shared = _shared([ratings[rater] for rater in raters]) if len(raters) > 1 else []
     rows = [Counter(ratings[rater][item] for rater in raters) for item in shared]
     totals = sum(rows, Counter[Any]())
-    categories = sorted(totals, key=lambda one: (str(type(one)), one))
+    categories = sorted(totals, key=lambda category: (str(type(category)), category))
     return Kappa(
         value=fleiss_kappa([[row[category] for category in categories] for row in rows]),
         items=len(rows),
@@ -220,7 +220,7 @@ def _shared(tables: Iterable[RatedItems]) -> list[str]:
 
 
 def pairwise(ratings: Mapping[str, RatedItems]) -> Pairwise:
-    """Fleiss' kappa of every two raters on the items both rated; the paper's way to report agreement."""
+    """Fleiss' kappa of every pair of raters on the items that both rated, as the paper reports agreement."""
     pairs = tuple(all_raters({a: ratings[a], b: ratings[b]}) for a, b in combinations(sorted(ratings), 2))
     return _pairwise(pairs)
 
@@ -233,7 +233,7 @@ def _pairwise(pairs: tuple[Kappa, ...]) -> Pairwise:
 
 
 def alpha_of(ratings: Mapping[str, RatedItems], level: Level) -> float:
-    """Krippendorff's alpha of these raters: every item that two of them rated counts."""
+    """Krippendorff's alpha of these raters over every item that at least two of them rated."""
     items = sorted({item for rated in ratings.values() for item in rated})
     table = [[ratings[rater].get(item) for item in items] for rater in sorted(ratings)]
     return krippendorff_alpha(table, level) if table else nan
@@ -242,17 +242,18 @@ def alpha_of(ratings: Mapping[str, RatedItems], level: Level) -> float:
 def ratings_of(
     judgements: Iterable[Judgement], what: Literal["reasonable", "think", "speak"]
 ) -> dict[str, dict[str, int]]:
-    """One part of judgements by rater and item, as everything here takes it; unjudged parts are left out.
+    """One part of judgements by rater and item, in the form that this module takes; unjudged parts are left
+    out.
 
     An item is one intention of one stage: ``game/request/stage/intention``. Reasonable is 1 or 0. A rater's
-    later word on an item replaces the earlier.
+    later judgement of an item replaces the earlier one.
     """
     by_rater: dict[str, dict[str, int]] = {}
-    for one in judgements:
-        value = getattr(one, what)
+    for judgement in judgements:
+        value = getattr(judgement, what)
         if value is not None:
-            item = f"{one.game_id}/{one.request_id}/{one.stage}/{one.intention}"
-            by_rater.setdefault(one.rater, {})[item] = int(value)
+            item = f"{judgement.game_id}/{judgement.request_id}/{judgement.stage}/{judgement.intention}"
+            by_rater.setdefault(judgement.rater, {})[item] = int(value)
     return by_rater
 
 
@@ -260,36 +261,35 @@ def ratings_of(
 
 
 class Bar(NamedTuple):
-    """What a judge must reach before its scores may stand beside people's."""
+    """What a judge must reach before its scores may be shown beside people's."""
 
     items: int
-    """Items rated by the judge and by a person, at least."""
+    """The least number of items rated by both the judge and a person."""
     kappa: float
-    """Mean kappa of the judge with each person, at least."""
+    """The least mean kappa of the judge with each person."""
     shortfall: float
-    """How far that mean may lie below the people's own pairwise mean, where they share items."""
+    """How far that mean may lie below the pairwise mean of the people, if they share items."""
 
 
 BAR: Final = Bar(items=50, kappa=0.4, shortfall=0.1)
-"""Ours. 0.4 is where Landis and Koch (Biometrics 33, 1977) let moderate agreement begin, and what the
-paper's annotators reached among themselves (0.448 for thinking, 0.420 for speaking); with fewer than
-50 items the standard error of such a kappa is above 0.1, and it could be anything."""
+"""Our choice. Moderate agreement begins at 0.4 by Landis and Koch (Biometrics 33, 1977), and the paper's
+annotators reached about as much among themselves (0.448 for thinking, 0.420 for speaking). With fewer than 50
+items the standard error of such a kappa is above 0.1, too large to tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
-    """How one judge agrees with people, beside how they agree with each other."""
+    """How one judge agrees with people, and how people agree with each other."""
 
     with_people: Pairwise
     """The judge with each person."""
     among_people: Pairwise
     items: int
-    """Items that the judge and at least one person rated."""
+    """The number of items that the judge and at least one person rated."""
     with_majority: Kappa
-    """The judge compared with the most frequent answer of people, on the items where only one answer is most
-    frequent."""
+    """The judge compared with the most frequent answer of people, on items without a tie."""
     lacking: tuple[str, ...]
-    """Why its scores may not be shown beside people's; empty: they may."""
+    """Why the judge's scores may not be shown beside people's; empty: they may."""
 
     @property
     def shown(self) -> bool:
@@ -300,9 +300,10 @@ class JudgeAgreement:
 def judge_agreement(
     judge: RatedItems, people: Mapping[str, RatedItems], *, name: str = "judge", bar: Bar = BAR
 ) -> JudgeAgreement:
-    """Measures a judge against people on the same items; categories as given (``grouped`` scores, or 0/1).
+    """Measures a judge against people on the same items, by the given categories (``grouped`` scores, or
+    0/1).
 
-    Raises ValueError when a person bears the judge's name.
+    Raises ValueError if a person has the judge's name.
     """
     if name in people:
         raise ValueError(f"a judge is not measured against itself: {name!r} is among the people")

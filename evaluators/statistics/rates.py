@@ -1,6 +1,6 @@
-"""Rates: so many of so many, with Wilson's interval; tables of them.
+"""Rates with Wilson's interval, and tables of rates.
 
-The interval holds for independent trials. Quests and ballots of one game are not independent, so an interval
+The interval holds for independent trials. Quests and votes of one game are not independent, so an interval
 over pooled games is a little too narrow; ``resampling`` gives intervals that treat each game as one trial.
 """
 
@@ -19,12 +19,15 @@ class Interval(NamedTuple):
 
 
 def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval of ``k`` in ``n``: shares in [0, 1]; (0, 1) when ``n`` is 0.
+    """Wilson's score interval for ``k`` of ``n``: shares in [0, 1]; (0, 1) if ``n`` is 0.
 
     Raises ValueError unless 0 <= k <= n and 0 < confidence < 1.
     Source: Wilson, JASA 22 (1927); Brown, Cai and DasGupta, Statistical Science 16 (2001).
     """
-    _check(k, n, confidence)
+    if not 0 <= k <= n:
+        raise ValueError(f"a share is k of n with 0 <= k <= n, got {k} of {n}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence lies between 0 and 1, got {confidence}")
     if n == 0:
         return Interval(0.0, 1.0)
     z = _z(confidence)
@@ -32,15 +35,8 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
     spread = z * z / n
     middle = (share + spread / 2) / (1 + spread)
     half = z / (1 + spread) * sqrt(share * (1 - share) / n + spread / (4 * n))
-    # At the ends the formula gives 0 and 1 but for rounding.
+    # The formula gives 0 and 1 at the ends, except for rounding.
     return Interval(0.0 if k == 0 else middle - half, 1.0 if k == n else middle + half)
-
-
-def _check(k: int, n: int, confidence: float) -> None:
-    if not 0 <= k <= n:
-        raise ValueError(f"a share is k of n with 0 <= k <= n, got {k} of {n}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence lies between 0 and 1, got {confidence}")
 
 
 @lru_cache(maxsize=16)
@@ -56,16 +52,16 @@ class Rate(NamedTuple):
 
     @property
     def rate(self) -> float | None:
-        """A share in [0, 1]; None where nothing could be counted."""
+        """A share in [0, 1]; None if ``den`` is 0."""
         return self.num / self.den if self.den else None
 
     @property
     def interval(self) -> Interval | None:
-        """Wilson's 95 % interval; None where nothing could be counted."""
+        """Wilson's 95 % interval; None if ``den`` is 0."""
         return wilson(self.num, self.den) if self.den else None
 
     def plus(self, other: "Rate") -> "Rate":
-        """The rate of both, pooled."""
+        """The pooled rate of both."""
         return Rate(self.num + other.num, self.den + other.den)
 
     def as_json(self) -> dict[str, Any]:

@@ -1,15 +1,15 @@
 """Intervals and comparisons whose independent trials are games: bootstrap and permutation.
 
-What happens within one game hangs together, so games are drawn, never items or ballots. A figure is
-given by its counts in each game (say matched, guessed, gold) and a statistic of their sums; most are a
-ratio of two sums, micro F1 included: ``2 * matched`` over ``guessed + gold``.
+Events within one game depend on each other, so whole games are drawn, never items or votes. A figure is given
+by its counts in each game (for example matched, guessed, gold) and a statistic of their sums. Most statistics
+are a ratio of two sums, including micro F1: ``2 * matched`` divided by ``guessed + gold``.
 
-The interval is BCa (bias-corrected and accelerated): second-order accurate where the percentile
-interval is not, and unchanged by transformations, which a share near 0 or 1 needs. Source: Efron,
-JASA 82 (1987); DiCiccio and Efron, Statistical Science 11 (1996). With few games (below about 15) every
-bootstrap interval is too narrow; the number of games always stands beside it.
+The interval is BCa (bias-corrected and accelerated). Unlike the percentile interval it is second-order
+accurate, and it is invariant under transformations, as a share near 0 or 1 requires. Source: Efron, JASA 82
+(1987); DiCiccio and Efron, Statistical Science 11 (1996). With few games (below about 15) every bootstrap
+interval is too narrow; an estimate always states the number of games.
 
-Everything is fixed by the counts and the seed, whatever the order of the games.
+Results depend only on the counts and the seed, not on the order of the games.
 """
 
 from collections import Counter
@@ -38,15 +38,17 @@ __all__ = [
     "by_game",
     "compared",
     "paired",
+    "pooled_f1",
+    "pooled_recall",
     "ratio",
     "share",
 ]
 
 Counts = Sequence[float]
-"""What one game (or item) adds to a figure; equally long for all."""
+"""What one game (or item) adds to a figure; of the same length for all."""
 
 Statistic = Callable[[Sequence[float]], float]
-"""A figure from summed counts; nan where it is undefined."""
+"""Computes a figure from summed counts; nan if it is undefined."""
 
 Method = Literal["bca", "wilson", "none"]
 
@@ -54,34 +56,45 @@ RESAMPLES: Final = 2000
 """Enough for 95 % limits: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 14."""
 
 BLOCKS: Final = 1000
-"""More games than this are dealt into so many blocks, and blocks are drawn: games are independent, so
-sums over blocks vary as the games do, and the standard error so found is off by 1/sqrt(2 * 1000), 2 %,
-about what 2,000 resamples leave open anyway. It bounds the work for any number of games."""
+"""More games than this are dealt into this number of blocks, and blocks are drawn. Games are independent, so
+sums over blocks vary as the games do. The standard error is off by 1/sqrt(2 * 1000), 2 %, about as much as
+with 2,000 resamples. This bounds the work for any number of games."""
 
 _EXACT: Final = 12
-"""Up to so many games every assignment of the signs is tried: 2**12 are 4,096."""
+"""Up to this number of games every exchange is tried: 2**12 are 4,096."""
 
 _NORMAL: Final = NormalDist()
 
 
 def ratio(sums: Sequence[float]) -> float:
-    """The first sum over the second; nan over nothing."""
+    """The first sum divided by the second; nan if the second is 0."""
     return sums[0] / sums[1] if sums[1] else nan
+
+
+def pooled_recall(sums: Sequence[float]) -> float:
+    """Recall of summed (matched, predicted, gold); nan without gold."""
+    return sums[0] / sums[2] if sums[2] else nan
+
+
+def pooled_f1(sums: Sequence[float]) -> float:
+    """F1 of summed (matched, predicted, gold); nan if nothing is predicted or gold."""
+    matched, predicted, gold = sums
+    return 2 * matched / (predicted + gold) if predicted + gold else nan
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its interval and what both rest on."""
+    """A figure with its interval and the data behind both."""
 
     value: float
-    """nan where nothing could be counted."""
+    """nan if nothing could be counted."""
     interval: Interval | None
-    """None with fewer than two games, or when no game differs from another (``share`` has an answer then)."""
+    """None with fewer than two games, or if all games are alike (``share`` has an interval even then)."""
     confidence: float
     games: int
-    """Games that count something."""
+    """The number of games with counts."""
     resamples: int
-    """Draws in which the figure was defined; 0 without a bootstrap."""
+    """The number of draws in which the figure was defined; 0 without a bootstrap."""
     method: Method
 
 
@@ -90,9 +103,9 @@ def by_game(items: Mapping[str, Counts], game_of: Mapping[str, str]) -> dict[str
     sums: dict[str, list[float]] = {}
     for item in sorted(items):
         counts = items[item]
-        held = sums.setdefault(game_of[item], [0] * len(counts))
-        for place, count in enumerate(counts):
-            held[place] += count
+        of_game = sums.setdefault(game_of[item], [0] * len(counts))
+        for index, count in enumerate(counts):
+            of_game[index] += count
     return {game: tuple(counts) for game, counts in sums.items()}
 
 
@@ -106,7 +119,7 @@ def bootstrap(
 ) -> Estimate:
     """A figure over games with its BCa interval; ``games`` maps a game's id to its counts.
 
-    Games whose counts are all zero tell nothing and are left out. Raises ValueError for counts of
+    Games whose counts are all zero are left out. Raises ValueError for counts of
     unequal length, fewer than 100 resamples, or a confidence outside (0, 1).
     """
     _check(resamples, confidence)
@@ -117,7 +130,7 @@ def bootstrap(
         return estimate
     clusters = _clusters(counting)
     draws = sorted(_draws(clusters, statistic, f"{seed}/bootstrap", resamples))
-    # Sums in another order may differ by rounding alone.
+    # Sums in a different order may differ by rounding.
     if not draws or isclose(draws[0], draws[-1], rel_tol=1e-12):
         return estimate
     interval = _bca(draws, value, _jackknife(clusters, statistic), confidence)
@@ -133,10 +146,10 @@ def share(
 ) -> Estimate:
     """``bootstrap`` of a share, given as (k, n) by game, that always has an interval.
 
-    Where every game is a single trial, as in who won, games are the independent trials of Wilson's
-    interval, which holds for few of them where a bootstrap does not. Where games do not differ the bootstrap
-    sees no spread and would claim certainty: then it is Wilson's with each game as one trial, the cautious
-    end, and k and n are scaled to the number of games. With nothing counted it is (0, 1).
+    If every game is a single trial, as in who won, games are the independent trials of Wilson's interval,
+    which holds for few games where a bootstrap does not. If all games are alike, the bootstrap sees no spread
+    and would claim certainty; the interval is then Wilson's with each game as one trial, which is cautious,
+    and k and n are scaled to the number of games. Without counts the interval is (0, 1).
     """
     single = all(n <= 1 for _, n in games.values())
     estimate = bootstrap({} if single else games, seed=seed, resamples=resamples, confidence=confidence)
@@ -163,21 +176,21 @@ def share(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two raters on the same items."""
+    """The comparison of two raters on the same items."""
 
     first: float
     second: float
     difference: Estimate
-    """First minus second, its interval over games."""
+    """First minus second, with its interval over games."""
     p_value: float
-    """Two-sided: how often exchanging the two within whole games gives so large a difference by chance.
-    nan where the difference is undefined."""
+    """Two-sided: how often exchanging the two within whole games gives a difference at least as large. nan if
+    the difference is undefined."""
     items: int
-    """Items that both answered."""
+    """The number of items that both answered."""
     left_out: int
-    """Items that only one of them answered."""
+    """The number of items that only one of them answered."""
     exact: bool
-    """Whether every exchange was tried (up to 12 games), so that the p value owes nothing to the seed."""
+    """Whether every exchange was tried (up to 12 games), so that the p value does not depend on the seed."""
 
 
 def paired(
@@ -192,9 +205,9 @@ def paired(
 ) -> Comparison:
     """Compares two raters by their counts on each item, on the items that both have, clustered by game.
 
-    The p value is that of a permutation test: under the hypothesis that the two are alike, their names
-    may be exchanged in any game. Raises as ``bootstrap`` and ``by_game`` do.
-    Source: Good, Permutation, Parametric and Bootstrap Tests of Hypotheses (2005), chapter 3.
+    The p value is that of a permutation test: if the two raters are alike, their names can be exchanged in
+    any game. Raises as ``bootstrap`` and ``by_game`` do. Source: Good, Permutation, Parametric and Bootstrap
+    Tests of Hypotheses (2005), chapter 3.
     """
     common = sorted(first.keys() & second.keys())
     joined = by_game({item: (*first[item], *second[item]) for item in common}, game_of)
@@ -219,9 +232,10 @@ def compared(
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
 ) -> Comparison:
-    """``paired`` of what is summed by game already: the first's counts and then the second's, in one row.
+    """``paired`` for counts that are already summed by game: the counts of the first rater, then those of the
+    second.
 
-    ``items`` and ``left_out`` are told as they are.
+    ``items`` and ``left_out`` are copied into the result.
     """
     width = len(next(iter(games.values()), ())) // 2
 
@@ -249,8 +263,8 @@ def _p_value(
     clusters = _clusters(_counting(games))
     sums = _sums(clusters)
     width = len(sums) // 2
-    # Exchanging the two in a cluster moves the first half of the sums by this, and the second back.
-    moves = [[counts[place + width] - counts[place] for counts in clusters] for place in range(width)]
+    # Exchanging the two in a cluster adds this to the first half of the sums and takes it from the second.
+    moves = [[counts[column + width] - counts[column] for counts in clusters] for column in range(width)]
 
     def exchanged(signs: Sequence[int]) -> float:
         shifts = [sum(compress(column, signs)) for column in moves]
@@ -263,14 +277,14 @@ def _p_value(
             )
         )
 
-    # What rounding does to a sum must not make an equally large difference a smaller one.
+    # Rounding of sums must not make an equally large difference look smaller.
     bar = abs(seen) * (1 - 1e-12) - 1e-15
     if len(clusters) <= _EXACT:
         as_large = [exchanged(signs) >= bar for signs in product((0, 1), repeat=len(clusters))]
         return sum(as_large) / len(as_large)
     unit = rng.random
     beyond = sum(exchanged([unit() < 0.5 for _ in clusters]) >= bar for _ in range(resamples))
-    # The assignment seen is one of those possible: Phipson and Smyth, SAGMB 9 (2010).
+    # The observed assignment is one of the possible ones: Phipson and Smyth, SAGMB 9 (2010).
     return (beyond + 1) / (resamples + 1)
 
 
@@ -296,10 +310,10 @@ def _sums(clusters: Iterable[Counts]) -> list[float]:
 
 
 def _clusters(games: Mapping[str, Counts]) -> list[Counts]:
-    """The games' counts, or those of blocks of games dealt by their ids."""
+    """The counts of games, or of blocks of games dealt by their ids."""
     if len(games) <= BLOCKS:
         return list(games.values())
-    # By a hash of the id and not in its order: ids may run with time, and neighbours be alike.
+    # Dealt by a hash of the id: ids may follow time, and neighbours may be alike.
     dealt = sorted(games, key=lambda game: (draw(0, "block", game), game))
     return [_sums(games[game] for game in dealt[block::BLOCKS]) for block in range(BLOCKS)]
 
@@ -315,28 +329,28 @@ def _draws(clusters: Sequence[Counts], statistic: Statistic, rng: str, resamples
 
 
 Pick = Callable[[tuple[float, ...]], Iterable[float]]
-"""Draws as many clusters as there are, with replacement: their counts in one column."""
+"""Draws as many clusters as there are, with replacement, and returns their counts in one column."""
 
 _KEPT: Final = 500_000
-"""Drawn places of one set of draws that may be kept: 4 MB."""
+"""The most drawn indexes of one set of draws that are cached: 4 MB."""
 
 
 def _picks(seed: str, size: int, resamples: int) -> Iterator[Pick]:
-    """A pick for each resample of so many clusters, two at least."""
-    # Of Random, only random() is promised to stay the same in every version of Python.
+    """A pick for each resample of ``size`` clusters, at least two."""
+    # Only Random.random() is guaranteed to stay the same in every version of Python.
     unit = Random(seed).random
     for _ in range(resamples):
         yield itemgetter(*(int(unit() * size) for _ in range(size)))
 
 
-# A report has hundreds of figures over the same games: they share their draws.
+# The hundreds of figures of a report over the same games share their draws.
 @lru_cache(48)
 def _kept_picks(seed: str, size: int, resamples: int) -> tuple[Pick, ...]:
     return tuple(_picks(seed, size, resamples))
 
 
 def _jackknife(clusters: Sequence[Counts], statistic: Statistic) -> list[float]:
-    """The figure without each cluster in turn, where it is defined."""
+    """The figure without each cluster in turn, if it is defined."""
     sums = _sums(clusters)
     left = (
         statistic([total - count for total, count in zip(sums, counts, strict=True)]) for counts in clusters
@@ -346,16 +360,16 @@ def _jackknife(clusters: Sequence[Counts], statistic: Statistic) -> list[float]:
 
 def _bca(draws: Sequence[float], value: float, left_out: Sequence[float], confidence: float) -> Interval:
     size = len(draws)
-    # Half of the ties: a discrete figure hits its own value often.
+    # Half of the ties count, since a discrete figure often equals its own value.
     below = sum(draw < value for draw in draws) + sum(draw == value for draw in draws) / 2
     bias = _NORMAL.inv_cdf(min(max(below, 0.5), size - 0.5) / size)
     middle = sum(left_out) / len(left_out) if left_out else 0.0
-    spread = sum((middle - one) ** 2 for one in left_out)
-    pull = sum((middle - one) ** 3 for one in left_out) / (6 * spread**1.5) if spread else 0.0
+    spread = sum((middle - value) ** 2 for value in left_out)
+    acceleration = sum((middle - value) ** 3 for value in left_out) / (6 * spread**1.5) if spread else 0.0
 
     def limit(tail: float) -> float:
         z = bias + _NORMAL.inv_cdf(tail)
-        place = _NORMAL.cdf(bias + z / (1 - pull * z)) * (size + 1) - 1
-        return draws[min(max(round(place), 0), size - 1)]
+        rank = _NORMAL.cdf(bias + z / (1 - acceleration * z)) * (size + 1) - 1
+        return draws[min(max(round(rank), 0), size - 1)]
 
     return Interval(limit((1 - confidence) / 2), limit((1 + confidence) / 2))

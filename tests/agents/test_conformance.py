@@ -106,7 +106,7 @@ class NoAction(RandomAgent):
         (OffTheMenu, "illegal: .*not offered"),
         (OthersThoughts, "illegal: .*own thoughts"),
         (Meddler, "must change nothing"),
-        (Counting, "made anew must answer alike"),
+        (Counting, "a new agent must give the same answer"),
         (Sulking, "illegal: .*takes 2 seats"),
     ],
 )

@@ -20,7 +20,7 @@ from app.cli.run_folders import (
 )
 from app.settings import Settings
 from engine.events import type_name
-from evaluators.authors import TakenGame
+from evaluators.authors import ConvertedGame
 from evaluators.errors import InvalidRun
 from evaluators.ground.judgements import Judgement
 from tests.app.calling import PROJECT, calling, written
@@ -218,7 +218,7 @@ def test_judgements_that_do_not_read_name_their_line(tmp_path: Path) -> None:
 
 
 async def test_imported_games_are_finished_games_for_every_route(database_url: str) -> None:
-    games: list[TakenGame] = taken(FILES)[1]
+    games: list[ConvertedGame] = taken(FILES)[1]
     settings = local_settings(database_url)
     stored = await store_games(settings, games)
     assert stored.new == tuple(game.game_id for game in games)
@@ -256,7 +256,7 @@ async def test_judgements_are_stored_with_the_games_and_a_changed_one_as_its_nex
     assert one not in held
 
 
-async def said_in(settings: Settings, games: list[TakenGame]) -> set[Judgement]:
+async def said_in(settings: Settings, games: list[ConvertedGame]) -> set[Judgement]:
     return {one for game in games for one in await judgements_in_store(settings, game.game_id)}
 
 

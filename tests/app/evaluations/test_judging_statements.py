@@ -12,7 +12,7 @@ from app.instruments.fake_model.brains import BRAINS
 from app.store.tables import model_calls
 from evaluators.judges.control_speeches import control_speeches
 from evaluators.judges.statements import speech_messages
-from evaluators.measures.speeches import Speech, speeches
+from evaluators.measures.hallucination import Speech, speeches
 from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
 from tests.app.evaluations.test_evaluation_leaks import lay, scripted, twin

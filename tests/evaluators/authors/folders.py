@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evaluators.authors import Run, TakenGame, compare, figures, read_run, take
+from evaluators.authors import ConvertedGame, Run, compare, convert, figures, read_run
 
 SAMPLE = Path(__file__).parents[3].parent / "shared" / "authors-run"
 
@@ -26,10 +26,10 @@ def sample_expected() -> dict[str, Any]:
     return expected
 
 
-def taken(files: dict[str, bytes]) -> tuple[Run, list[TakenGame]]:
+def taken(files: dict[str, bytes]) -> tuple[Run, list[ConvertedGame]]:
     run = read_run(files)
     assert not run.broken, run.broken
-    return run, [take(run, game) for game in run.games]
+    return run, [convert(run, game) for game in run.games]
 
 
 def differing(files: dict[str, bytes], expected: dict[str, Any]) -> tuple[int, list[str]]:

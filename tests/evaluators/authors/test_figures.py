@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evaluators.authors import compare, figures
-from evaluators.authors.checking import NOT_KNOWN
+from evaluators.authors.figures import NOT_KNOWN
 from evaluators.measures.scoring import micro_f1
 from tests.evaluators.authors.differences import DOCUMENT, filled, printed
 from tests.evaluators.authors.folders import (

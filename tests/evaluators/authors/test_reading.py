@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from evaluators.authors import figures, read_run, take
+from engine.intentions import normalise
+from evaluators.authors import convert, figures, read_run
 from evaluators.authors.annotation import read_annotation
-from evaluators.authors.labels import intention_of, released_label, role_of, seat_of
+from evaluators.authors.labels import released_label, role_of, seat_of
 from evaluators.authors.run import natural, wanted
 from evaluators.errors import InvalidRun
 from tests.evaluators.authors.making import HEADER, make_run, table
@@ -29,7 +30,7 @@ def refused(files: dict[str, bytes]) -> str:
         run = read_run(files)
         if run.broken:
             return str(run.broken[GAME])
-        take(run, run.games[0])
+        convert(run, run.games[0])
     except InvalidRun as fault:
         return str(fault)
     raise AssertionError("nothing was refused")
@@ -211,7 +212,7 @@ def test_lists_are_read_however_they_are_quoted(cell: str) -> None:
     row = list(ROW)
     row[3] = cell
     (read,) = read_annotation("a.csv", table(HEADER, [row]))
-    assert [intention_of(label) for label in read.first.labels] == [
+    assert [normalise(label) for label in read.first.labels] == [
         "support_proposal",
         "question_missing_vote",
     ]
@@ -262,14 +263,14 @@ def test_names_are_read_with_blanks_and_roles_behind_them() -> None:
 @pytest.mark.parametrize("intention", RELEASED)
 def test_every_released_label_is_known_by_its_own_wording(intention: str) -> None:
     assert released_label(intention) == RELEASED[intention]
-    assert intention_of(RELEASED[intention]) == intention
-    assert intention_of(plain(RELEASED[intention])) == intention
-    assert intention_of(CANONICAL[plain(RELEASED[intention])]) == intention
+    assert normalise(RELEASED[intention]) == intention
+    assert normalise(plain(RELEASED[intention])) == intention
+    assert normalise(CANONICAL[plain(RELEASED[intention])]) == intention
 
 
 def test_other_wordings_are_mapped_only_where_the_file_says_so() -> None:
-    assert intention_of("Talk about something else entirely.") is None
-    assert intention_of("Question leaders choice") is None
+    assert normalise("Talk about something else entirely.") is None
+    assert normalise("Question leaders choice") is None
     assert "Question leaders choice" in PARAPHRASES
 
 
@@ -317,7 +318,7 @@ def test_whatever_stands_in_a_file_the_run_is_taken_or_refused_by_name(seed: int
         files = {**FILES, path: spoil(FILES[path], rng)}
         try:
             run = read_run(files)
-            games = [take(run, game) for game in run.games]
+            games = [convert(run, game) for game in run.games]
         except InvalidRun:
             continue
         for game in games:

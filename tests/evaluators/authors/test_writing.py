@@ -16,7 +16,7 @@ from engine.chance import secret
 from engine.events import Event, IntentionsSelected
 from engine.profile import INTERINTENT, Profile, make_profile
 from engine.rules import create
-from evaluators.authors import TakenGame, content_id, figures, read_run, take, write_game
+from evaluators.authors import ConvertedGame, content_id, convert, figures, read_run, write_game
 from evaluators.authors.annotation import STAGES
 from evaluators.errors import InvalidRun
 from evaluators.ground.judgements import Judgement
@@ -25,14 +25,14 @@ from tests.evaluators.authors.folders import needs_sample, sample_files, taken
 from tests.evaluators.authors.making import make_run
 
 
-def written(games: list[TakenGame]) -> dict[str, bytes]:
+def written(games: list[ConvertedGame]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for game in games:
         files |= write_game(game.name, game.state.log, game.judgements)
     return files
 
 
-def same(before: list[TakenGame], after: list[TakenGame]) -> None:
+def same(before: list[ConvertedGame], after: list[ConvertedGame]) -> None:
     assert [game.name for game in before] == [game.name for game in after]
     for one, other in zip(before, after, strict=True):
         assert one.state.log == other.state.log
@@ -278,7 +278,7 @@ def test_the_keys_are_those_their_program_writes() -> None:
 
 def test_the_id_of_a_written_game_is_that_of_what_was_kept() -> None:
     run = read_run(write_game("game_x", ours(1)))
-    game = take(run, run.games[0])
+    game = convert(run, run.games[0])
     assert game.game_id == content_id(game.state.log)
 
 

@@ -1,5 +1,6 @@
 """What a context holds: the seat's own view up to the point, and nothing later."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from engine.rules import Request
 from engine.state import State, fold
 from engine.terms import Role
 from engine.view import project
-from evaluators.ground.contexts import Context, Entry, line_of, possible_roles, the_game
+from evaluators.ground.contexts import Context, Entry, game_lines, line_of, possible_roles
 from evaluators.ground.items import Item, Variant, items
 from evaluators.ground.turns import Game, read_game
 from tests.engine.games import random_game
@@ -30,9 +31,7 @@ def talk(context: Context) -> list[str]:
 
 def with_log(game: Game, log: Any) -> Game:
     """The same game as far as contexts look at it, over another log."""
-    other = read_game(game.id, game.log)
-    other.log = log
-    return other
+    return replace(game, log=log, records={})
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -42,7 +41,7 @@ def test_a_context_is_cut_from_the_seats_own_stream_and_ends_with_the_utterance(
     for item, turn in zip(items(game, "guessing", Variant()), game.turns, strict=True):
         assert item.reader is not None
         seen = project(log[: turn.utterance + 1], item.reader)
-        alone = Context(with_log(game, seen), item.reader, len(seen), round_=item.round, attempt=item.attempt)
+        alone = Context(with_log(game, seen), item.reader, len(seen), round=item.round, attempt=item.attempt)
         assert item.context == alone
         assert item.context.text == alone.text
         last = item.context.entries[-1]
@@ -217,7 +216,7 @@ def test_each_line_of_a_record_by_its_kind(entry: Entry, line: str) -> None:
 def test_the_rules_that_were_played_by_are_told() -> None:
     def text(*roles: str, names: tuple[str, ...] = (), **rules: Any) -> str:
         profile = make_profile("official", len(roles), roles=list(map(Role, roles)), rules=rules)
-        return "\n".join(the_game(profile, names))
+        return "\n".join(game_lines(profile, names))
 
     ten = text(
         *("merlin", "servant", "servant", "servant", "servant", "servant"),
@@ -281,7 +280,7 @@ def test_a_context_of_any_game_is_text_of_whole_lines(number: int) -> None:
     game = read_game("g", random_game(number).log)
     for turn in game.turns[-3:]:
         for seat in (1, game.profile.players):
-            context = Context(game, seat, turn.utterance + 1, round_=turn.round, attempt=turn.attempt)
+            context = Context(game, seat, turn.utterance + 1, round=turn.round, attempt=turn.attempt)
             lines = context.text.splitlines()
             assert lines[0] == "=== THE GAME ==="
             assert lines[-1] == "=== END OF RECORD ==="

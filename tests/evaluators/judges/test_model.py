@@ -202,7 +202,7 @@ def test_asking_is_bounded() -> None:
     model = Model("nonsense")
     assert judged(ITEM, model, attempts=1).faults
     assert len(model.asked) == 1
-    with pytest.raises(ValueError, match="once at least, got 0"):
+    with pytest.raises(ValueError, match="at least once, got 0"):
         judged(ITEM, model, attempts=0)
 
 

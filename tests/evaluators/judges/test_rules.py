@@ -73,9 +73,7 @@ def test_every_pair_is_of_the_catalogue_and_open_to_some_role(pair: frozenset[st
 
 
 def with_turn(game: Game, place: int, turn: Turn) -> Game:
-    turns = (*game.turns[:place], turn, *game.turns[place + 1 :])
-    created = game.log[0]
-    return Game(game.id, game.log, created, game.roles, game.learned, game.winner, turns)  # type: ignore[arg-type]
+    return replace(game, turns=(*game.turns[:place], turn, *game.turns[place + 1 :]))
 
 
 def stage(name: str, *ids: str) -> Stage:

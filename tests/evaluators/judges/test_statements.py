@@ -35,8 +35,7 @@ from evaluators.judges.statement_scores import (
     rules_and_judge,
 )
 from evaluators.judges.statements import MOST, Statement, Statements, judge_speech, speech_messages
-from evaluators.measures.hallucination import Hallucinations, statements_of
-from evaluators.measures.speeches import Speech, SpeechKey, speeches
+from evaluators.measures.hallucination import Hallucinations, Speech, SpeechKey, speeches, statements_of
 from evaluators.statistics.rates import Rate
 from tests.evaluators.scripted_games import scripted_game
 from tests.evaluators.talk import log_by_hand

@@ -28,7 +28,7 @@ def test_a_difference_of_f1_counted_by_hand() -> None:
     pairing = Pairing("guessing")
     for game in first:
         pairing.add(game, first[game], second[game])
-    assert (pairing.units, pairing.items, pairing.first_only, pairing.second_only) == (4, 4, 1, 0)
+    assert (pairing.units, pairing.items, pairing.left_out) == (4, 4, 1)
     found = pairing.compared(F1)
     # The first: 5 of 7 named, 7 gold, F1 = 10/14. The second: 3 of 7, 7 gold, 6/14.
     assert (found.first, found.second) == (10 / 14, 6 / 14)
@@ -91,7 +91,7 @@ def test_six_games_that_all_say_the_same_have_a_p_value_of_one_in_thirty_two() -
 def test_two_raters_with_nothing_in_common_have_no_difference() -> None:
     pairing = Pairing("guessing")
     pairing.add("g", {"a": (1, 1, 1)}, {"b": (1, 1, 1)})
-    assert (pairing.units, pairing.first_only, pairing.second_only, pairing.games) == (0, 1, 1, {})
+    assert (pairing.units, pairing.left_out, pairing.games) == (0, 2, {})
     found = pairing.compared(F1)
     assert isnan(found.difference.value)
     told = pairing.as_json()

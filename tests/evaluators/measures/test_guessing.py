@@ -12,9 +12,8 @@ from engine.terms import Role
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Item, Variant, items
 from evaluators.ground.turns import read_game
-from evaluators.measures.calibration import RoleScores
 from evaluators.measures.guessing import BeliefScores, believed
-from evaluators.measures.scoring import Counts
+from evaluators.measures.scoring import Counts, RoleScores
 from evaluators.statistics.rates import Rate
 from tests.evaluators.talk import belief, by_hand, chose, log_by_hand, scripted
 
@@ -105,7 +104,6 @@ def test_beliefs_of_roles_alone_are_no_silence_about_intentions() -> None:
     scores.add(by_hand({**notes, "1.1.speak.4": [belief(4, 2, HEARD, Role.MERLIN)]}, "h"))
     assert (scores.scored, scores.of_roles_alone, scores.roles.right) == (4, 2, Rate(2, 4))
     assert scores.intentions.total == Counts(1, 1, 2)
-    assert scores.as_json()["of_roles_alone"] == 2
 
 
 def test_beliefs_of_a_defaulted_turn_are_left_out() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.events import GameCreated, QuestResolved
+from engine.events import QuestResolved
 from engine.profile import make_profile
 from engine.terms import Role, Seat, Side
 from engine.thoughts import Choice
@@ -61,8 +61,8 @@ def game(quests: str, winner: Side, *turns: Turn, id_: str = "g") -> Game:
     """``quests``: + a success, - a failure, in order."""
     log = [quest(round_, mark == "+") for round_, mark in enumerate(quests, 1)]
     profile = make_profile("interintent")
-    created = GameCreated(profile, tuple(f"Player {seat}" for seat in range(1, 6)))
-    return Game(id_, log, created, ROLES, (), winner, turns)
+    names = tuple(f"Player {seat}" for seat in range(1, 6))
+    return Game(id_, log, profile, names, ROLES, (), winner, turns)
 
 
 def counted(one: Game, rule: ImpactRule = PAPER, *judgements: Judgement) -> dict[tuple[Side, str], Rate]:
@@ -273,7 +273,7 @@ def test_an_intention_without_every_score_that_is_looked_at_is_not_judged() -> N
     judgements = [judged(1, 1, "defend_self", True, 5), judged(1, 4, "defend_self", True, None, think=5)]
     for rule in (LinkRule("selection", parts=("think", "speak")), LinkRule("selection")):
         link = linked(rule, ONE, *judgements)
-        assert (link.left_out("quest"), link.left_out("game")) == (1, 1)
+        assert (link.left_out["quest"], link.left_out["game"]) == (1, 1)
         assert outcome(link, "quest") == []
 
 
@@ -289,7 +289,7 @@ def test_divided_by_intentions_every_score_counts_and_a_side_without_any_is_left
     # Both sides are judged, but nothing reasonable of evil has a score.
     judgements[2] = judged(1, 4, "defend_self", False, 4)
     link = linked(by_scores, ONE, *judgements)
-    assert (outcome(link, "quest"), link.left_out("quest"), link.left_out("game")) == ([], 1, 1)
+    assert (outcome(link, "quest"), link.left_out["quest"], link.left_out["game"]) == ([], 1, 1)
 
 
 def test_what_was_said_in_a_round_without_a_quest_counts_for_the_game_alone() -> None:
@@ -344,7 +344,7 @@ def test_an_unchanged_final_selection_carries_the_verdict_on_the_first(rule: Lin
     ]
     link = linked(rule, SAME, *judgements)
     assert outcome(link, "quest") == outcome(link, "game") == [(LOYAL, "above")]
-    assert (link.left_out("quest"), link.left_out("game")) == (0, 0)
+    assert (link.left_out["quest"], link.left_out["game"]) == (0, 0)
 
 
 def test_a_changed_final_selection_carries_no_verdict() -> None:
@@ -354,7 +354,7 @@ def test_a_changed_final_selection_carries_no_verdict() -> None:
     )
     judgements = [said_of("first", 1, True, 5), said_of("final", 1, None, 5)]
     evil = [said_of("first", 4, True, 5), said_of("final", 4, None, 5)]
-    assert linked(LinkRule("selection"), changed, *judgements, *evil).left_out("quest") == 1
+    assert linked(LinkRule("selection"), changed, *judgements, *evil).left_out["quest"] == 1
     judgements[1] = said_of("final", 1, False, 5)
     assert outcome(linked(LinkRule("selection"), changed, *judgements, *evil), "quest") == [(LOYAL, "above")]
 
@@ -401,7 +401,7 @@ def test_a_side_without_judgements_leaves_the_quest_out() -> None:
         judged(2, 1, "defend_self", True, None),
     ]
     link = linked(LinkRule("selection"), two, *judgements)
-    assert (link.left_out("quest"), link.left_out("game")) == (2, 1)
+    assert (link.left_out["quest"], link.left_out["game"]) == (2, 1)
     assert link.shares("quest", LOYAL) == {"above": Rate(0, 0), "below": Rate(0, 0), "equal": Rate(0, 0)}
 
 
@@ -428,7 +428,7 @@ def test_quests_and_games_are_grouped_by_who_won_them() -> None:
 
 def test_judgements_of_other_games_are_passed_over() -> None:
     other = Judgement("h", "1.1.speak.1", "final", "defend_self", True, 5, 5, "ann")
-    assert linked(LinkRule("selection"), ONE, other).left_out("quest") == 1
+    assert linked(LinkRule("selection"), ONE, other).left_out["quest"] == 1
 
 
 def test_the_papers_four_links_have_their_thresholds() -> None:

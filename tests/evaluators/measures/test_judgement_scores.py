@@ -16,9 +16,15 @@ from evaluators.ground.judgements import (
     sufficient,
 )
 from evaluators.ground.turns import Game
-from evaluators.measures.correcting import ASPECTS, CorrectionScores, Shift, sign_test
-from evaluators.measures.following import FollowingScores, Histogram
-from evaluators.measures.selection import SelectionScores
+from evaluators.measures.judged import (
+    ASPECTS,
+    CorrectionScores,
+    FollowingScores,
+    Histogram,
+    SelectionScores,
+    Shift,
+    sign_test,
+)
 from evaluators.statistics.rates import Rate
 from tests.evaluators.talk import by_hand, chose
 

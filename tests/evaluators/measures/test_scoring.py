@@ -3,6 +3,7 @@
 import json
 import pickle
 from dataclasses import replace
+from itertools import permutations
 from math import comb, isnan
 from pathlib import Path
 from random import Random
@@ -14,8 +15,8 @@ from engine.terms import Role, Side
 from evaluators.errors import UnknownItem
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Item, Variant, items
-from evaluators.measures.scoring import F1, Counts, Scores, Totals, micro_f1, per_item, pooled_f1, score
-from evaluators.statistics.resampling import bootstrap, paired
+from evaluators.measures.scoring import F1, Counts, Scores, Totals, micro_f1, per_item, score
+from evaluators.statistics.resampling import bootstrap, paired, pooled_f1
 from tests.evaluators.talk import by_hand, chose, scripted
 
 ALL = Variant(reader="all", options="roles")
@@ -196,6 +197,17 @@ def test_scores_by_round_role_side_and_category() -> None:
     assert scores.macro == pytest.approx((1 + 0 + 2 / 3 + 0) / 4)
     # By item: 1/2, 2/3, 0.
     assert scores.mean_item == pytest.approx((1 / 2 + 2 / 3) / 3)
+
+
+def test_macro_does_not_depend_on_the_order_in_which_intentions_were_counted() -> None:
+    # A set of names has another order in every process.
+    counted = {"defend_self": Counts(1, 5, 5), "defend_team": Counts(3, 6, 3), "stay_hidden": Counts(3, 4, 6)}
+    macros = set()
+    for order in permutations(counted):
+        scores = Scores()
+        scores.by_intention = {intention: counted[intention] for intention in order}
+        macros.add(scores.macro)
+    assert len(macros) == 1
 
 
 def test_macro_is_a_mean_over_intentions_also_where_they_share_a_category() -> None:

@@ -23,8 +23,7 @@ from engine.state import Table, fold
 from engine.terms import Role, Side
 from evaluators.errors import Unmeasurable
 from evaluators.measures.facts import Led, OnQuest, OnTeam, QuestsCounted, QuestWent, Voted
-from evaluators.measures.hallucination import Hallucinations, statements_of
-from evaluators.measures.speeches import speeches
+from evaluators.measures.hallucination import Hallucinations, speeches, statements_of
 from evaluators.measures.statements import Finding, read_statements
 from evaluators.statistics.rates import Rate
 from tests.evaluators.scripted_games import played
@@ -508,7 +507,7 @@ def test_runs_of_white_space_change_neither_what_is_read_nor_where_it_stands(see
     rng = Random(seed)
     read = 0
     for speech in speeches("s", scripted_log(seed)):
-        table = fold(scripted_log(seed)[: speech.place]).table
+        table = fold(scripted_log(seed)[: speech.index]).table
         # A name is a name as it is written.
         names = {name: name.replace(" ", "_") for name in table.names}
         text = speech.text

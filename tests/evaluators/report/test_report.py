@@ -20,23 +20,20 @@ from evaluators.ground.items import Followed, Variant, items
 from evaluators.ground.judgements import Judgement, follow_scores
 from evaluators.ground.turns import Game
 from evaluators.measures.comparing import MEASURES, Pairing, answer_counts
-from evaluators.measures.correcting import CorrectionScores, sign_test
-from evaluators.measures.following import FollowingScores
 from evaluators.measures.guessing import BeliefScores
 from evaluators.measures.hallucination import Hallucinations
 from evaluators.measures.impact import PAPER, ImpactCounts, Link, LinkRule
+from evaluators.measures.judged import CorrectionScores, FollowingScores, SelectionScores, sign_test
 from evaluators.measures.play import PUBLISHED, PlayMetrics
-from evaluators.measures.scoring import Scores, pooled_f1
-from evaluators.measures.selection import SelectionScores
+from evaluators.measures.scoring import Scores
 from evaluators.report.agreement import _alpha, _coincidences, _fleiss, _pair_counts, _whole_counts
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame, SeatUse
-from evaluators.report.page import as_html
-from evaluators.report.plots import MISSING
+from evaluators.report.page import MISSING, as_html
 from evaluators.report.sections import make_report
 from evaluators.report.tables import LEAST_ITEMS, Report, as_csv, limited
 from evaluators.statistics.agreement import GROUPINGS, all_raters, alpha_of, grouped, pairwise, ratings_of
 from evaluators.statistics.figures import BLOCKS, FigureKey, FigureTally
-from evaluators.statistics.resampling import bootstrap
+from evaluators.statistics.resampling import bootstrap, pooled_f1
 from tests.evaluators.scripted_games import scripted_game
 
 ALL = Variant(reader="all")
@@ -473,7 +470,7 @@ def test_a_tally_keeps_blocks_of_many_games_and_exact_sums() -> None:
     # As of so many independent trials: 1/3 give or take 1.96 standard errors, to a fifth.
     width = 2 * 1.96 * (2 / 9 / games) ** 0.5
     assert 0.8 * width < figure.high - figure.low < 1.2 * width
-    assert len(one._cells[key].clusters) <= BLOCKS
+    assert len(one.clusters(key).counts) <= BLOCKS
 
 
 # --- renderings --------------------------------------------------------------------------------------
@@ -639,7 +636,7 @@ def test_a_report_of_nothing_says_so() -> None:
 def test_games_without_thoughts_have_metrics_and_no_items() -> None:
     whole = scripted_game(2)
     public = [event for event in whole.log if type(event).__name__ not in THOUGHTS]
-    game = Game(whole.id, public, whole.log[0], whole.roles, whole.learned, whole.winner, ())  # type: ignore[arg-type]
+    game = replace(whole, log=public, turns=())
     builder = ReportBuilder()
     builder.add(ReportedGame(game))
     report = make_report(builder)

@@ -10,7 +10,7 @@ from engine.terms import Side
 from evaluators.ground.turns import Game, read_game
 from evaluators.judges.statement_scores import READERS, SpeechJudgement, StatementScores
 from evaluators.judges.statements import Statement
-from evaluators.measures.speeches import speeches
+from evaluators.measures.hallucination import speeches
 from evaluators.report.builder import ReportBuilder, ReportedGame
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, as_csv, limited

@@ -26,7 +26,7 @@ from evaluators.ground.turns import Game, read_game
 from evaluators.judges.rules import ruled
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.judges.statements import Statement
-from evaluators.measures.speeches import SpeechKey, speeches
+from evaluators.measures.hallucination import SpeechKey, speeches
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame, SeatUse
 from evaluators.report.sections import make_report
 
@@ -328,17 +328,17 @@ def _statements(game: Game, seed: int) -> Iterator[dict[str, Any]]:
         if seed % 3 == 2 or (rater == "careless" and seed % 2):
             continue
         for speech in speeches(game.id, game.log):
-            lot = chance(100, rater, game.id, speech.place)
+            lot = chance(100, rater, game.id, speech.index)
             if lot >= 80:
                 continue
             found = []
             for at, one in enumerate(speech.findings):
-                hit = chance(100, rater, game.id, speech.place, at)
+                hit = chance(100, rater, game.id, speech.index, at)
                 if one.verdict != "unparsed" and hit % 10 < 9:
                     other = "supported" if one.verdict == "refuted" else "refuted"
                     found.append([one.start, one.end, other if hit < misses else one.verdict])
             for start, end in speech.sentences:
-                hit = chance(12, rater, game.id, speech.place, start, "more")
+                hit = chance(12, rater, game.id, speech.index, start, "more")
                 if hit < 3:
                     found.append([start, end, ("supported", "refuted", "uncheckable")[hit]])
             yield {

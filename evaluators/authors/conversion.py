@@ -1,11 +1,11 @@
-"""A game of theirs → a finished game of ours, with thoughts and judgements.
+"""Converts a game of the authors into a finished game of ours, with thoughts and judgements.
 
-Everything is played through ``decide``; what a file says of a consequence (leader, result, end) is
-compared with what follows by the rules, and the first difference is refused.
+Every action is played through ``decide``. The consequences in the files (leader, result, end) are compared
+with what the rules give, and the first difference is refused.
 
-What their files do not tell stays unknown: no seed, no confidence in a belief, no card of a member
-that never acted. Whether a seat thought its speech gives the role away is not told either; the event
-has no third value, so it says no.
+What the files lack stays unknown: the seed, the confidence in a belief, and the card of a member that never
+acted. The files do not say either whether a seat thought that its speech reveals its role; the event has no
+third value, so it says no.
 """
 
 import json
@@ -40,7 +40,7 @@ from engine.events import (
     payload,
     type_name,
 )
-from engine.intentions import IntentionId
+from engine.intentions import IntentionId, normalise
 from engine.profile import make_profile
 from engine.rules import Answers, create, decide
 from engine.state import State, apply, fold
@@ -48,70 +48,74 @@ from engine.terms import Kind, Phase, Seat
 from engine.thoughts import Belief, Choice, SelectionStage
 from evaluators.authors.annotation import AnnotationRow, AnnotationScores
 from evaluators.authors.conversation import Names
-from evaluators.authors.labels import intention_of, role_of, seat_name, seat_of
-from evaluators.authors.run import AuthorsGame, Run
-from evaluators.authors.turns import AuthorsTurn
+from evaluators.authors.labels import role_of, seat_name, seat_of
+from evaluators.authors.results import AuthorsGuess, AuthorsTurn
+from evaluators.authors.run import AuthorsGame, Run, annotation_file
 from evaluators.errors import InvalidRun
 from evaluators.ground.judgements import Judgement
 
-__all__ = ["OWN_RATER", "TakenGame", "content_id", "judgements_of", "request_id", "take"]
+__all__ = ["OWN_RATER", "ConvertedGame", "content_id", "convert", "judgements_of", "request_id"]
 
 OWN_RATER: Final = "annotation"
-"""Who filled a game folder's own annotation file, where no annotator's file equals it."""
+"""The rater of a game folder's own annotation file, unless it equals an annotator's file."""
 
 
 @dataclass(frozen=True, slots=True)
-class TakenGame:
-    """One game of a run as ours."""
+class ConvertedGame:
+    """A game of a run, converted."""
 
     name: str
-    """Its folder's."""
+    """The name of its folder."""
     game_id: str
     """Derived from the log: the same files give the same id."""
     state: State
-    """Finished; the log is in it."""
-    written: Mapping[tuple[int, int], tuple[Names, Names]]
-    """By round and attempt: the team's names as written, as proposed and as reconsidered. Our log holds
-    the teams ascending."""
+    """The state of the finished game, with its log."""
+    team_names: Mapping[tuple[int, int], tuple[Names, Names]]
+    """By round and attempt: the names of the proposed and of the reconsidered team, as written. Our log has
+    the teams in ascending order."""
     rows: tuple[str, ...]
-    """The requests that the game's own annotation file has a row for."""
+    """The requests with a row in the game's own annotation file."""
     modified_rows: int
-    """Those of them with an ``intent_mod`` cell."""
+    """The number of these rows with an ``intent_mod`` cell."""
     rater: str
-    """Who filled that file."""
+    """The rater of that file."""
     judgements: tuple[Judgement, ...]
-    """Of every rater."""
+    """The judgements of all raters."""
     odd: tuple[str, ...]
-    """What had to be left out or read otherwise than written, in words."""
+    """What had to be left out or read differently than written, in words."""
 
 
-def take(run: Run, game: AuthorsGame) -> TakenGame:
-    """Plays a game of the run through the rules. Raises InvalidRun."""
+def convert(run: Run, game: AuthorsGame) -> ConvertedGame:
+    """Plays a game of the run by the rules. Raises InvalidRun."""
     played = _PlayedGame(game)
     played.play()
     game_id = content_id(played.state.log)
-    judging = _Judging(played, game_id)
-    own = judging.judgements(game.annotation, OWN_RATER)
+    reader = _JudgementReader(played, game_id)
+    own = reader.judgements(game.annotation, OWN_RATER)
     rater = OWN_RATER
     judgements: list[Judgement] = []
-    file = run.annotation_file(game.name)
+    file = annotation_file(game.name)
     for annotator in sorted(run.annotators):
         rows = run.annotators[annotator].get(file)
         if rows is None:
             continue
-        theirs = judging.judgements(rows, annotator)
-        judgements += theirs
-        if rater == OWN_RATER and own and theirs == [replace(one, rater=annotator) for one in own]:
-            # The same table twice: one rater's, not two who agree on everything.
+        of_annotator = reader.judgements(rows, annotator)
+        judgements += of_annotator
+        if (
+            rater == OWN_RATER
+            and own
+            and of_annotator == [replace(judgement, rater=annotator) for judgement in own]
+        ):
+            # The same table twice is from one rater, not from two who agree on everything.
             rater = annotator
     if rater == OWN_RATER:
         judgements = own + judgements
-    return TakenGame(
+    return ConvertedGame(
         name=game.name,
         game_id=game_id,
         state=played.state,
-        written=played.written,
-        rows=tuple(judging.request(row) for row in game.annotation),
+        team_names=played.team_names,
+        rows=tuple(reader.request(row) for row in game.annotation),
         modified_rows=sum(row.modified for row in game.annotation),
         rater=rater,
         judgements=tuple(judgements),
@@ -119,16 +123,16 @@ def take(run: Run, game: AuthorsGame) -> TakenGame:
     )
 
 
-def judgements_of(taken: Iterable[TakenGame]) -> tuple[Judgement, ...]:
-    """All that raters say of the games of a run, game by game."""
-    return tuple(one for game in taken for one in game.judgements)
+def judgements_of(games: Iterable[ConvertedGame]) -> tuple[Judgement, ...]:
+    """All judgements of these games, game by game."""
+    return tuple(judgement for game in games for judgement in game.judgements)
 
 
 _ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"
 
 
 def content_id(log: Iterable[Event]) -> str:
-    """A game id that is a digest of the log, in the form of the service's ids."""
+    """A game id computed as a digest of the log, in the format of the service's ids."""
     digest = blake2b(digest_size=13)
     for event in log:
         line = {"type": type_name(event), **payload(event)}
@@ -138,7 +142,7 @@ def content_id(log: Iterable[Event]) -> str:
 
 
 def request_id(round_: int, attempt: int, seat: Seat, leader: Seat) -> str:
-    """The speaking turn of a seat: the leader's is its proposal."""
+    """The request of a seat's speaking turn; the leader's turn is its proposal."""
     kind = Kind.PROPOSE_TEAM if seat == leader else Kind.SPEAK
     return f"{round_}.{attempt}.{kind}.{seat}"
 
@@ -147,12 +151,12 @@ def request_id(round_: int, attempt: int, seat: Seat, leader: Seat) -> str:
 
 
 class _PlayedGame:
-    """A game of theirs and what of it has been played."""
+    """Plays a game of the authors step by step."""
 
     def __init__(self, game: AuthorsGame) -> None:
         self.game = game
         self.odd: list[str] = []
-        self.written: dict[tuple[int, int], tuple[Names, Names]] = {}
+        self.team_names: dict[tuple[int, int], tuple[Names, Names]] = {}
         roles = game.results.roles
         deal = [roles[seat] for seat in sorted(roles)]
         try:
@@ -160,7 +164,7 @@ class _PlayedGame:
             names = [seat_name(seat) for seat in sorted(roles)]
             self.state = fold(create(profile, None, names=names, deal=deal))
         except InvalidProfile as fault:
-            raise InvalidRun(f"{game.quests.spot.file}: {fault}") from None
+            raise InvalidRun(f"{game.quests.location.file}: {fault}") from None
         self.table = self.state.table
 
     def refuse(self, expected: str, found: object) -> NoReturn:
@@ -216,22 +220,14 @@ class _PlayedGame:
             )
         turns = {seat: self.turn(key, seat) for seat in range(1, table.players + 1)}
         before, after = self.teams(round_, attempt, leader)
-        self.written[round_, attempt] = (before, after)
+        self.team_names[round_, attempt] = (before, after)
         opening = turns[leader]
-        self.act(
-            [
-                (
-                    leader,
-                    ProposeTeam(
-                        self.seats(before), opening.discussion.speech, self.thoughts(opening, leader, attempt)
-                    ),
-                )
-            ]
-        )
+        thoughts = self.thoughts(opening, leader, attempt)
+        self.act([(leader, ProposeTeam(self.seats(before), opening.discussion.speech, thoughts))])
         while table.phase is Phase.DISCUSS:
             seat = table.speaker
-            spoken = turns[seat]
-            self.act([(seat, Speak(spoken.discussion.speech, self.thoughts(spoken, seat, attempt)))])
+            turn = turns[seat]
+            self.act([(seat, Speak(turn.discussion.speech, self.thoughts(turn, seat, attempt)))])
         self.act([(leader, self.reconsider(opening, leader, attempt, after))])
         self.act([(seat, self.vote(turn, seat)) for seat, turn in turns.items()])
         if table.phase is Phase.QUEST:
@@ -268,15 +264,17 @@ class _PlayedGame:
     def reconsider(self, turn: AuthorsTurn, leader: Seat, attempt: int, after: Names) -> Reconsider:
         step = turn.reconsidered
         if step is None:
-            turn.spot.refuse("the step 'reconsider_team' of the leader", "none")
+            turn.location.refuse("the step 'reconsider_team' of the leader", "none")
         answer = self.game.conversation.answers.get((self.table.round, attempt, leader), "")
         why = self.explained(leader, Kind.RECONSIDER, step.think, answer)
         return Reconsider(self.seats(after), step.speech, why)
 
     def vote(self, turn: AuthorsTurn, seat: Seat) -> CastVote:
         if turn.vote not in ("agree", "disagree"):
-            # Their program counts what equals "agree", and nothing else.
-            self.odd.append(f"{turn.spot.at('vote').file}: {seat_name(seat)} voted {turn.vote!r}: disagree")
+            # The authors' program counts only votes that equal "agree".
+            self.odd.append(
+                f"{turn.location.at('vote').file}: {seat_name(seat)} voted {turn.vote!r}: disagree"
+            )
         return CastVote(turn.vote == "agree", self.explained(seat, Kind.VOTE, turn.vote_why))
 
     def explained(self, seat: Seat, about: Kind, *texts: str) -> tuple[ChoiceExplained, ...]:
@@ -293,15 +291,15 @@ class _PlayedGame:
         played: list[tuple[Seat, Action]] = []
         for seat in table.team:
             if seat in cards:
-                why = [text for acted in turns[seat].acted for text in (acted.think, *acted.answers)]
+                why = [text for action in turns[seat].actions for text in (action.think, *action.answers)]
                 played.append((seat, PlayCard(cards[seat], self.explained(seat, Kind.CARD, *why))))
             else:
                 self.odd.append(
                     f"{self.game.name}: round {round_}: {seat_name(seat)} is on the team and never acted: "
                     "its card is unknown"
                 )
-        if strangers := sorted(set(cards) - set(table.team)):
-            self.refuse(f"cards of the team {list(table.team)}", f"one of {seat_name(strangers[0])}")
+        if others := sorted(set(cards) - set(table.team)):
+            self.refuse(f"cards of the team {list(table.team)}", f"one of {seat_name(others[0])}")
         events = self.act(played) if played else ()
         if len(played) < len(table.team):
             fails = sum(not success for success in cards.values())
@@ -315,7 +313,7 @@ class _PlayedGame:
 
     def summary(self, turn: AuthorsTurn) -> Summarise:
         if turn.summary is None:
-            self.odd.append(f"{turn.spot.file}: {' / '.join(turn.spot.keys)}: no summary")
+            self.odd.append(f"{turn.location.file}: {' / '.join(turn.location.keys)}: no summary")
             return Summarise(())
         return Summarise(summary_answers(turn.summary))
 
@@ -348,16 +346,14 @@ class _PlayedGame:
     # --- thoughts ---------------------------------------------------------------------------------
 
     def thoughts(self, turn: AuthorsTurn, seat: Seat, attempt: int) -> tuple[Thought, ...]:
-        """The steps of the mechanism, as far as the files tell them."""
+        """The steps of the mechanism that the files record."""
         thoughts: list[Thought] = []
-        if beliefs := tuple(
-            filter(None, (self.belief(turn, seat, place) for place in range(len(turn.guesses))))
-        ):
+        if beliefs := tuple(filter(None, (self.belief(turn, seat, guess) for guess in turn.guesses))):
             thoughts.append(BeliefsFormed(seat, beliefs))
         first = self.labels(turn, turn.first)
-        # A seat that wrote down nothing of a step recorded nothing.
+        # An empty step is no record.
         if first:
-            chosen = tuple(Choice(one, turn.first_why) for one in first)
+            chosen = tuple(Choice(intention, turn.first_why) for intention in first)
             thoughts.append(IntentionsSelected(seat, "first", chosen, False))
         if turn.formulation.think or turn.formulation.speech:
             thoughts.append(
@@ -369,14 +365,13 @@ class _PlayedGame:
         final = first if turn.modified is None else self.labels(turn, turn.modified)
         if final:
             changed = set(final) != set(first)
-            stands = tuple(map(Choice, final))
-            thoughts.append(IntentionsSelected(seat, "final", stands, changed, turn.modified_why))
+            chosen = tuple(map(Choice, final))
+            thoughts.append(IntentionsSelected(seat, "final", chosen, changed, turn.modified_why))
         thoughts.append(SpeechDrafted(seat, "refinement", turn.discussion.think, turn.discussion.speech))
         return tuple(thoughts)
 
-    def belief(self, turn: AuthorsTurn, seat: Seat, place: int) -> Belief | None:
-        guess = turn.guesses[place]
-        where = f"{turn.spot.file}: {' / '.join(turn.spot.keys)}: first_order"
+    def belief(self, turn: AuthorsTurn, seat: Seat, guess: AuthorsGuess) -> Belief | None:
+        where = f"{turn.location.file}: {' / '.join(turn.location.keys)}: first_order"
         if guess.about == seat or not 1 <= guess.about <= self.table.players:
             self.odd.append(f"{where}: about {seat_name(guess.about)}: left out")
             return None
@@ -386,15 +381,15 @@ class _PlayedGame:
         if guess.role is not None and (role is None or deck.count(role) - (role is own) < 1):
             self.odd.append(f"{where}: nobody else can be {guess.role!r}: no role")
             role = None
-        intends = self.labels(turn, guess.intents)
-        return Belief(guess.about, role, intends, guess.confidence, (), guess.reasoning)
+        intentions = self.labels(turn, guess.intents)
+        return Belief(guess.about, role, intentions, guess.confidence, (), guess.reasoning)
 
     def labels(self, turn: AuthorsTurn, labels: Sequence[str]) -> tuple[IntentionId, ...]:
-        """The intentions that the labels name, each once."""
+        """The intentions that the labels name, without repetitions."""
         intentions: list[IntentionId] = []
-        where = f"{turn.spot.file}: {' / '.join(turn.spot.keys)}"
+        where = f"{turn.location.file}: {' / '.join(turn.location.keys)}"
         for label in labels:
-            intention = intention_of(label)
+            intention = normalise(label)
             if intention is None:
                 self.odd.append(f"{where}: no intention is called {label!r}: left out")
             elif intention in intentions:
@@ -408,33 +403,33 @@ _QUESTION: Final = re.compile(r"Question (\d{1,2}) - (.*)", re.DOTALL)
 
 
 def summary_answers(text: str) -> tuple[tuple[str, str], ...]:
-    """The answers of a summary by question; a text that holds no list of answers is one answer."""
+    """The answers of a summary by question; a text without a list of answers is one answer."""
     try:
         listed = json.loads(text)["Answers"]
-        answers = [str(one) for one in listed] if isinstance(listed, list) else None
+        answers = [str(answer) for answer in listed] if isinstance(listed, list) else None
     except (ValueError, TypeError, KeyError, RecursionError):
         answers = None
     if answers is None:
         return (("summary", text),) if text else ()
-    numbered = [_QUESTION.fullmatch(one) for one in answers]
+    numbered = [_QUESTION.fullmatch(answer) for answer in answers]
     named = [(f"question_{match[1]}", match[2]) for match in numbered if match]
     if len(dict(named)) == len(answers):
         return tuple(named)
-    return tuple((f"answer_{place}", one) for place, one in enumerate(answers, 1))
+    return tuple((f"answer_{number}", answer) for number, answer in enumerate(answers, 1))
 
 
 # --- judging ----------------------------------------------------------------------------------------
 
 
-class _Judging:
-    """Annotators' rows → judgements of the turns they are about."""
+class _JudgementReader:
+    """Converts the rows of annotators into judgements."""
 
     def __init__(self, played: _PlayedGame, game_id: str) -> None:
         self.played = played
         self.game_id = game_id
 
     def request(self, row: AnnotationRow) -> str:
-        """Raises InvalidRun where the row is about no turn of the game."""
+        """The request of a row's turn. Raises InvalidRun if the game has no such turn."""
         game = self.played.game
         keys = game.keys(row.round)
         key = keys[-1] if row.second else keys[0]
@@ -456,9 +451,9 @@ class _Judging:
     def stage(
         self, row: AnnotationRow, request: str, stage: SelectionStage, scores: AnnotationScores, rater: str
     ) -> list[Judgement]:
-        """A judgement a label that is scored at all.
+        """One judgement for each label that has a score.
 
-        A cell with fewer scores than labels gives them to the first ones, as the released scripts do.
+        If a cell has fewer scores than labels, they belong to the first labels, as in the released scripts.
         """
         columns = (scores.selection, scores.think, scores.speech)
         wanted = len(scores.labels)
@@ -470,15 +465,15 @@ class _Judging:
                     f"{wanted} intentions: taken in their order"
                 )
         by_intention: dict[IntentionId, Judgement] = {}
-        for place, label in enumerate(scores.labels):
-            intention = intention_of(label)
+        for index, label in enumerate(scores.labels):
+            intention = normalise(label)
             if intention is None:
                 self.played.odd.append(
                     f"{row.file}: row {row.row}: no intention is called {label!r}: left out"
                 )
             elif intention not in by_intention:
                 selection, think, speech = (
-                    values[place] if place < len(values) else None for values in columns
+                    values[index] if index < len(values) else None for values in columns
                 )
                 if (selection, think, speech) != (None, None, None):
                     reasonable = None if selection is None else bool(selection)

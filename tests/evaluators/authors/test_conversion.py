@@ -19,8 +19,8 @@ from engine.profile import INTERINTENT
 from engine.rules import pending
 from engine.state import fold
 from engine.terms import Kind
-from evaluators.authors import TakenGame, content_id, judgements_of, read_run, take
-from evaluators.authors.taking import summary_answers
+from evaluators.authors import ConvertedGame, content_id, convert, judgements_of, read_run
+from evaluators.authors.conversion import summary_answers
 from evaluators.ground.items import items
 from evaluators.ground.turns import read_game
 from tests.evaluators.authors.folders import needs_sample, sample_files, taken
@@ -30,12 +30,12 @@ from tests.evaluators.authors.test_reading import FILES, GAME, with_json
 ANNOTATION = f"{GAME}/annotation-{GAME.split('_')[1]}.csv"
 
 
-def the_game(files: dict[str, bytes]) -> TakenGame:
+def the_game(files: dict[str, bytes]) -> ConvertedGame:
     (game,) = taken(files)[1]
     return game
 
 
-def thoughts(game: TakenGame, request_id: str) -> list[Any]:
+def thoughts(game: ConvertedGame, request_id: str) -> list[Any]:
     """The thoughts of one speaking turn."""
     (turn,) = [one for one in read_game("g", game.state.log).turns if one.request_id == request_id]
     own = (BeliefsFormed, IntentionsSelected, SpeechDrafted, ReadingsImagined)
@@ -183,7 +183,7 @@ def test_equal_files_give_equal_ids_and_other_files_other_ones() -> None:
 # --- what is unusual is said -----------------------------------------------------------------------
 
 
-def said(files: dict[str, bytes], part: str) -> TakenGame:
+def said(files: dict[str, bytes], part: str) -> ConvertedGame:
     game = the_game(files)
     assert any(part in one for one in game.odd), game.odd
     return game
@@ -294,7 +294,7 @@ def test_blank_and_short_cells_leave_scores_unknown(cells: tuple[str, str, str],
 @needs_sample
 def test_the_sample_becomes_three_games() -> None:
     run = read_run(sample_files())
-    games = [take(run, game) for game in run.games]
+    games = [convert(run, game) for game in run.games]
     told = [(str(game.state.table.winner), str(game.state.table.ending)) for game in games]
     assert told == [
         ("evil", "merlin_assassinated"),
