@@ -215,9 +215,13 @@ class Connection:
         """The seat this connection looks through, where that is played from outside."""
         self._sits = False
         """Whether it holds that seat, and answers for it."""
+        self._relayed = False
+        """Whether a relay sends to it once it has caught up: it watches with eyes that many share."""
         self._seat_hint: str | None = None
         """What hints go by about the seat whose token or place this connection has."""
         self._seat_checked = -math.inf
+        self._has_asked = False
+        """Whether it has looked before what its seat is asked for."""
 
     async def run(self) -> None:
         """Returns when the connection has ended; raises only when cancelled."""
@@ -250,21 +254,21 @@ class Connection:
         self._viewed_by = caller
         self.spot = spot
         # Seats' eyes are few, and each has to be asked for something at many events.
-        relayed = spot.viewer in (PUBLIC, FULL)
+        self._relayed = spot.viewer in (PUBLIC, FULL)
         seat = spot.viewer if self._sits else caller.seat
         self._seat_hint = None if seat is None else held_name(spot.game_id, seat)
         # Watching from before the first read: a commit in between rings.
-        names = [] if relayed else [spot.game_id]
+        names = [] if self._relayed else [spot.game_id]
         if self._seat_hint is not None:
             names.append(self._seat_hint)
-        with self._sockets.feed.watch(*names) as watch, self._tail(spot, relayed=relayed):
+        with self._sockets.feed.watch(*names) as watch, self._tail(spot.game_id):
             self._watch = watch
             await self._welcome(spot)
-            await self._both(self._listen(), self._follow(caller, relayed=relayed))
+            await self._both(self._listen(), self._follow(caller))
 
-    def _tail(self, spot: Spot, *, relayed: bool) -> AbstractContextManager[None]:
+    def _tail(self, game_id: str) -> AbstractContextManager[None]:
         """Keeps the game's last events in memory, as a relay does for those it sends to."""
-        return nullcontext() if relayed else self._sockets.feed.tails.keep(spot.game_id)
+        return nullcontext() if self._relayed else self._sockets.feed.tails.keep(game_id)
 
     async def _both(self, listen: Any, follow: Any) -> NoReturn:
         """Runs the two halves until one raises how the connection ends; the other does not outlive it."""
@@ -367,7 +371,7 @@ class Connection:
 
     # --- after welcome: what goes out --------------------------------------------------------
 
-    async def _follow(self, caller: Caller, *, relayed: bool) -> NoReturn:
+    async def _follow(self, caller: Caller) -> NoReturn:
         caught_up = time.monotonic()
         asked: str | None = None
         while True:
@@ -389,7 +393,7 @@ class Connection:
                 await asyncio.sleep(0)
                 continue
             asked = await self._ask(asked)
-            if not relayed:
+            if not self._relayed:
                 await self._quiet(caller)
             elif self._sockets.relays.sit(self):
                 try:
@@ -404,7 +408,8 @@ class Connection:
         page = sockets.pages.at_once(spot)
         if page is not None:
             return page
-        if not self._watch.rung_by(spot.game_id) and sockets.feed.tails.end(spot.game_id) == spot.place:
+        is_end = not self._relayed and sockets.feed.tails.end(spot.game_id) == spot.place
+        if is_end and not self._watch.rung_by(spot.game_id):
             return Page("", 0, spot, more=False, over=False)
         return await sockets.pages.after(spot)
 
@@ -431,7 +436,10 @@ class Connection:
         """Sends what the seat is asked for, unless it was sent last, and gives its id."""
         if self._view is None:
             return None
-        request = await unbroken(self._sockets.seats.asked_after(self._view, self.spot.place, asked))
+        has_asked, self._has_asked = self._has_asked, True
+        request = await unbroken(
+            self._sockets.seats.asked_after(self._view, self.spot.place, asked, live=has_asked)
+        )
         if request is None:
             return asked
         await self._send(request.model_dump_json())

@@ -113,6 +113,8 @@ class RemoteSeat:
         try:
             apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
         except UNREADABLE as fault:
+            # Half of them may have been applied: the next reading begins anew.
+            self._state, self._place, self._read_to = State(), 0, 0
             cause = type(fault).__name__
             raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
         # What opens a request is public: a seat's own events only ever close one.

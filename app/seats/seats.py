@@ -128,16 +128,20 @@ class Seats:
         standing = await self._inbox.standing(view.game_id, request.id)
         return self._still(view, request, standing)
 
-    async def asked_after(self, view: RemoteSeat, place: int, last: str | None) -> Asked | None:
+    async def asked_after(
+        self, view: RemoteSeat, place: int, last: str | None, *, live: bool
+    ) -> Asked | None:
         """What a seat is asked for whose connection has sent its stream up to ``place``; None for what was
         sent ``last``, and where ``open`` says None.
+
+        ``live``: the connection has asked before, so what has been opened since, nobody else has answered.
         """
         await view.catch_up(place)
         request = view.request
         # One that was opened after that place waits for its events: their hint is on its way.
         if request is None or request.id == last or view.place > place:
             return None
-        if view.is_just_opened(request):
+        if live and view.is_just_opened(request):
             standing = RequestState(None, 0)
         else:
             standing = await self._inbox.standing(view.game_id, request.id)

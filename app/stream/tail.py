@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from app.store.log import LogLine
+from app.store.log import LogLine, is_last
 from engine.terms import PUBLIC
 
 __all__ = ["MAX_LINES", "Tails"]
@@ -48,9 +48,9 @@ class Tails:
         del kept[:-MAX_LINES]
 
     def end(self, game_id: str) -> int | None:
-        """The place of the last event that is kept; None: none is."""
+        """The place of the last event that is kept; None: none is, or nothing ever follows on it."""
         kept = self._kept.get(game_id)
-        return kept[-1].seq if kept else None
+        return kept[-1].seq if kept and not is_last(kept[-1]) else None
 
     def opened_at(self, game_id: str) -> int | None:
         """Commit time (ms) of the last public event that is kept; None: none is."""
