@@ -20,8 +20,9 @@ from app.cli.terminal import fail, note, print_json
 from app.edge.auth import SCOPES, hash_of, new_key, new_secret
 from app.edge.tokens import MAX_SEAT_S
 from app.store.games import new_id
-from app.store.keys import ApiKey, KeyStore, TokenSecret
+from app.store.keys import KeyStore
 from app.store.log import timestamp
+from app.store.rows import ApiKey, TokenSecret
 
 __all__ = ["commands"]
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import orjson
 
-from app.store.evaluations import Lost
+from app.store.evaluations import DamagedRow
 from engine.errors import UNREADABLE, AvalonError
 from engine.events import read_event
 from engine.terms import Seat
@@ -64,7 +64,7 @@ class StoredGame:
     agents: tuple[str, ...] | None
     groups: Mapping[str, Collection[Seat]]
     judges: frozenset[str]
-    damaged: Sequence[Lost] = ()
+    damaged: Sequence[DamagedRow] = ()
     """What was said of it and does not read any more."""
 
 

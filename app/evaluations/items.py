@@ -11,6 +11,7 @@ from app.evaluations.games import FinishedGames
 from app.evaluations.judged import judgements_from
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.evaluations import EvaluationStore
+from app.store.tables import games as game_rows
 from engine.errors import CorruptLog
 from evaluators.ground.items import Dimension, Excluded, Followed, Item, Variant, items
 from evaluators.ground.judgements import follow_scores
@@ -25,6 +26,10 @@ DAMAGED: Final = "damaged"
 
 SHOWING: Final[frozenset[Dimension]] = frozenset({"selection", "following"})
 """Dimensions whose items show what was chosen: for raters only."""
+
+
+_PLACE: Final = {"game_id": game_rows.c.game_id, "index": game_rows.c.position}
+"""What a cursor of a page of items holds: a game, and the number of the page's first item in it, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ class Items:
 
 def _place(cursor: str, games: list[str]) -> tuple[int, int]:
     """Where a page goes on. By the game's id: games that finish meanwhile move the others' places."""
-    read = read_cursor(cursor, 2)
-    if type(read[1]) is not int or read[0] not in games:
+    game_id, index = read_cursor(cursor, _PLACE)
+    if game_id not in games:
         raise unknown_cursor(" for this question")
-    return games.index(read[0]), read[1]
+    return games.index(game_id), index

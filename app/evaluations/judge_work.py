@@ -197,7 +197,7 @@ class _OnStatements:
         if heard.statements is not None:
             rows.append(
                 StatementsRow(
-                    *question.key,
+                    **question.key._asdict(),
                     caller=row.caller,
                     rater=row.rater,
                     kind="model",

@@ -34,8 +34,7 @@ from app.store.call import Call
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.faults import PASSING, is_ours
-from app.store.json_column import Damaged
-from app.store.rows import EvaluationRow
+from app.store.rows import Damaged, EvaluationRow
 from app.store.usage import BUDGET_SPENT
 from engine.errors import AvalonError
 from evaluators.judges.asking import JudgeMessage

@@ -12,7 +12,7 @@ from app.evaluations.judge_work import spoken_from
 from app.evaluations.judged import judgements_from, kinds_in
 from app.evaluations.schemas import RaterKind, VariantSpec
 from app.evaluations.scoring import answered_by_game
-from app.store.evaluations import EvaluationStore, Lost
+from app.store.evaluations import DamagedRow, EvaluationStore
 from app.store.rows import AnswerRow, name_of
 from engine.errors import CorruptLog
 from evaluators.ground.judgements import Judgement, by_game
@@ -36,7 +36,7 @@ class RaterWork:
     """By game; samples joined."""
     statements: Mapping[str, Sequence[SpeechJudgement]]
     """By game: what judges say of its speeches."""
-    damaged: Sequence[Lost]
+    damaged: Sequence[DamagedRow]
     """What was said and does not read any more."""
 
     @property
@@ -84,10 +84,10 @@ class RaterWorkReader:
 
     async def _answers(
         self, games: Collection[str], dimensions: Collection[Dimension]
-    ) -> tuple[dict[str, list[Answered]], list[Lost]]:
+    ) -> tuple[dict[str, list[Answered]], list[DamagedRow]]:
         """What was answered, and the answers that do not read, or of which nothing tells what was asked."""
         sorted_: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
-        lost: list[Lost] = []
+        lost: list[DamagedRow] = []
         for dimension in dimensions:
             found_rows = await self._store.answers_about(games, dimension)
             lost += found_rows.damaged
@@ -98,7 +98,7 @@ class RaterWorkReader:
                     try:
                         variant = await self._variant(row.evaluation_id)
                     except CorruptLog:
-                        lost.append(Lost("answers", row.game_id, name_of(row)))
+                        lost.append(DamagedRow("answers", row.game_id, name_of(row)))
                         continue
                     sorted_.setdefault((name, dimension, variant), []).append(row)
         found: dict[str, list[Answered]] = {}

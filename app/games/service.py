@@ -54,9 +54,8 @@ from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, NewGame, Tallied, new_id
 from app.store.idempotency import RequestKey, keep
 from app.store.inbox import no_answer
-from app.store.json_column import Damaged, whole
 from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, game_texts
-from app.store.rows import BatchRow, DamagedGame, GameRow
+from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
 from app.store.usage import BUDGET_SPENT
 from app.stream.feed import Feed, request_name
 from engine.actions import Action

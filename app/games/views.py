@@ -23,9 +23,8 @@ from app.games.schemas import (
 from app.games.service import batch_status
 from app.models.spent import Paid
 from app.store.games import Tallied
-from app.store.json_column import whole
 from app.store.log import timestamp
-from app.store.rows import BatchRow, DamagedGame, GameRow
+from app.store.rows import BatchRow, DamagedGame, GameRow, whole
 from app.store.usage import Use, UseKey, total
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, GameEnded

@@ -12,9 +12,8 @@ from app.models.endpoints import Endpoints
 from app.models.sessions import Flights, GameSessions
 from app.seats.seating import ModelSeats
 from app.store.call import Call
-from app.store.json_column import whole
 from app.store.model_calls import CallStore
-from app.store.rows import BatchRow, GameRow
+from app.store.rows import BatchRow, GameRow, whole
 from app.store.usage import Use, UseKey
 from engine.terms import Seat
 

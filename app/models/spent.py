@@ -6,8 +6,7 @@ from typing import Any
 
 from app.models.registry import ModelRegistry, budget_of
 from app.seats.seating import has_models
-from app.store.json_column import whole
-from app.store.rows import BatchRow
+from app.store.rows import BatchRow, whole
 from app.store.usage import Use, UseKey, total
 
 __all__ = ["Paid", "paid"]

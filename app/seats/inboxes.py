@@ -70,7 +70,7 @@ class GameInbox:
 
         Raises NotAnswered there, and Conflict when the game was ended by somebody else meanwhile.
         """
-        told = await self._store.told(self._game_id, request.id)
+        told = await self._store.outcome_and_refusals(self._game_id, request.id)
         if told is None:
             opened_at = await self._reader.opened_at(self._game_id)
             deadline = deadline_ms(self._allowed, request.kind, opened_at)
@@ -89,14 +89,14 @@ class GameInbox:
     async def _waited(self, request: Request, deadline: int) -> Told:
         with self._feed.watch(request_name(self._game_id, request.id), self._game_id) as watch:
             # Once more, now that a hint would be heard.
-            told = await self._store.told(self._game_id, request.id)
+            told = await self._store.outcome_and_refusals(self._game_id, request.id)
             while told is None:
                 left_s = (deadline - now_ms()) / 1000
                 if left_s <= 0:
                     # At once: an answer that came first is found by the same step.
                     return await self._missed(request)
                 if await watch.wait(min(left_s, SILENCE_S)) or left_s > SILENCE_S:
-                    told = await self._store.told(self._game_id, request.id)
+                    told = await self._store.outcome_and_refusals(self._game_id, request.id)
                     if told is None:
                         await self._check_open()
         return told

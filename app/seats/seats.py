@@ -213,7 +213,7 @@ class Seats:
         request = view.request
         if request is None:
             return None
-        standing = await self._inbox.standing(view.game_id, request.id)
+        standing = await self._inbox.state(view.game_id, request.id)
         return self._still(view, request, standing)
 
     def _still(self, view: RemoteSeat, request: Request, standing: RequestState) -> Asked | None:

@@ -11,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.base.clock import now_ms
 from app.base.errors import KeyReused
 from app.store.db import Database
-from app.store.json_column import Damaged
-from app.store.row_checks import check_row
+from app.store.rows import Damaged, check_row
 from app.store.tables import idempotency
 from engine.errors import CorruptLog
 
