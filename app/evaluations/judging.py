@@ -30,12 +30,10 @@ from app.evaluations.judge_work import JudgeWork, QuestionResult, plain, work_of
 from app.models.account import Account
 from app.models.registry import ModelRegistry, budget_of
 from app.runner.claims import Claims
-from app.store.call import Call
-from app.store.db import Database
+from app.store.call import BUDGET_SPENT, Call
+from app.store.db import PASSING, Database, is_ours
 from app.store.evaluations import EvaluationStore
-from app.store.faults import PASSING, is_ours
 from app.store.rows import Damaged, EvaluationRow
-from app.store.usage import BUDGET_SPENT
 from engine.errors import AvalonError
 from evaluators.judges.asking import JudgeMessage
 

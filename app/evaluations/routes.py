@@ -16,8 +16,8 @@ from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute
 from app.edge.deps import CallerDep, IdempotencyKey, matches, needs
 from app.edge.headers import REPORT_POLICY
+from app.edge.idempotency import Repeats, RepeatsDep, RequestKey
 from app.edge.queries import comma_list, listed
-from app.edge.repeats import Repeats, RepeatsDep
 from app.evaluations.items import SHOWING
 from app.evaluations.reports import Format, GroupBy, Making
 from app.evaluations.schemas import (
@@ -39,7 +39,6 @@ from app.evaluations.schemas import (
 )
 from app.evaluations.service import Evaluations
 from app.evaluations.sheet import FIELDS, write_sheet
-from app.store.idempotency import RequestKey
 from app.store.rows import JudgementRow
 from engine.terms import Seat
 from evaluators.ground.contexts import History, View

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.errors import AlreadyGraded, AlreadyJudged, AlreadyOver, Forbidden, InvalidRequest, NotFound
 from app.edge.auth import Caller
+from app.edge.idempotency import RequestKey, keep
 from app.evaluations.comparisons import Comparisons
 from app.evaluations.games import FinishedGames
 from app.evaluations.items import SHOWING, Found, Items
@@ -38,7 +39,6 @@ from app.runner.claims import Claims
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore, new_id
-from app.store.idempotency import RequestKey, keep
 from app.store.log import LogReader, timestamp
 from app.store.rows import AnswerRow, EvaluationRow, name_of
 from engine.errors import UNREADABLE, AvalonError, CorruptLog

@@ -13,11 +13,11 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.errors import AlreadyJudged, InvalidRequest, NotFound
+from app.edge.idempotency import RequestKey, keep
 from app.evaluations.games import FinishedGames, Turn
 from app.evaluations.schemas import AskedView, JudgementSpec, RaterSpec, Stored, TaskStage, TaskView
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
-from app.store.idempotency import RequestKey, keep
 from app.store.rows import JudgementRow
 from engine.chance import draw
 from engine.errors import CorruptLog

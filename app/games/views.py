@@ -22,10 +22,10 @@ from app.games.schemas import (
 )
 from app.games.service import batch_status
 from app.models.spent import Paid
+from app.store.call import Use, UseKey, total
 from app.store.games import Tallied
 from app.store.log import timestamp
 from app.store.rows import BatchRow, DamagedGame, GameRow, whole
-from app.store.usage import Use, UseKey, total
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, GameEnded
 from engine.rules import Request, pending

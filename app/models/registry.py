@@ -11,10 +11,9 @@ from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
 from app.models.sessions import Flights, GameSessions
 from app.seats.seating import ModelSeats
-from app.store.call import Call
+from app.store.call import Call, Use, UseKey
 from app.store.model_calls import CallStore
 from app.store.rows import BatchRow, GameRow, whole
-from app.store.usage import Use, UseKey
 from engine.terms import Seat
 
 __all__ = ["ModelRegistry", "UnusedSession", "budget_of"]

@@ -6,8 +6,8 @@ from typing import Any
 
 from app.models.registry import ModelRegistry, budget_of
 from app.seats.seating import has_models
+from app.store.call import Use, UseKey, total
 from app.store.rows import BatchRow, whole
-from app.store.usage import Use, UseKey, total
 
 __all__ = ["Paid", "paid"]
 

@@ -39,15 +39,17 @@ from sqlalchemy.exc import (
     IntegrityError,
     InterfaceError,
     InvalidatePoolError,
+    NotSupportedError,
     ProgrammingError,
 )
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry, NullPool, PoolProxiedConnection
 
 from app.base.clock import now_ms
 from app.settings import Settings
 
-__all__ = ["Append", "Conflict", "Database", "Writer", "now_ms", "sqlite_exists"]
+__all__ = ["PASSING", "Append", "Conflict", "Database", "Writer", "is_ours", "now_ms", "sqlite_exists"]
 
 log = structlog.get_logger()
 
@@ -71,6 +73,15 @@ def sqlite_exists(url: str) -> bool:
     """Whether the file that an SQLite URL names exists."""
     file = make_url(url).database
     return bool(file) and Path(str(file)).exists()
+
+
+PASSING: Final = (DBAPIError, PoolTimeout, OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+"""Errors of a database that is restarting, or cannot be reached for a while; they come in many forms."""
+
+
+def is_ours(fault: Exception) -> bool:
+    """Whether trying again is useless, because we sent nonsense."""
+    return isinstance(fault, IntegrityError | DataError | ProgrammingError | NotSupportedError)
 
 
 class Conflict(Exception):

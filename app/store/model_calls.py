@@ -10,11 +10,10 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from agents.llm.session import CallKey
 from agents.model.model import Usage
-from app.store.call import Call
+from app.store.call import BUDGET_SPENT, Call, Use, UseKey
 from app.store.db import Conflict, Database
 from app.store.rows import is_readable, row_name
 from app.store.tables import events, games, model_calls
-from app.store.usage import BUDGET_SPENT, Use, UseKey
 from engine.errors import CorruptLog
 
 __all__ = ["CallStore", "CalledGame"]
@@ -197,10 +196,13 @@ class CallStore:
             .group_by(_c.endpoint, _c.model, _c.step)
             .order_by(_c.endpoint, _c.model, _c.step)
         )
-        rows = await self._database.rows(query)
-        return {
-            UseKey(*row[:3]): _use(*row[3:]) for row in rows if all(type(part) is str for part in row[:3])
-        }
+        uses = {}
+        for endpoint, model, step, *sums in await self._database.rows(query):
+            if all(type(part) is str for part in (endpoint, model, step)):
+                # PostgreSQL returns the sum of integers as a decimal.
+                use = Use(*map(int, sums[:7]), *map(float, sums[7:]))
+                uses[UseKey(endpoint, model, step)] = use
+        return uses
 
     async def stopped_by_budget(self, batch_id: str) -> int:
         """How many games of the batch ended because their budget allowed no further call."""
@@ -240,31 +242,6 @@ class CallStore:
 
 def _order(call: Call) -> tuple[str, str, str, int]:
     return call.key.request_id, call.key.step, call.key.about, call.key.attempt
-
-
-def _use(
-    calls: int,
-    failed: int,
-    estimated: int,
-    http_calls: int,
-    prompt: int,
-    cached: int,
-    completion: int,
-    cost: float,
-    waiting_s: float,
-) -> Use:
-    # PostgreSQL returns the sum of integers as a decimal.
-    return Use(
-        calls=calls,
-        failed=int(failed),
-        estimated=int(estimated),
-        http_calls=int(http_calls),
-        prompt_tokens=int(prompt),
-        cached_tokens=int(cached),
-        completion_tokens=int(completion),
-        cost=float(cost),
-        waiting_s=float(waiting_s),
-    )
 
 
 def _count(condition: ColumnElement[bool]) -> Any:
