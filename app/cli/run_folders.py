@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.cli.database import on_database
 from app.cli.export import export_lines
-from app.evaluations.judged import judgements_from
+from app.evaluations.rater_work import judgements_from
 from app.files.replays import FileFault, NotJson, PassedOver, documents, log_line, parse
 from app.settings import Settings
 from app.store.games import NewGame, new_id

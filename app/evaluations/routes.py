@@ -12,7 +12,6 @@ from app.base.errors import AlreadyGraded, AlreadyJudged, KeyInUse
 from app.base.off_loop import off_loop
 from app.base.problems import documented, in_text
 from app.base.schemas import Cancelled
-from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute
 from app.edge.deps import CallerDep, IdempotencyKey, matches, needs
 from app.edge.headers import REPORT_POLICY
@@ -155,7 +154,7 @@ def _item_views(items: Sequence[Item]) -> list[ItemView]:
 
 
 _WRITTEN_AT_ONCE: Final = 20
-"""Items that are written together; one takes up to 50 kB."""
+"""Items that are written together; one item takes up to 50 kB."""
 
 
 async def _lines(items: AsyncIterator[Item]) -> AsyncIterator[bytes]:
@@ -213,7 +212,7 @@ async def create_evaluation(
         else:
             made = await evaluations.submit(submission, caller, key)
     except (IntegrityError, AlreadyGraded, AlreadyJudged) as faster:
-        # Somebody was faster: with the same key, or with the same answers.
+        # Another request was faster, with the same key or the same answers.
         if (repeated := await _repeated(repeats, key)) is not None:
             return repeated
         if isinstance(faster, IntegrityError):
@@ -348,7 +347,7 @@ async def show_evaluation(
     responses=documented(404),
 )
 async def list_statements(
-    evaluation_id: Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")],
+    evaluation_id: EvaluationOf,
     evaluations: EvaluationsDep,
     caller: CallerDep,
     request: Request,
@@ -374,7 +373,7 @@ async def list_statements(
     responses=documented(404, 409),
 )
 async def cancel_evaluation(
-    evaluation_id: Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")],
+    evaluation_id: EvaluationOf,
     evaluations: EvaluationsDep,
     caller: CallerDep,
 ) -> Cancelled:
@@ -411,11 +410,10 @@ async def deal_tasks(
     the same for all raters of a study.
     """
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
-    dealt = await evaluations.tasks.deal(
+    response.headers["Cache-Control"] = "no-store"
+    return await evaluations.tasks.deal(
         games, caller=caller.name, rater=rater, limit=limit, shared=shared, overlap=overlap, seed=seed
     )
-    response.headers["Cache-Control"] = "no-store"
-    return TasksView(rater=rater, tasks=dealt.tasks, left=dealt.left)
 
 
 @router.post(
@@ -521,9 +519,6 @@ async def show_report(
 _MEDIA = {"json": "application/json", "html": "text/html; charset=utf-8", "csv": "text/csv; charset=utf-8"}
 
 
-CSV_FIELDS = tuple(JudgementView.model_fields)
-
-
 @router.get(
     "/annotations",
     summary="Stored judgements",
@@ -546,28 +541,19 @@ async def list_judgements(
     Rows that are damaged where they are stored are left out: `damaged` names them, and with CSV the header
     `Damaged-Rows` counts them.
     """
-    page = await _judgements(evaluations, caller, game, batch, rater)
-    if format_ == "json":
-        return page
-    # The sheet has no place for it: who asks for CSV is told in a header.
-    headers = {"Damaged-Rows": str(len(page.damaged))} if page.damaged else None
-    sheet = await off_loop(write_sheet, page.judgements)
-    return Response(sheet, headers=headers, media_type="text/csv; charset=utf-8")
-
-
-def _judgement_views(rows: Sequence[JudgementRow]) -> list[JudgementView]:
-    return [JudgementView(**{name: getattr(row, name) for name in FIELDS}) for row in rows]
-
-
-async def _judgements(
-    evaluations: Evaluations, caller: Caller, game: str | None, batch: str | None, rater: str | None
-) -> JudgementsPage:
     raters = listed(rater, "rater")
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     rows = await evaluations.store.judgements_of(
         games, caller=None if caller.sees_all else caller.name, raters=raters
     )
-    return JudgementsPage(
-        judgements=await off_loop(_judgement_views, rows),
-        damaged=[lost.name for lost in rows.damaged],
-    )
+    judgements = await off_loop(_judgement_views, rows)
+    if format_ == "json":
+        return JudgementsPage(judgements=judgements, damaged=[damaged.name for damaged in rows.damaged])
+    # A CSV sheet has no place for damaged rows, so a header counts them.
+    headers = {"Damaged-Rows": str(len(rows.damaged))} if rows.damaged else None
+    sheet = await off_loop(write_sheet, judgements)
+    return Response(sheet, headers=headers, media_type="text/csv; charset=utf-8")
+
+
+def _judgement_views(rows: Sequence[JudgementRow]) -> list[JudgementView]:
+    return [JudgementView(**{name: getattr(row, name) for name in FIELDS}) for row in rows]

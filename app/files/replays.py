@@ -1,8 +1,8 @@
-"""Where records and logs are read from: files, directories, archives, standard input.
+"""Reads records and logs from files, directories, archives and standard input.
 
-Everything is read as a stream and nothing is unpacked to disk, so that an archive of a million
-records takes the memory of its largest one. Whatever cannot be read becomes a ``FileFault`` with its
-place; only a path that is not there is raised.
+Everything is read as a stream and nothing is unpacked to disk, so an archive of a million records takes the
+memory of its largest record. Whatever cannot be read becomes a ``FileFault`` with its place; only a path that
+does not exist is raised.
 """
 
 import codecs
@@ -46,10 +46,10 @@ __all__ = [
 ]
 
 MAX_DOCUMENT: Final = 64 << 20
-"""Bytes of one record, whether a file, a line or an archive's member; a real one has 50,000."""
+"""The most bytes of a record, whether a file, a line or a member of an archive; a real one has 50,000."""
 
 MAX_HEADER: Final = 1 << 20
-"""Bytes of an archive's extended header: tarfile reads it whole."""
+"""The most bytes of an archive's extended header, which tarfile reads whole."""
 
 _LINES: Final = (".ndjson", ".jsonl")
 _ARCHIVES: Final = (".tar.gz", ".tgz")
@@ -65,7 +65,7 @@ class Place:
     file: str
     """As given or found; ``-`` for standard input."""
     member: str | None = None
-    """Its name within an archive."""
+    """The name within an archive."""
     line: int | None = None
     """From 1, in NDJSON."""
     item: int | None = None
@@ -85,7 +85,7 @@ class Document:
     place: Place
     text: bytes
     found: bool
-    """It was come upon in a directory or an archive, not named: it may be something else."""
+    """It was found in a directory or an archive, not named by the user, so it may be something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +97,11 @@ class FileFault:
     expected: str
     found: str
     move: int | None = None
-    """From 1; None where no single move is to blame."""
+    """From 1; None if no single move is wrong."""
     record: str | None = None
-    """Its id, where it has one that can be read."""
+    """The record's id; None if it has none that can be read."""
     quest: int | None = None
-    """That the game had reached; None where the set-up is at fault, or nothing can be read."""
+    """The quest that the game had reached; None if the set-up is wrong, or nothing can be read."""
     attempt: int | None = None
 
 
@@ -128,7 +128,7 @@ class Replayed:
 # --- from paths to documents ------------------------------------------------------------------------
 
 OnRead = Callable[[int], None]
-"""Told how many more bytes of the paths have been read, for a progress bar."""
+"""Called with the number of bytes read since the last call, for a progress bar."""
 
 
 def _ignored(_: int) -> None:
@@ -138,8 +138,7 @@ def _ignored(_: int) -> None:
 def sizes(paths: Iterable[str]) -> int | None:
     """Bytes that ``documents`` will report as read; None with standard input among the paths.
 
-    Raises OSError for paths that are not there, all of them named, and for a directory that cannot be
-    listed.
+    Raises OSError, which names all paths that do not exist, and for a directory that cannot be listed.
     """
     paths = list(paths)
     if missing := [path for path in paths if path != "-" and not os.path.lexists(path)]:
@@ -157,14 +156,14 @@ def sizes(paths: Iterable[str]) -> int | None:
 def documents(
     paths: Iterable[str], on_read: OnRead = _ignored
 ) -> Iterator[Document | FileFault | PassedOver]:
-    """Everything that the paths hold, in the order given; directories in the order of their names.
+    """The content of the paths, in the order given; of directories, in the order of their names.
 
-    What a file is, its bytes tell: gzip, zip and tar are opened, whatever they are called; text is JSON,
-    a JSON list of documents, or (not in a ``.json``) one document a line, in UTF-8 or, with its byte order
-    mark, UTF-16. A directory gives its files with the endings of ``_SCANNED``, whatever their depth; hidden
-    files and links to directories are left out. An archive gives its members by the same endings; what is
-    packed within an archive is passed over, and named. ``-`` is standard input. Raises FileNotFoundError
-    for paths that are not there.
+    The bytes of a file decide what it is: gzip, zip and tar are opened, whatever their name; text is JSON, a
+    JSON list of documents, or (except in a ``.json``) one document a line, in UTF-8 or, with a byte order
+    mark, in UTF-16. Of a directory, files with the endings of ``_SCANNED`` are read, at any depth; hidden
+    files and links to directories are left out. Of an archive, members with the same endings are read; packed
+    members are passed over and named. ``-`` is standard input. Raises FileNotFoundError for paths that do not
+    exist.
     """
     for path in paths:
         if path == "-":
@@ -191,7 +190,7 @@ def _files(path: str) -> Iterator[Path]:
 
 
 def _unread(fault: OSError) -> NoReturn:
-    # os.walk would leave the directory out without a word.
+    # os.walk would silently leave out the directory.
     raise fault
 
 
@@ -212,7 +211,7 @@ def _file(file: Path, found: bool, on_read: OnRead) -> Iterator[Document | FileF
 
 
 class _Started:
-    """A source of bytes of which some were read to see what it is, and which reports how far it was read."""
+    """A source of bytes that can be peeked at, to see what it is, and that reports how much was read."""
 
     def __init__(self, source: IO[bytes], on_read: OnRead = _ignored) -> None:
         self._source = source
@@ -241,7 +240,7 @@ _TAR: Final = b"ustar"
 def _opened(
     source: IO[bytes], place: Place, found: bool, on_read: OnRead
 ) -> Iterator[Document | FileFault | PassedOver]:
-    """What a file holds, packed or not."""
+    """The content of a file, packed or not."""
     started = _Started(source, on_read)
     head = started.peek(_TAR_AT + len(_TAR))
     if head.startswith(_ZIP):
@@ -267,7 +266,7 @@ def _gzip(packed: _Started, place: Place, found: bool) -> Iterator[Document | Fi
                 for document in _tar(inner, place):
                     whole = whole and not (isinstance(document, FileFault) and document.place == place)
                     yield document
-                # The archive ends before the checksum of its compressed whole does.
+                # The checksum of the compressed file comes after the end of the archive.
                 while whole and plain.read(1 << 16):
                     pass
             elif head.startswith((_GZIP, *_ZIP)):
@@ -332,14 +331,14 @@ _MARKS: Final = (
 
 
 class _Utf8:
-    """A text of another encoding, or with a mark, as UTF-8."""
+    """Text in another encoding, or with a byte order mark, as UTF-8."""
 
     def __init__(self, source: _Started, encoding: str) -> None:
         self._source = source
         self._decoder = codecs.getincrementaldecoder(encoding)()
 
     def read(self, size: int = -1) -> bytes:
-        # A call may give more than was asked for; the lines behind it count what they take.
+        # A call may return more than was asked for; ``_Lines`` counts what it takes.
         while part := self._source.read(max(size, 4)):
             if text := self._decoder.decode(part):
                 return text.encode()
@@ -347,7 +346,7 @@ class _Utf8:
 
 
 class _Lines:
-    """Lines, and the beginning of a text, of what can only be read on."""
+    """Lines of a source that cannot be rewound, and its beginning without consuming it."""
 
     def __init__(self, source: "_Started | _Utf8") -> None:
         self._source = source
@@ -355,7 +354,7 @@ class _Lines:
         self._over = False
 
     def fill(self, size: int) -> bytes:
-        """At least so many bytes ahead, unless it ends before."""
+        """At least ``size`` bytes ahead, unless the source ends before."""
         parts = [self._rest]
         ahead = len(self._rest)
         while ahead < size and not self._over:
@@ -370,7 +369,7 @@ class _Lines:
         self._rest = self._rest[size:]
 
     def line(self) -> bytes:
-        """The next line with its end, cut behind ``MAX_DOCUMENT`` bytes; empty at the end."""
+        """The next line with its line end, cut after ``MAX_DOCUMENT`` bytes; empty at the end."""
         size = _BLOCK
         seen = 0
         while True:
@@ -388,7 +387,7 @@ _BLOCK: Final = 1 << 16
 
 
 def _text(source: _Started, place: Place, found: bool) -> Iterator[Document | FileFault]:
-    """The documents of a text: a list of them, one a line, or one in all."""
+    """The documents of a text: a list of documents, one a line, or a single one."""
     head = source.peek(4)
     encoding = next((name for mark, name in _MARKS if head.startswith(mark)), None)
     lines = _Lines(source if encoding is None else _Utf8(source, encoding))
@@ -419,7 +418,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _is_list(start: bytes) -> bool:
-    """Whether it is a list of objects that begins here."""
+    """Whether a list of objects begins here."""
     return start.lstrip()[1:].lstrip()[:1] == b"{"
 
 
@@ -563,7 +562,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_no_doubles, parse_constant
 def parse(text: bytes) -> Any:
     """The JSON value in these bytes. Raises NotJson, whose message says what was found instead.
 
-    Not the service's own reader, which refuses more (control characters, depth) and is slower than
+    This is not the service's own reader, which refuses more (control characters, depth) and is slower than
     the replay itself.
     """
     try:
@@ -575,7 +574,7 @@ def parse(text: bytes) -> Any:
 
 
 def replayed(document: Document) -> Replayed | FileFault | PassedOver:
-    """The game that a document tells, or why there is none."""
+    """The game of a document, or why there is none."""
     place = document.place
     try:
         value = parse(document.text)
@@ -612,7 +611,7 @@ def _id_of(value: Any) -> str | None:
 
 
 def _reached(moves: list[Any], number: int) -> tuple[int, int]:
-    """Quest and attempt of a move that does not read, by what it and the moves before it say."""
+    """Quest and attempt of a move that does not read, according to it and the moves before it."""
     quest = attempt = 1
     for move in moves[:number]:
         if not isinstance(move, dict):
@@ -628,7 +627,7 @@ _PARTS: Final = (1, 2, 3, 4, 5)
 
 
 def _something_else(value: Any) -> bool:
-    """Whether the value neither says that it is a record nor looks like a broken one."""
+    """Whether the value neither claims to be a record nor looks like a broken one."""
     if not isinstance(value, dict):
         return True
     schema = value.get("schema")
@@ -647,9 +646,9 @@ _ENVELOPE: Final = frozenset({"seq", "at", "type", "game"})
 
 
 def log_line(value: Any) -> tuple[str, Event] | None:
-    """(game, event) of one line of an export; None for a line that is no event (its closing line).
+    """(game, event) of one line of an export; None for a line that is no event, such as the last one.
 
-    Raises CorruptLog for a line that says it is an event and is none.
+    Raises CorruptLog for a line that claims to be an event and is none.
     """
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         return None

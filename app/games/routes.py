@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
+from app.base.clock import timestamp
 from app.base.errors import InvalidRequest, KeyInUse
 from app.base.json_reader import MAX_RECORD
 from app.base.problems import documented, in_text
@@ -35,7 +36,6 @@ from app.games.seat_tokens import NO_STORE, SeatTokens
 from app.games.service import Games
 from app.games.views import batch_view, game_view, open_requests, readable_summary
 from app.seats.seating import REMOTE
-from app.store.log import timestamp
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import payload, type_name
 from engine.rules import pending

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.base.clock import now_ms
+from app.base.clock import now_ms, timestamp
 from app.games.schemas import (
     BatchView,
     BudgetView,
@@ -24,7 +24,6 @@ from app.games.service import batch_status
 from app.models.spent import Paid
 from app.store.call import Use, UseKey, total
 from app.store.games import Tallied
-from app.store.log import timestamp
 from app.store.rows import BatchRow, DamagedGame, GameRow, whole
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, GameEnded

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from agents.table import ATTEMPTS
-from app.base.clock import now_ms, random_name
+from app.base.clock import now_ms, random_name, timestamp
 from app.base.errors import AlreadyAnswered, Forbidden, NotFound, RateLimited, TooLate, UnknownRequest
 from app.base.problems import problem_of
 from app.base.schemas import GameStatus
@@ -44,7 +44,7 @@ from app.store.inbox import (
     canonical,
     no_answer,
 )
-from app.store.log import LogReader, timestamp
+from app.store.log import LogReader
 from app.store.rows import GameRow
 from app.stream import metrics
 from app.stream.feed import Feed, held_name, request_name

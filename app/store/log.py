@@ -1,14 +1,13 @@
 """Logs in the database: appending a step, reading events, counting a viewer's positions."""
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
 from sqlalchemy import and_, bindparam, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.base.clock import timestamp
 from app.base.off_loop import off_loop
 from app.store.db import Database
 from app.store.rows import LAST_MS
@@ -29,7 +28,6 @@ __all__ = [
     "is_last",
     "is_seen",
     "line_text",
-    "timestamp",
 ]
 
 
@@ -338,14 +336,6 @@ async def game_texts(reader: LogReader, game_id: str, viewer: Viewer, page: int 
                 texts.append(line_text(game_id, len(texts) + 1, line).encode() + b"\n")
         place = lines[-1].seq
     return texts
-
-
-# All events of a commit, and the frames that hundreds of viewers get of them, have the same time.
-@lru_cache(256)
-def timestamp(ms: int) -> str:
-    """RFC 3339, UTC, milliseconds."""
-    moment = datetime.fromtimestamp(ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
 
 
 def is_last(line: LogLine) -> bool:

@@ -280,3 +280,4 @@ _SUMS: Final = select(
     func.sum(_c.cost),
     func.sum(_c.latency_s),
 )
+"""The key of a use, then the fields of ``Use`` in their order."""
