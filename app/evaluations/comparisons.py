@@ -155,21 +155,29 @@ class Comparisons:
             work = await reader.read(some, (dimension,) if answered else ())  # type: ignore[arg-type]
             for game_id in some:
                 if answered:
-                    answers = {one.name: one for one in work.answers.get(game_id, ())}
+                    answers = {answer.name: answer for answer in work.answers.get(game_id, ())}
                     known |= answers.keys()
                     sides = [answers.get(name) for name in names]
                     if any(sides):
                         game = await self._games.by_id(game_id)
                         await self._count_answers(match, game, sides, followed=followed)
                     continue
-                judged = [one for one in work.judgements.get(game_id, ()) if _is_about(one, dimension)]
-                known |= {one.rater for one in judged}
-                kinds |= {one.rater: work.kinds[one.rater] for one in judged}
-                sides_of = [[one for one in judged if one.rater == name] for name in names]
+                judged = [
+                    judgement
+                    for judgement in work.judgements.get(game_id, ())
+                    if _is_about(judgement, dimension)
+                ]
+                known |= {judgement.rater for judgement in judged}
+                kinds |= {judgement.rater: work.kinds[judgement.rater] for judgement in judged}
+                sides_of = [[judgement for judgement in judged if judgement.rater == name] for name in names]
                 if any(sides_of):
                     game = await self._games.by_id(game_id)
                     await asyncio.to_thread(match.count_judged, game, *sides_of)
-                    compared += [one for one in judged if one.rater in names or one.rater not in work.judges]
+                    compared += [
+                        judgement
+                        for judgement in judged
+                        if judgement.rater in names or judgement.rater not in work.judges
+                    ]
         for name, pointer in zip(names, ("/first", "/second"), strict=True):
             if name not in known:
                 raise InvalidRequest(_unknown(known), pointer, "rater")
@@ -226,8 +234,8 @@ class _Match:
         return self.parts[0]
 
     def hand_in(self, first: Collection[str], second: Collection[str]) -> None:
-        one, other = set(first), set(second)
-        for place, n in enumerate((len(one & other), len(one - other), len(other - one))):
+        both = set(first) & set(second)
+        for place, n in enumerate((len(both), len(first) - len(both), len(second) - len(both))):
             self.handed_in[place] += n
 
     def count(

@@ -68,26 +68,26 @@ class StoredGame:
 
 def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
     """Counts stored games. A game that cannot be read or measured is left out and listed."""
-    for one in games:
-        for lost in one.damaged:
-            builder.lose(_NAMES[lost.table], lost.name, lost.game_id)
+    for stored in games:
+        for damaged in stored.damaged:
+            builder.lose(_NAMES[damaged.table], damaged.name, damaged.game_id)
         try:
-            log = [read_event(type_, orjson.loads(text)) for type_, text in one.log]
-            game = read_game(one.game_id, log)
+            log = [read_event(type_, orjson.loads(text)) for type_, text in stored.log]
+            game = read_game(stored.game_id, log)
         except Unmeasurable as reason:
-            builder.leave_out(one.game_id, str(reason).replace(one.game_id, "it"))
+            builder.leave_out(stored.game_id, str(reason).replace(stored.game_id, "it"))
         except (AvalonError, *UNREADABLE):
-            builder.leave_out(one.game_id, "its log does not read")
+            builder.leave_out(stored.game_id, "its log does not read")
         else:
             builder.add(
                 ReportedGame(
                     game,
-                    one.judgements,
-                    one.answers,
-                    one.agents,
-                    one.groups,
-                    one.judges,
-                    one.statements,
+                    stored.judgements,
+                    stored.answers,
+                    stored.agents,
+                    stored.groups,
+                    stored.judges,
+                    stored.statements,
                 )
             )
 

@@ -149,12 +149,12 @@ def _of_following(scores: FollowingScores) -> dict[str, Any]:
             "good": _share(rates),
             **{str(score): _wilson(histogram.share(score)) for score in SCORES},
         }
-    told = {"games": len(scores.by_game), "shares": shares}
+    totals = {"games": len(scores.by_game), "shares": shares}
     counted = [scores.histogram(part).scored for part in PARTS]
     enough = max(counted) >= LEAST and all(count == 0 or count >= LEAST for count in counted)
     return {
-        "full": {"totals": {**scores.as_json(), **told}},
-        "limited": {"totals": told if enough else None},
+        "full": {"totals": {**scores.as_json(), **totals}},
+        "limited": {"totals": totals if enough else None},
     }
 
 
@@ -206,7 +206,7 @@ class RuleScores:
     def as_json(self) -> dict[str, Any]:
         """``full`` and ``limited``. The rules refuse and never approve, so the accuracy is at most this."""
         at_most = _share(self.by_game)
-        told = {
+        totals = {
             "games": len(self.by_game),
             "selected": at_most["den"],
             "refused": at_most["den"] - at_most["num"],
@@ -214,8 +214,8 @@ class RuleScores:
         }
         enough = at_most["den"] >= LEAST
         return {
-            "full": {"totals": {**told, "by_rule": self.by_rule}},
-            "limited": {"totals": told if enough else None},
+            "full": {"totals": {**totals, "by_rule": self.by_rule}},
+            "limited": {"totals": totals if enough else None},
         }
 
 
@@ -241,7 +241,7 @@ async def agreement(
     if dimension == STATEMENTS:
         return _with_rules(row, sees_all=sees_all)
     people_rows = await store.judgements_of(row.spec["games"], kind="human", dimension=dimension)
-    shared = sorted({one.game_id for one in people_rows})
+    shared = sorted({row.game_id for row in people_rows})
     people = judgements_from(people_rows)
     if row.spec["judge"]["kind"] == "rule":
         readable = [await _readable(games, game_id) for game_id in shared]
@@ -250,11 +250,11 @@ async def agreement(
         judged = judgements_from(await store.judged_by(row.evaluation_id, shared))
     parts: tuple[Part, ...] = ("reasonable",) if dimension == "selection" else ("think", "speak")
     measured = {part: _measured(judged, people, part) for part in parts}
-    fit = all(one.shown for one in measured.values())
-    if not sees_all and any(one.items < LEAST for one in measured.values()):
+    fit = all(agreed.shown for agreed in measured.values())
+    if not sees_all and any(agreed.items < LEAST for agreed in measured.values()):
         return None, fit
-    told: dict[str, Any] = {part: _as_json(one) for part, one in measured.items()}
-    return {"bar": BAR._asdict(), **told}, fit
+    figures: dict[str, Any] = {part: _as_json(agreed) for part, agreed in measured.items()}
+    return {"bar": BAR._asdict(), **figures}, fit
 
 
 def _with_rules(row: EvaluationRow, *, sees_all: bool) -> tuple[dict[str, Any] | None, bool]:
@@ -282,19 +282,19 @@ def _measured(judged: Sequence[Judgement], people: Sequence[Judgement], part: Pa
     return judge_agreement(ratings, {f"person {name}": r for name, r in of_people.items()}, name="judge")
 
 
-def _as_json(one: JudgeAgreement) -> dict[str, Any]:
+def _as_json(measured: JudgeAgreement) -> dict[str, Any]:
     return {
-        "items": one.items,
-        "people": len(one.with_people.pairs),
-        "kappa": _number(one.with_people.mean),
-        "kappa_among_people": _number(one.among_people.mean),
-        "with_majority": _kappa(one.with_majority),
-        "lacking": list(one.lacking),
+        "items": measured.items,
+        "people": len(measured.with_people.pairs),
+        "kappa": _number(measured.with_people.mean),
+        "kappa_among_people": _number(measured.among_people.mean),
+        "with_majority": _kappa(measured.with_majority),
+        "lacking": list(measured.lacking),
     }
 
 
-def _kappa(one: Kappa) -> dict[str, Any]:
-    return {"kappa": _number(one.value), "items": one.items, "agreed": one.agreed}
+def _kappa(kappa: Kappa) -> dict[str, Any]:
+    return {"kappa": _number(kappa.value), "items": kappa.items, "agreed": kappa.agreed}
 
 
 def _number(value: float) -> float | None:

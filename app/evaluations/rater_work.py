@@ -104,8 +104,14 @@ def spoken_from(
         SpeechJudgement(
             SpeechKey(row.game_id, row.request_id, row.turn),
             tuple(
-                Statement(one["start"], one["end"], one["verdict"], one["record"], one["reason"])
-                for one in row.statements
+                Statement(
+                    statement["start"],
+                    statement["end"],
+                    statement["verdict"],
+                    statement["record"],
+                    statement["reason"],
+                )
+                for statement in row.statements
             ),
             name,
             _against(row.control_speeches),

@@ -172,7 +172,7 @@ class Reports:
             return await self._form(held.report, format_)
         making = self._making.get(key)
         if making is None:
-            making = self._making[key] = Making(state, sum(one.finished for one in state))
+            making = self._making[key] = Making(state, sum(batch.finished for batch in state))
             making.task = asyncio.create_task(self._make(key, making), name=f"report {_names(key)}")
             making.task.add_done_callback(partial(self._done, key))
         assert making.task is not None

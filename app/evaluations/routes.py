@@ -133,8 +133,8 @@ async def list_items(
     evaluations.may_see(caller, dimension, variant, followed=followed)
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     if format_ == "ndjson":
-        found = evaluations.all_items(caller, games, dimension, variant, followed=followed)
-        return StreamingResponse(_lines(found), media_type=NDJSON, headers={"Cache-Control": "no-store"})
+        every = evaluations.all_items(caller, games, dimension, variant, followed=followed)
+        return StreamingResponse(_lines(every), media_type=NDJSON, headers={"Cache-Control": "no-store"})
     page = await evaluations.page(
         caller, games, dimension, variant, followed=followed, limit=limit, cursor=cursor
     )
@@ -499,21 +499,21 @@ async def show_report(
     process of its own; a report is kept until more games finish, or more is judged or answered. One that
     takes longer than `wait_s` answers 202 with its progress, and is there when it is asked for again.
     """
-    found = await evaluations.reports.rendered(
+    report = await evaluations.reports.rendered(
         listed(batch, "batch"), caller, format_, group_by, wait_s=wait_s
     )
     headers = {"Cache-Control": "private, no-cache"}
-    if isinstance(found, Making):
-        eta_s = found.eta_s
-        progress = ReportProgress(games=found.games, games_done=found.games_done, eta_s=eta_s)
+    if isinstance(report, Making):
+        eta_s = report.eta_s
+        progress = ReportProgress(games=report.games, games_done=report.games_done, eta_s=eta_s)
         headers["Retry-After"] = str(max(1, min(10, math.ceil(2 if eta_s is None else eta_s))))
         return JSONResponse(progress.model_dump(mode="json"), 202, headers)
-    headers["ETag"] = found.etag
+    headers["ETag"] = report.etag
     if format_ == "html":
         headers["Content-Security-Policy"] = REPORT_POLICY
-    if if_none_match is not None and matches(if_none_match, found.etag):
+    if if_none_match is not None and matches(if_none_match, report.etag):
         return Response(status_code=304, headers=headers)
-    return Response(found.content, media_type=_MEDIA[format_], headers=headers)
+    return Response(report.content, media_type=_MEDIA[format_], headers=headers)
 
 
 _MEDIA = {"json": "application/json", "html": "text/html; charset=utf-8", "csv": "text/csv; charset=utf-8"}

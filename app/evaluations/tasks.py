@@ -69,11 +69,12 @@ class Tasks:
         order = sorted(games, key=lambda game: (draw(seed, "tasks", game), game))[:_LOOK]
         judged = await self._store.judgements_of(order, caller=caller, raters=(rater,))
         done = {(row.game_id, row.request_id) for row in judged}
-        mine = await self._store.tasks_of(caller, rater, order)
+        dealt_before = await self._store.tasks_of(caller, rater, order)
         place = {game_id: at for at, game_id in enumerate(order)}
-        waiting = [turn for turn in mine if turn not in done]
+        waiting = [turn for turn in dealt_before if turn not in done]
         left = sorted(waiting, key=lambda turn: (place[turn[0]], _lot(seed, *turn)))[:limit]
-        new = await self._new(order, limit - len(left), shared, overlap, seed, caller, rater, {*mine, *done})
+        known = {*dealt_before, *done}
+        new = await self._new(order, limit - len(left), shared, overlap, seed, caller, rater, known)
         shown = [await self._task(turn) for turn in (*left, *new)]
         await self._store.mark_seen(caller, (await self._games.first_played({*left, *new})).values())
         return TasksView(rater=rater, tasks=shown, left=len(left))
@@ -87,7 +88,7 @@ class Tasks:
         seed: str,
         caller: str,
         rater: str,
-        mine: set[Turn],
+        known: set[Turn],
     ) -> list[Turn]:
         if wanted <= 0:
             return []
@@ -100,7 +101,7 @@ class Tasks:
                 log.error("a game is left out of tasks", game=game_id, cause=str(fault))
                 continue
             turns += [(game_id, request) for request in _turns(game, seed)]
-            if len(turns) >= shared + len(mine) + 20 * wanted:
+            if len(turns) >= shared + len(known) + 20 * wanted:
                 break
 
         async def work(connection: AsyncConnection) -> list[Turn]:
@@ -110,7 +111,7 @@ class Tasks:
                 if len(chosen) == wanted:
                     break
                 others = dealt.get(turn, set()) - {(caller, rater)}
-                if turn not in mine and (place < shared or len(others) < overlap):
+                if turn not in known and (place < shared or len(others) < overlap):
                     chosen.append(turn)
             at = self._database.writer.stamp()
             await self._store.deal(

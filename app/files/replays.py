@@ -84,8 +84,8 @@ class Document:
 
     place: Place
     text: bytes
-    found: bool
-    """It was found in a directory or an archive, not named by the user, so it may be something else."""
+    discovered: bool
+    """It comes from a directory or an archive and was not named by the user, so it may be something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class FileFault:
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """Something found in a directory or an archive that is plainly not a record."""
+    """A member of a directory or an archive that is plainly not a record."""
 
     place: Place
     reason: str
@@ -169,9 +169,9 @@ def documents(
         if path == "-":
             yield from _opened(cast(IO[bytes], sys.stdin.buffer), Place("-"), False, on_read)
             continue
-        found = Path(path).is_dir()
+        discovered = Path(path).is_dir()
         for file in _files(path):
-            yield from _file(file, found, on_read)
+            yield from _file(file, discovered, on_read)
 
 
 def _files(path: str) -> Iterator[Path]:
@@ -201,11 +201,11 @@ def _mode(file: Path) -> int:
         return 0
 
 
-def _file(file: Path, found: bool, on_read: OnRead) -> Iterator[Document | FileFault | PassedOver]:
+def _file(file: Path, discovered: bool, on_read: OnRead) -> Iterator[Document | FileFault | PassedOver]:
     place = Place(str(file))
     try:
         with file.open("rb") as source:
-            yield from _opened(source, place, found, on_read)
+            yield from _opened(source, place, discovered, on_read)
     except OSError as fault:
         yield FileFault(place, "reading", "a readable file", fault.strerror or type(fault).__name__)
 
@@ -238,7 +238,7 @@ _TAR: Final = b"ustar"
 
 
 def _opened(
-    source: IO[bytes], place: Place, found: bool, on_read: OnRead
+    source: IO[bytes], place: Place, discovered: bool, on_read: OnRead
 ) -> Iterator[Document | FileFault | PassedOver]:
     """The content of a file, packed or not."""
     started = _Started(source, on_read)
@@ -246,16 +246,16 @@ def _opened(
     if head.startswith(_ZIP):
         yield from _zip(source, place, on_read)
     elif head.startswith(_GZIP):
-        yield from _gzip(started, place, found)
+        yield from _gzip(started, place, discovered)
     elif head[_TAR_AT:] == _TAR:
         yield from _tar(started, place)
     elif place.file.endswith(_ARCHIVES):
         yield FileFault(place, "reading", "a whole .tar.gz archive", "no gzip")
     else:
-        yield from _text(started, place, found)
+        yield from _text(started, place, discovered)
 
 
-def _gzip(packed: _Started, place: Place, found: bool) -> Iterator[Document | FileFault | PassedOver]:
+def _gzip(packed: _Started, place: Place, discovered: bool) -> Iterator[Document | FileFault | PassedOver]:
     try:
         with gzip.GzipFile(fileobj=cast(IO[bytes], packed)) as plain:
             inner = _Started(cast(IO[bytes], plain))
@@ -272,7 +272,7 @@ def _gzip(packed: _Started, place: Place, found: bool) -> Iterator[Document | Fi
             elif head.startswith((_GZIP, *_ZIP)):
                 yield PassedOver(place, PACKED)
             else:
-                yield from _text(inner, place, found)
+                yield from _text(inner, place, discovered)
     except _PACKING as fault:
         wanted = "a whole .tar.gz archive" if place.file.endswith(_ARCHIVES) else "a whole gzip file"
         yield FileFault(place, "reading", wanted, _why(fault))
@@ -386,7 +386,7 @@ class _Lines:
 _BLOCK: Final = 1 << 16
 
 
-def _text(source: _Started, place: Place, found: bool) -> Iterator[Document | FileFault]:
+def _text(source: _Started, place: Place, discovered: bool) -> Iterator[Document | FileFault]:
     """The documents of a text: a list of documents, one a line, or a single one."""
     head = source.peek(4)
     encoding = next((name for mark, name in _MARKS if head.startswith(mark)), None)
@@ -398,11 +398,11 @@ def _text(source: _Started, place: Place, found: bool) -> Iterator[Document | Fi
         is_json = name.removesuffix(".gz").endswith(".json")
         first, _, rest = start.lstrip().partition(b"\n")
         if first[:1] == b"[" and first[1:].lstrip()[:1] in (b"{", b"") and _is_list(start):
-            yield from _list(lines, place, found)
+            yield from _list(lines, place, discovered)
         elif (by_line and first.strip() != b"{") or (not is_json and rest.strip() and _is_json(first)):
-            yield from _by_line(lines, place, found)
+            yield from _by_line(lines, place, discovered)
         else:
-            yield _whole(lines, place, found)
+            yield _whole(lines, place, discovered)
     except UnicodeDecodeError as fault:
         yield FileFault(place, "JSON", "JSON", f"no {fault.encoding}: {fault.reason}")
 
@@ -422,15 +422,15 @@ def _is_list(start: bytes) -> bool:
     return start.lstrip()[1:].lstrip()[:1] == b"{"
 
 
-def _whole(lines: _Lines, place: Place, found: bool) -> Document | FileFault:
+def _whole(lines: _Lines, place: Place, discovered: bool) -> Document | FileFault:
     text = lines.fill(MAX_DOCUMENT + 1)
     if len(text) > MAX_DOCUMENT:
         return _too_large(place)
     lines.drop(len(text))
-    return Document(place, text, found)
+    return Document(place, text, discovered)
 
 
-def _by_line(lines: _Lines, place: Place, found: bool) -> Iterator[Document | FileFault]:
+def _by_line(lines: _Lines, place: Place, discovered: bool) -> Iterator[Document | FileFault]:
     number = 0
     while line := lines.line():
         number += 1
@@ -440,14 +440,14 @@ def _by_line(lines: _Lines, place: Place, found: bool) -> Iterator[Document | Fi
             while line and not line.endswith(b"\n"):
                 line = lines.line()
         elif line.strip():
-            yield Document(here, line, found)
+            yield Document(here, line, discovered)
 
 
 _SPLITTER: Final = json.JSONDecoder()
 _BETWEEN: Final = re.compile(rb"\s*,?\s*")
 
 
-def _list(lines: _Lines, place: Place, found: bool) -> Iterator[Document | FileFault]:
+def _list(lines: _Lines, place: Place, discovered: bool) -> Iterator[Document | FileFault]:
     """The elements of a JSON list, each as soon as it has been read."""
     number = 0
     ahead = lines.fill(_BLOCK)
@@ -474,14 +474,14 @@ def _list(lines: _Lines, place: Place, found: bool) -> Iterator[Document | FileF
                 else FileFault(here, "JSON", "JSON", "a list cut short")
             )
             return
-        yield Document(here, ahead[:end], found)
+        yield Document(here, ahead[:end], discovered)
         lines.drop(end)
 
 
 def _element(text: bytes) -> int | None:
-    """Where the value ends that begins here; None: not in these bytes."""
+    """The end of the JSON value at the beginning of these bytes; None if they do not hold all of it."""
     try:
-        # A sign of several bytes may be cut at the end.
+        # A character of several bytes may be cut at the end.
         plain = text.decode("utf-8", "surrogateescape")
         _, end = _SPLITTER.raw_decode(plain)
     except (ValueError, RecursionError):
@@ -494,11 +494,11 @@ def _too_large(place: Place) -> FileFault:
 
 
 class _Unreadable(Exception):
-    """An archive that cannot be read on."""
+    """The rest of an archive cannot be read."""
 
 
 class _Header(tarfile.TarInfo):
-    """An archive's header, refused where tarfile would end the archive without a word."""
+    """A header in an archive. Raises _Unreadable where tarfile would silently end the archive."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> "_Header":
@@ -580,7 +580,7 @@ def replayed(document: Document) -> Replayed | FileFault | PassedOver:
         value = parse(document.text)
     except NotJson as fault:
         return FileFault(place, "JSON", "JSON", str(fault))
-    if document.found and _something_else(value):
+    if document.discovered and _something_else(value):
         return PassedOver(place, "no avalon-replay record")
     try:
         record = read_record(value)

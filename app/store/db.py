@@ -473,8 +473,8 @@ _REVISION: Final = re.compile(r"^(revision|down_revision) = \"(\w+)\"", re.MULTI
 def _is_newest(connection: Connection) -> bool:
     if not inspect(connection).has_table("alembic_version"):
         return False
-    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
-    return list(found) == [_newest()]
+    revisions = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+    return list(revisions) == [_newest()]
 
 
 def _upgrade(connection: Connection) -> None:

@@ -253,7 +253,7 @@ class EvaluationStore:
         transaction sees it.
         """
         c = judgements.c
-        found: dict[tuple[str, str, str, str, str], int] = {}
+        grades: dict[tuple[str, str, str, str, str], int] = {}
         for some in _parts(games):
             query = (
                 select(c.game_id, c.request_id, c.stage, c.intention, c.dimension, func.max(c.grade))
@@ -261,8 +261,8 @@ class EvaluationStore:
                 .group_by(c.game_id, c.request_id, c.stage, c.intention, c.dimension)
             )
             for *key, grade in (await connection.execute(query)).all():
-                found[tuple(key)] = grade
-        return found
+                grades[tuple(key)] = grade
+        return grades
 
     async def judgements_of(
         self,
@@ -370,7 +370,7 @@ class EvaluationStore:
         self, connection: AsyncConnection, games: Collection[str]
     ) -> dict[tuple[str, str], set[tuple[str, str]]]:
         """By (game, request): the raters, as (caller, name), who were dealt the turn or have judged it."""
-        found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        raters: dict[tuple[str, str], set[tuple[str, str]]] = {}
         for some in _parts(games):
             for table in (tasks, judgements):
                 c = table.c
@@ -378,8 +378,8 @@ class EvaluationStore:
                     select(c.game_id, c.request_id, c.caller, c.rater).where(c.game_id.in_(some)).distinct()
                 )
                 for game_id, request_id, caller, rater in (await connection.execute(query)).all():
-                    found.setdefault((game_id, request_id), set()).add((caller, rater))
-        return found
+                    raters.setdefault((game_id, request_id), set()).add((caller, rater))
+        return raters
 
     async def deal(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Writes dealt tasks, in the caller's transaction; a task that was dealt before stays as it is."""

@@ -187,7 +187,7 @@ def _stored(name: str, *indexes: Index) -> Callable[[type[R]], type[R]]:
 
     def register(kind: type[R]) -> type[R]:
         hints = get_type_hints(kind, include_extras=True)
-        columns = [_column(one.name, hints[one.name]) for one in fields(kind)]  # type: ignore[arg-type]
+        columns = [_column(part.name, hints[part.name]) for part in fields(kind)]  # type: ignore[arg-type]
         _TABLES[kind] = Table(name, METADATA, *columns, *indexes)
         return kind
 
