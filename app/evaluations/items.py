@@ -16,7 +16,7 @@ from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore
 from app.store.log import LogReader
-from app.store.rows import AnswerRow, GameRow
+from app.store.rows import AnswerRow
 from app.store.tables import games as game_rows
 from engine.errors import UNREADABLE, CorruptLog
 from evaluators.errors import UnknownItem, Unmeasurable
@@ -53,11 +53,14 @@ class FinishedGames:
         self._reader = reader
         self._kept: OrderedDict[str, Game] = OrderedDict()
 
-    async def game(self, row: GameRow) -> Game:
-        """The game of this row. Raises Unfinished for a game that is not over or cannot be measured (a
-        cancelled game, a record without its deal), CorruptLog for one that does not read.
+    async def by_id(self, game_id: str, *, sees_all: bool = True) -> Game:
+        """A finished game. Raises NotFound if there is no such game, and, unless ``sees_all``, for a fork of
+        a game that is still running; Unfinished for a game that is not over or cannot be measured (a
+        cancelled game, a record without its deal); CorruptLog for one that does not read.
         """
-        game_id = row.game_id
+        row = await self._store.game(game_id)
+        if row is None or (not sees_all and row.forked_from and await self._store.ahead([game_id])):
+            raise NotFound("no such game for this caller")
         if row.status != "finished":
             raise Unfinished(f"only finished games have items, this one is {row.status}")
         kept = self._kept.get(game_id)
@@ -75,15 +78,6 @@ class FinishedGames:
         else:
             self._kept.move_to_end(game_id)
         return kept
-
-    async def by_id(self, game_id: str, *, sees_all: bool = True) -> Game:
-        """As ``game``. Raises NotFound if there is no such game, and, unless ``sees_all``, for a fork of a
-        game that is still running.
-        """
-        row = await self._store.game(game_id)
-        if row is None or (not sees_all and row.forked_from and await self._store.ahead([game_id])):
-            raise NotFound("no such game for this caller")
-        return await self.game(row)
 
     async def first_played(self, turns: Collection[Turn]) -> dict[Turn, Turn]:
         """For each turn, the same turn in the game in which it was played: a fork shares its past with its

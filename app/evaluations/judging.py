@@ -79,6 +79,19 @@ class Waiting(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Outcome:
+    """The outcome of the questions about one game."""
+
+    game_id: str
+    judged: list[QuestionResult] = field(default_factory=list)
+    items: int = 0
+    unanswered: int = 0
+    not_asked: int = 0
+    left_out: str = ""
+    """Why the game cannot be judged; empty if it can."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Progress:
     """A judge's progress; written with every game."""
 
@@ -94,6 +107,27 @@ class _Progress:
     """The first unusable answers."""
     missing: list[dict[str, str]] = field(default_factory=list)
     """The first games left out, each with its reason."""
+
+    def after(self, outcome: _Outcome) -> "_Progress":
+        """The progress after one more game."""
+        unusable = [
+            {"item_id": result.item_id, "faults": list(result.faults), "answer": plain(result.answer)}
+            for result in outcome.judged
+            if not result.usable
+        ]
+        missing = [{"game_id": outcome.game_id, "reason": outcome.left_out}] if outcome.left_out else []
+        return _Progress(
+            games=self.games,
+            games_done=self.games_done + 1,
+            items=self.items + outcome.items,
+            judged=self.judged + len(outcome.judged) - len(unusable),
+            unusable=self.unusable + len(unusable),
+            unanswered=self.unanswered + outcome.unanswered,
+            not_asked=self.not_asked + outcome.not_asked,
+            left_out=self.left_out + len(missing),
+            samples=[*self.samples, *unusable][:KEPT],
+            missing=[*self.missing, *missing][:KEPT],
+        )
 
     @property
     def result(self) -> dict[str, Any]:
@@ -115,19 +149,6 @@ def first_result(games: int, left_out: Sequence[tuple[str, str]]) -> dict[str, A
     """The result of an evaluation that has just begun; ``left_out``: games, and why they cannot be judged."""
     missing = [{"game_id": game, "reason": reason} for game, reason in left_out[:KEPT]]
     return _Progress(games, left_out=len(left_out), missing=missing).result
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """The outcome of the questions about one game."""
-
-    game_id: str
-    judged: list[QuestionResult] = field(default_factory=list)
-    items: int = 0
-    unanswered: int = 0
-    not_asked: int = 0
-    left_out: str = ""
-    """Why the game cannot be judged; empty if it can."""
 
 
 class Judges:
@@ -330,7 +351,7 @@ class Judges:
                     break
                 outcome = await begun[0]
                 begun.popleft()
-                await self._keep(row, work, progress, outcome)
+                progress = await self._keep(row, work, progress, outcome)
                 self._stop_waiting(evaluation_id)
         finally:
             for task in begun:
@@ -402,28 +423,10 @@ class Judges:
 
     async def _keep(
         self, row: EvaluationRow, work: JudgeWork, progress: _Progress, outcome: _Outcome
-    ) -> None:
-        """Commits one game's judgements, and the progress."""
-        judged = [result for result in outcome.judged if result.usable]
-        unusable = [result for result in outcome.judged if not result.usable]
-        samples = [
-            {"item_id": result.item_id, "faults": list(result.faults), "answer": plain(result.answer)}
-            for result in unusable
-        ]
-        missing = [{"game_id": outcome.game_id, "reason": outcome.left_out}] if outcome.left_out else []
-        after = _Progress(
-            progress.games,
-            progress.games_done + 1,
-            progress.items + outcome.items,
-            progress.judged + len(judged),
-            progress.unusable + len(unusable),
-            progress.unanswered + outcome.unanswered,
-            progress.not_asked + outcome.not_asked,
-            progress.left_out + len(missing),
-            [*progress.samples, *samples][:KEPT],
-            [*progress.missing, *missing][:KEPT],
-        )
-        rows = [judged_row for result in judged for judged_row in result.rows]
+    ) -> _Progress:
+        """Commits one game's judgements and the progress after it, and returns this progress."""
+        after = progress.after(outcome)
+        rows = [judged_row for result in outcome.judged if result.usable for judged_row in result.rows]
 
         shown: set[Turn] = set()
         if row.dimension in SHOWING and not row.spec["sees_all"]:
@@ -442,8 +445,7 @@ class Judges:
             await self._store.mark_seen_in(connection, row.caller, shown)
 
         await self._database.writer.run(write)
-        for name in _Progress.__slots__:
-            setattr(progress, name, getattr(after, name))
+        return after
 
 
 def _progress_of(row: EvaluationRow) -> _Progress:

@@ -104,19 +104,19 @@ async def list_items(
         str,
         Query(
             pattern=r"^(drawn|all|[1-9]|10)$",
-            description="Who guesses: one other seat drawn by `seed`, every other seat, or this seat.",
+            description="Who guesses: one other seat that `seed` draws, every other seat, or this seat.",
         ),
     ] = "drawn",
     seed: Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")] = "0",
     options: Annotated[
-        Options, Query(description="What a guesser chooses from: the impactful set, or the role lists.")
+        Options, Query(description="The intentions to choose from: the impactful set, or the role lists.")
     ] = "impactful",
     history: Annotated[History, Query(description="All earlier rounds, or this round only.")] = "all",
     context: Annotated[
-        View, Query(description="`release`: as the authors' scripts build it, with later things in it.")
+        View, Query(description="`release`: as the authors' scripts build it, with later events in it.")
     ] = "seat",
     followed: Annotated[
-        bool, Query(description="Only what was followed, by the judgements stored by now.")
+        bool, Query(description="Only what was followed, according to the stored judgements.")
     ] = False,
     format_: Annotated[
         Literal["json", "ndjson"], Query(alias="format", description="`ndjson`: all items, one a line.")
@@ -124,10 +124,10 @@ async def list_items(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Items of finished games. They hold what the reader's seat saw and nothing else, and never gold.
+    """Items of finished games. They hold only what the reader's seat saw, and never gold.
 
-    Ids are `{game}/{dimension}/{request}/{stage}/{reader or -}`. Whoever was shown what was chosen in a
-    turn, by selection or following items, may not guess it afterwards (unless it holds `export:full`).
+    Ids are `{game}/{dimension}/{request}/{stage}/{reader or -}`. A credential that was shown what was chosen
+    in a turn, by selection or following items, may no longer guess it (unless it has `export:full`).
     """
     variant = Variant(reader=_reader(reader), seed=seed, history=history, options=options, context=context)
     evaluations.may_see(caller, dimension, variant, followed=followed)
@@ -183,7 +183,7 @@ def _written(items: Sequence[Item]) -> bytes:
         409,
         413,
         415,
-        also={202: {"model": EvaluationView, "description": "A model judge is asked: status `judging`."}},
+        also={202: {"model": EvaluationView, "description": "A model judge has started: status `judging`."}},
     ),
 )
 async def create_evaluation(
@@ -196,13 +196,13 @@ async def create_evaluation(
 ) -> Any:
     """Scores a rater's guesses or summaries against what the seats had chosen.
 
-    Each sample (1 to 5) of an item is graded once for a rater; `regrade_of` grades anew as a new, linked
-    evaluation. Several samples of an item are joined by majority. Without `export:full` totals are told
-    where at least 20 items stand behind them.
+    Each sample (1 to 5) of an item is graded once for a rater; `regrade_of` grades it again, in a new, linked
+    evaluation. Several samples of an item are joined by majority. Without `export:full`, totals are shown for
+    at least 20 items.
 
-    With `judge` the service judges selections, following or statements itself: by rules at once, or by a
-    model in the background (202). Progress, and how well the judge agrees with people (of statements: with
-    the rules), stand in `GET /evaluations/{e}`.
+    With `judge`, the service judges selections, following or statements itself: immediately by rules, or in
+    the background by a model (202). `GET /evaluations/{e}` shows the progress, and how well the judge agrees
+    with people (for statements: with the rules).
     """
     if (repeated := await _repeated(repeats, key)) is not None:
         return repeated
@@ -268,8 +268,8 @@ NamedRater = Annotated[
     Query(
         max_length=240,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+(),-]*$",
-        description="A rater, named as reports name it: with the variant of its items where that is another "
-        "than the default, and with the credential where several bear the name.",
+        description="A rater, named as in reports: with the variant of its items unless that is the default, "
+        "and with the credential if several use the name.",
     ),
 ]
 
@@ -290,16 +290,16 @@ async def compare_raters(
     game: GameOf = None,
     batch: BatchOf = None,
     followed: Annotated[
-        bool, Query(description="Only what was followed, by the judgements stored by now.")
+        bool, Query(description="Only what was followed, according to the stored judgements.")
     ] = False,
 ) -> ComparisonView:
-    """Everything that stands of two raters about these games: answers of any number of evaluations, or
+    """Compares everything valid from two raters about these games: answers of any number of evaluations, or
     judgements of people, models and programs. The caller's own; everybody's with `export:full`.
 
-    The difference is the first's figure less the second's on what both have, with an interval over games
-    and the p value of a permutation test that exchanges the two within whole games. Totals are told as
-    those of scores are. A judge is compared with a person once it agrees with people; until then `lacking`
-    says what it lacks.
+    The difference is the first rater's figure minus the second's, on what both have, with an interval over
+    games and the p value of a permutation test that exchanges the two raters within whole games. Totals are
+    shown under the same conditions as scores. A judge is compared with a person only if it agrees with
+    people; otherwise `lacking` says what is lacking.
     """
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     return await evaluations.compare_raters(games, dimension, first, second, caller, followed=followed)
@@ -315,9 +315,9 @@ async def compare_raters(
 async def compare_evaluations(
     evaluation_id: EvaluationOf, other: EvaluationOf, evaluations: EvaluationsDep, caller: CallerDep
 ) -> ComparisonView:
-    """Two evaluations of one dimension, both readable by the caller: answers that count by the same
-    `options`, `followed` and `unmapped`, or judges. What raters were shown (`history`, `context`) may differ.
-    Otherwise as `GET /evaluations/compare`.
+    """Compares two evaluations of one dimension that the caller may read: answers with the same `options`,
+    `followed` and `unmapped`, or judges. What raters were shown (`history`, `context`) may differ. Otherwise
+    as `GET /evaluations/compare`.
     """
     return await evaluations.compare(evaluation_id, other, caller)
 
@@ -333,15 +333,15 @@ async def show_evaluation(
     evaluation_id: EvaluationOf,
     evaluations: EvaluationsDep,
     caller: CallerDep,
-    per_item: Annotated[bool, Query(description="Every item beside its gold; needs `export:full`.")] = False,
+    per_item: Annotated[bool, Query(description="Every item with its gold; needs `export:full`.")] = False,
 ) -> EvaluationView:
-    """Scores never change: they are those of the moment of grading."""
+    """Scores never change after grading."""
     return await evaluations.evaluation(evaluation_id, caller, per_item=per_item)
 
 
 @router.get(
     "/evaluations/{evaluation_id}/statements",
-    summary="What a judge read in speeches",
+    summary="Statements that a judge found in speeches",
     response_model=SpeechPage,
     dependencies=[Depends(needs("eval:read"))],
     responses=documented(404),
@@ -355,9 +355,9 @@ async def list_statements(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> SpeechPage:
-    """The statements of each speech with the line of the record that decides them, as far as it has judged.
+    """The statements of each speech that was judged so far, with the line of the record that decides each.
 
-    They are public speeches and the public record: nothing that was hidden is in them.
+    Speeches and record are public: nothing hidden is in them.
     """
     page = await evaluations.statements(evaluation_id, caller, limit=limit, cursor=cursor)
     _link(request, response, page.next)
@@ -377,7 +377,9 @@ async def cancel_evaluation(
     evaluations: EvaluationsDep,
     caller: CallerDep,
 ) -> Cancelled:
-    """Asks its model no further question. What was judged stays and is scored: status `cancelled`."""
+    """The judge asks its model no further questions. What was judged is kept and scored: status
+    `cancelled`.
+    """
     await evaluations.cancel(evaluation_id, caller)
     return Cancelled()
 
@@ -399,15 +401,17 @@ async def deal_tasks(
     rater: RaterOf,
     game: GameOf = None,
     batch: BatchOf = None,
-    limit: Annotated[int, Query(ge=1, le=50, description="Tasks in all, those left included.")] = 8,
+    limit: Annotated[int, Query(ge=1, le=50, description="Tasks in all, including those that are left.")] = 8,
     shared: Annotated[
-        int, Query(ge=0, le=200, description="So many turns go to every rater, to measure agreement.")
+        int, Query(ge=0, le=200, description="Turns that go to every rater, to measure agreement.")
     ] = 2,
-    overlap: Annotated[int, Query(ge=1, le=20, description="Raters that each other turn goes to.")] = 1,
+    overlap: Annotated[
+        int, Query(ge=1, le=20, description="Raters that each of the other turns goes to.")
+    ] = 1,
     seed: Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")] = "0",
 ) -> TasksView:
-    """First what the rater was dealt and has not judged, then new turns. Keep `seed`, `shared` and `overlap`
-    the same for all raters of a study.
+    """First the tasks that the rater was dealt and has not judged, then new ones. Use the same `seed`,
+    `shared` and `overlap` for all raters of a study.
     """
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     response.headers["Cache-Control"] = "no-store"
@@ -431,7 +435,7 @@ async def create_judgements(
     caller: CallerDep,
     key: IdempotencyKey,
 ) -> Any:
-    """All of them or none. A rater judges each intention of an item once, unless it revises."""
+    """Stores all judgements or none. A rater judges each intention of an item once, unless it revises."""
     if (repeated := await _repeated(repeats, key)) is not None:
         return repeated
     try:
@@ -464,10 +468,10 @@ async def create_judgements(
                     "application/json": {"schema": {"type": "object"}},
                     **in_text("text/html", "text/csv"),
                 },
-                "description": "The report in the form asked for.",
+                "description": "The report in the requested format.",
             },
-            202: {"model": ReportProgress, "description": "It is being made: ask again after `Retry-After`."},
-            304: {"description": "It is as `If-None-Match` has it."},
+            202: {"model": ReportProgress, "description": "Being made: ask again after `Retry-After`."},
+            304: {"description": "The report is the one that `If-None-Match` names."},
         },
     ),
 )
@@ -476,28 +480,33 @@ async def show_report(
     caller: CallerDep,
     batch: Annotated[str, comma_list("b_[a-z0-9]{1,32}", "Of the finished games of this batch.")],
     format_: Annotated[
-        Format, Query(alias="format", description="`html`: one page that needs nothing else.")
+        Format, Query(alias="format", description="`html`: one self-contained page.")
     ] = "json",
     group_by: Annotated[
         GroupBy | None,
         Query(
-            description="The same tables side by side, by what sits in the seats (`agent`, `model`, "
+            description="Shows the tables side by side, by what sits in the seats (`agent`, `model`, "
             "`mechanism`, `timing`) or what is played (`profile`, `players`). Needs `export:full`."
         ),
     ] = None,
     wait_s: Annotated[
         float,
-        Query(ge=0, le=300, allow_inf_nan=False, description="Wait so long for it, then say how far it is."),
+        Query(
+            ge=0,
+            le=300,
+            allow_inf_nan=False,
+            description="Seconds to wait for the report; after that, 202 with its progress.",
+        ),
     ] = 60,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """The paper's tables for the batches' finished games, taken together, beside the published figures, and
-    ours: every number with its count, its 95 % interval, or the reason why there is none.
+    """The paper's tables for all finished games of the batches, beside the published figures, and our own
+    tables. Every number comes with its count and its 95 % interval, or with the reason why it is missing.
 
     Without `export:full`: totals over at least 20 items, of the caller's own answers and judgements, no
-    table of single intentions and nothing of who sat where. A large batch takes about 20 ms a game, in a
-    process of its own; a report is kept until more games finish, or more is judged or answered. One that
-    takes longer than `wait_s` answers 202 with its progress, and is there when it is asked for again.
+    tables of single intentions, and nothing about who sat where. A large batch takes about 20 ms a game, in a
+    process of its own. A report is kept until more games finish, or more is judged or answered. If it takes
+    longer than `wait_s`, the response is 202 with its progress: ask again.
     """
     report = await evaluations.reports.rendered(
         listed(batch, "batch"), caller, format_, group_by, wait_s=wait_s
@@ -536,10 +545,10 @@ async def list_judgements(
     rater: RatersOf = None,
     format_: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> Any:
-    """The judgements that stand: the caller's own, or everybody's with `export:full`.
+    """The valid judgements: the caller's own, or everybody's with `export:full`.
 
-    Rows that are damaged where they are stored are left out: `damaged` names them, and with CSV the header
-    `Damaged-Rows` counts them.
+    Rows that are damaged in the store are left out: `damaged` names them; with CSV, the header `Damaged-Rows`
+    counts them.
     """
     raters = listed(rater, "rater")
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)

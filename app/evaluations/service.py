@@ -252,8 +252,8 @@ class Evaluations:
                     connection, caller.name, rater, new.dimension, games
                 ):
                     raise AlreadyJudged(
-                        "this judge has judged in these games, or is at it; regrade_of judges anew, another "
-                        "name is another judge",
+                        "this judge has judged in these games, or is judging; regrade_of judges again, "
+                        "another name is another judge",
                         "/judge",
                     )
             await self.store.insert(connection, row)
@@ -333,7 +333,7 @@ class Evaluations:
         for place, answer in enumerate(new.answers):
             if (answer.item_id, answer.sample) in graded:
                 raise AlreadyGraded(
-                    "this rater's sample of the item was graded before; regrade_of grades it anew",
+                    "this rater's sample of the item was graded before; regrade_of grades it again",
                     f"/answers/{place}/item_id",
                 )
 

@@ -207,7 +207,7 @@ class Tasks:
             grade = grades[row.rater].get(row.key, 0)
             if grade and not revise:
                 raise AlreadyJudged(
-                    "this rater has judged it already; revise: true judges anew", f"/judgements/{place}"
+                    "this rater has judged it already; revise: true judges again", f"/judgements/{place}"
                 )
             graded.append(replace(row, grade=grade + 1, at=at))
             revised += bool(grade)

@@ -238,8 +238,6 @@ Statements = Sequence[tuple[Any, list[Any]]]
 class _Commits(Protocol):
     """Executes the writer's grouped commits, one after the other."""
 
-    def start(self) -> None: ...
-
     async def commit(self, statements: Statements) -> None:
         """Returns when all of it is committed. Raises the database's error in SQLAlchemy's form; then nothing
         is committed, unless the database went away during the commit itself.
@@ -311,9 +309,6 @@ class _PostgresCommits:
         self._connection: AsyncConnection | None = None
         self._driver: Any = None
         """asyncpg's own connection below it."""
-
-    def start(self) -> None:
-        """Does nothing: the first commit makes the connection."""
 
     async def commit(self, statements: Statements) -> None:
         prepared = self._statements.prepare(statements)
@@ -391,11 +386,10 @@ class _SqliteCommits:
         self._waiting: SimpleQueue[tuple[Statements, asyncio.Future[None]] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="sqlite commits", daemon=True)
-        self._thread.start()
-
     async def commit(self, statements: Statements) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="sqlite commits", daemon=True)
+            self._thread.start()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.put((statements, done))
         await done
@@ -509,7 +503,6 @@ class Writer:
     def start(self) -> None:
         """Starts the writer, unless it is running."""
         if self._task is None:
-            self._commits.start()
             self._task = asyncio.create_task(self._run(), name="writer")
 
     async def stop(self) -> None:
