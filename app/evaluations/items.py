@@ -183,7 +183,7 @@ class Items:
             filtered = await self.variant(variant, [game_id], followed=followed)
             yield game, list(items(game, dimension, filtered))
 
-    # --- scores ----
+    # --- scores -----------------------------------------------------------------------------
 
     async def check(
         self,
@@ -207,7 +207,9 @@ class Items:
             try:
                 parts = parse_id(answer.item_id)
             except UnknownItem as fault:
-                raise InvalidRequest(_no_echo(fault), f"{pointer}/item_id", "item_id") from None
+                # The rest of the message repeats what was sent.
+                message = str(fault).partition(", got ")[0]
+                raise InvalidRequest(message, f"{pointer}/item_id", "item_id") from None
             if parts.dimension != dimension:
                 raise InvalidRequest(
                     f"this item is one of {parts.dimension}", f"{pointer}/item_id", "dimension"
@@ -297,11 +299,6 @@ def _place(cursor: str, games: list[str]) -> tuple[int, int]:
 
 def _ids(game: Game, dimension: Dimension, variant: Variant) -> frozenset[str]:
     return frozenset(item.id for item in items(game, dimension, variant))
-
-
-def _no_echo(fault: UnknownItem) -> str:
-    # The message of the error repeats what was sent.
-    return str(fault).partition(", got ")[0]
 
 
 def _score_game(

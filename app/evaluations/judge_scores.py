@@ -21,7 +21,7 @@ from evaluators.measures.following import PARTS, FollowingScores
 from evaluators.measures.hallucination import Hallucinations
 from evaluators.measures.scoring import LEAST, estimate_as_json
 from evaluators.measures.selection import SelectionScores
-from evaluators.statistics.agreement import BAR, JudgeAgreement, Kappa, grouped, judge_agreement, ratings_of
+from evaluators.statistics.agreement import BAR, JudgeAgreement, grouped, judge_agreement, ratings_of
 from evaluators.statistics.rates import Rate
 from evaluators.statistics.resampling import bootstrap, ratio, share
 
@@ -283,18 +283,19 @@ def _measured(judged: Sequence[Judgement], people: Sequence[Judgement], part: Pa
 
 
 def _as_json(measured: JudgeAgreement) -> dict[str, Any]:
+    majority = measured.with_majority
     return {
         "items": measured.items,
         "people": len(measured.with_people.pairs),
         "kappa": _number(measured.with_people.mean),
         "kappa_among_people": _number(measured.among_people.mean),
-        "with_majority": _kappa(measured.with_majority),
+        "with_majority": {
+            "kappa": _number(majority.value),
+            "items": majority.items,
+            "agreed": majority.agreed,
+        },
         "lacking": list(measured.lacking),
     }
-
-
-def _kappa(kappa: Kappa) -> dict[str, Any]:
-    return {"kappa": _number(kappa.value), "items": kappa.items, "agreed": kappa.agreed}
 
 
 def _number(value: float) -> float | None:

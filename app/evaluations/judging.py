@@ -13,7 +13,7 @@ import contextlib
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,11 +21,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Message, ModelUnavailable
 from app.base import metrics
-from app.base.clock import now_ms, random_name
+from app.base.clock import now_ms, random_name, timestamp
 from app.base.errors import BudgetSpent
 from app.evaluations.items import SHOWING, FinishedGames, Turn
 from app.evaluations.judge_scores import judged_scores
 from app.evaluations.judge_work import JudgeWork, QuestionResult, plain, work_of
+from app.evaluations.schemas import WaitingView
 from app.models.account import Account
 from app.models.registry import ModelRegistry, budget_of
 from app.runner.claims import Claims
@@ -36,7 +37,7 @@ from app.store.rows import Damaged, EvaluationRow
 from engine.errors import AvalonError
 from evaluators.judges.asking import JudgeMessage
 
-__all__ = ["KEPT", "Judges", "Waiting", "first_result", "retry_after_s"]
+__all__ = ["KEPT", "Judges", "first_result", "retry_after_s"]
 
 log = structlog.get_logger()
 
@@ -64,18 +65,6 @@ class _Ended(Exception):
 
 class _NotJudged(Exception):
     """A game cannot be judged; the message says why."""
-
-
-class Waiting(NamedTuple):
-    """A judge that waits for the database."""
-
-    since: int
-    """Time of the first of the faults; UTC, milliseconds since 1970."""
-    faults: int
-    """Faults in a row."""
-    cause: str
-    again_at: int
-    """Time of the next try; UTC, milliseconds since 1970."""
 
 
 @dataclass(slots=True)
@@ -170,7 +159,7 @@ class Judges:
         self._working: dict[str, asyncio.Task[None]] = {}
         self._cancelled: set[str] = set()
         """Evaluations that were cancelled and stopped here, and still have to be scored."""
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, WaitingView] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -203,7 +192,7 @@ class Judges:
             log.warning("another process has taken over a judge", evaluation=evaluation_id)
             task.cancel()
 
-    def waiting(self, evaluation_id: str) -> Waiting | None:
+    def waiting(self, evaluation_id: str) -> WaitingView | None:
         """The judge's wait for the database; None if it is not waiting, or not working in this process."""
         return self._waiting.get(evaluation_id)
 
@@ -287,8 +276,12 @@ class Judges:
         delay_s = retry_after_s(faults)
         cause = type(fault).__name__
         now = now_ms()
-        since = now if known is None else known.since
-        self._waiting[evaluation_id] = Waiting(since, faults, cause, now + int(1000 * delay_s))
+        self._waiting[evaluation_id] = WaitingView(
+            since=timestamp(now) if known is None else known.since,
+            faults=faults,
+            cause=cause,
+            again_at=timestamp(now + int(1000 * delay_s)),
+        )
         metrics.judges_waiting.set(len(self._waiting))
         metrics.judge_faults.labels(cause).inc()
         log.warning("the database is away", evaluation=evaluation_id, again_in_s=delay_s, cause=cause)

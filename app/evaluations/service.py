@@ -30,7 +30,6 @@ from app.evaluations.schemas import (
     SpeechView,
     StatementView,
     UnusableView,
-    WaitingView,
 )
 from app.evaluations.tasks import Tasks
 from app.models.registry import ModelRegistry
@@ -69,9 +68,9 @@ class Evaluations:
     async def chosen(
         self, games: Sequence[str], batches: Sequence[str], caller: Caller | None = None
     ) -> list[str]:
-        """The named finished games, or all finished games of the named batches. Without ``caller``, of any
-        owner. Raises InvalidRequest unless either games or batches are named, NotFound, and Unfinished for a
-        named game that is not over.
+        """The named finished games, or all finished games of the named batches. Without ``caller``, every
+        game is visible. Raises InvalidRequest unless either games or batches are named, NotFound, and
+        Unfinished for a named game that is not over.
         """
         if bool(games) is bool(batches):
             raise InvalidRequest("name games or batches", "/batch", "game_or_batch")
@@ -359,7 +358,7 @@ class Evaluations:
             more: dict[str, Any] = {
                 "agreement": figures,
                 "fit_to_show": fit,
-                "waiting": self._waiting(evaluation_id),
+                "waiting": self.judges.waiting(evaluation_id),
             }
             if per_item:
                 unusable = (row.result or {}).get("unusable", [])
@@ -373,17 +372,6 @@ class Evaluations:
         shown = await self.items.per_item(row.dimension, answers, row.spec["variant"])
         damaged = [damaged.name for damaged in answers.damaged]
         return view.model_copy(update={"per_item": shown, "damaged": damaged})
-
-    def _waiting(self, evaluation_id: str) -> WaitingView | None:
-        waiting = self.judges.waiting(evaluation_id)
-        if waiting is None:
-            return None
-        return WaitingView(
-            since=timestamp(waiting.since),
-            faults=waiting.faults,
-            cause=waiting.cause,
-            again_at=timestamp(waiting.again_at),
-        )
 
     async def compare(self, first: str, second: str, caller: Caller) -> ComparisonView:
         """Two evaluations on the items of both. Raises NotFound, NotComparable."""

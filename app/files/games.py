@@ -15,13 +15,12 @@ import orjson
 from app.files.replays import (
     Document,
     FileFault,
-    NotJson,
     OnRead,
     PassedOver,
     Replayed,
     documents,
+    json_fault_of,
     log_line,
-    parse,
     replayed,
 )
 from engine.errors import UNREADABLE, AvalonError
@@ -103,7 +102,7 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
                 continue
             line = None if isinstance(value, dict) and "schema" in value else log_line(value)
         except orjson.JSONDecodeError:
-            yield Unusable(str(document.place), f"unreadable: {_not_json(document.text)}")
+            yield Unusable(str(document.place), f"unreadable: {json_fault_of(document.text)}")
             continue
         except AvalonError as fault:
             yield Unusable(str(document.place), f"unreadable: {_first(str(fault))}")
@@ -118,14 +117,6 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
         log.append(line[1])
     if log:
         yield _game(game_id, log)
-
-
-def _not_json(text: bytes) -> str:
-    try:
-        parse(text)
-    except NotJson as fault:
-        return str(fault)
-    return "no JSON"
 
 
 def _first(text: str) -> str:

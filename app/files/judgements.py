@@ -6,7 +6,6 @@ Judgements: the CSV or JSON of ``GET /annotations``, or its rows one a line. Ans
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic import ValidationError
 
 from app.evaluations.rater_work import answered_by_game, judgements_from, judges_in
 from app.evaluations.schemas import AnswerSpec, VariantSpec
+from app.files.replays import json_fault_of
 from app.store.rows import AnswerRow, JudgementRow
 from engine.intentions import normalise
 from evaluators.errors import UnknownItem
@@ -174,15 +174,9 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, Any]]:
             try:
                 yield number, orjson.loads(line)
             except orjson.JSONDecodeError:
-                raise UnreadableFile(f"{path}:{number}: expected JSON, found {_fault_of(line)}") from None
-
-
-def _fault_of(line: str) -> str:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError) as fault:
-        return json_fault(fault)
-    return "something that is no JSON"  # NaN and the like, which Python's reader accepts
+                raise UnreadableFile(
+                    f"{path}:{number}: expected JSON, found {json_fault_of(line.encode())}"
+                ) from None
 
 
 def _read(path: Path) -> str:

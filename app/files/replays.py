@@ -39,6 +39,7 @@ __all__ = [
     "Place",
     "Replayed",
     "documents",
+    "json_fault_of",
     "log_line",
     "parse",
     "replayed",
@@ -397,7 +398,8 @@ def _text(source: _Started, place: Place, discovered: bool) -> Iterator[Document
         by_line = place.file == "-" or name.removesuffix(".gz").endswith(_LINES)
         is_json = name.removesuffix(".gz").endswith(".json")
         first, _, rest = start.lstrip().partition(b"\n")
-        if first[:1] == b"[" and first[1:].lstrip()[:1] in (b"{", b"") and _is_list(start):
+        objects = start.lstrip()[1:].lstrip()[:1] == b"{"
+        if first[:1] == b"[" and first[1:].lstrip()[:1] in (b"{", b"") and objects:
             yield from _list(lines, place, discovered)
         elif (by_line and first.strip() != b"{") or (not is_json and rest.strip() and _is_json(first)):
             yield from _by_line(lines, place, discovered)
@@ -415,11 +417,6 @@ def _is_json(text: bytes) -> bool:
     except NotJson:
         return False
     return True
-
-
-def _is_list(start: bytes) -> bool:
-    """Whether a list of objects begins here."""
-    return start.lstrip()[1:].lstrip()[:1] == b"{"
 
 
 def _whole(lines: _Lines, place: Place, discovered: bool) -> Document | FileFault:
@@ -571,6 +568,15 @@ def parse(text: bytes) -> Any:
         raise
     except (ValueError, RecursionError) as fault:
         raise NotJson(json_fault(fault)) from None
+
+
+def json_fault_of(text: bytes) -> str:
+    """What there is in place of the JSON that does not read."""
+    try:
+        parse(text)
+    except NotJson as fault:
+        return str(fault)
+    return "no JSON"
 
 
 def replayed(document: Document) -> Replayed | FileFault | PassedOver:

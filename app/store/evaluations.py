@@ -454,7 +454,8 @@ def _readable(kind: type[R], rows: Iterable[RowMapping]) -> Rows[R]:
     whole: list[R] = []
     damaged = []
     for row in rows:
-        if is_whole(table, row) and _FITS.get(table.name, _fits)(row):
+        fits = _FITS.get(table.name)
+        if is_whole(table, row) and (fits is None or fits(row)):
             whole.append(typed_row(kind, row))
         else:
             name = row_name(table, row)
@@ -464,10 +465,6 @@ def _readable(kind: type[R], rows: Iterable[RowMapping]) -> Rows[R]:
     if damaged and structlog.is_configured():
         log.error("damaged rows are left out", table=table.name, rows=len(damaged), first=damaged[0].name)
     return Rows(whole, damaged)
-
-
-def _fits(row: RowMapping) -> bool:
-    return True
 
 
 def _spec_fits(row: RowMapping) -> bool:

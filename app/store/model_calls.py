@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import astuple
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -233,15 +234,11 @@ class CallStore:
         for game in [CalledGame(*row) for row in await self._database.rows(query)]:
             rows = await self._database.mappings(select(model_calls).where(_c.game_id == game.game_id))
             calls = [_call(row) for row in rows if _reads(row)]
-            for call in sorted(calls, key=_order):
+            for call in sorted(calls, key=lambda call: astuple(call.key)):
                 yield game, call
             for row in rows:
                 if not _reads(row):
                     yield game, row_name(model_calls, row)
-
-
-def _order(call: Call) -> tuple[str, str, str, int]:
-    return call.key.request_id, call.key.step, call.key.about, call.key.attempt
 
 
 def _count(condition: ColumnElement[bool]) -> Any:
