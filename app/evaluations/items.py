@@ -239,12 +239,11 @@ class Items:
         if not sees_all:
             played = await self._games.first_played(turns)
             seen = await self._store.seen_by(caller, {*turns, *played.values()})
-            places = [place for turn, place in turns.items() if turn in seen or played[turn] in seen]
-            if places:
-                first = min(places)
+            refused = [index for turn, index in turns.items() if turn in seen or played[turn] in seen]
+            if refused:
                 raise AlreadySeen(
                     "this credential was shown what was chosen there, by selection or following items",
-                    f"/answers/{first}/item_id",
+                    f"/answers/{min(refused)}/item_id",
                 )
 
     async def score(
