@@ -18,7 +18,7 @@ from app.edge.auth import Keys
 from app.edge.callers import CallerCheck
 from app.edge.deps import known_query
 from app.edge.headers import SecurityHeaders
-from app.edge.repeats import Repeats
+from app.edge.idempotency import Repeats
 from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
 from app.games.access import Access

@@ -30,7 +30,7 @@ from app.models.recording import Recording
 from app.runner.simulate import Plan
 from app.runner.simulating_models import ModelRun
 from app.settings import EndpointSettings
-from app.store.usage import total
+from app.store.call import total
 from bench.asked import AUTHORS_CALLS, AUTHORS_PROMPT, GAMES, games_rows
 from bench.row import Row
 from engine.chance import secret

@@ -5,17 +5,16 @@ import asyncio
 from alembic import context
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
-from sqlmodel import SQLModel
 
 from app.settings import Settings
-from app.store import evaluation_tables as evaluation_tables  # these two fill the metadata
-from app.store import tables as tables
+from app.store import tables as tables  # fills the metadata
+from app.store.rows import METADATA
 
 
 def _migrate(connection: Connection) -> None:
     context.configure(
         connection=connection,
-        target_metadata=SQLModel.metadata,
+        target_metadata=METADATA,
         render_as_batch=connection.dialect.name == "sqlite",
         compare_type=True,
     )

@@ -8,8 +8,10 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import lru_cache
 
-__all__ = ["Clock", "now_ms", "random_bits", "random_name", "use_clock"]
+__all__ = ["Clock", "now_ms", "random_bits", "random_name", "timestamp", "use_clock"]
 
 
 class Clock:
@@ -28,6 +30,14 @@ _clock = Clock()
 def now_ms() -> int:
     """UTC, milliseconds since 1970."""
     return _clock.now_ms()
+
+
+# All events of a commit, and the frames that hundreds of viewers get of them, have the same time.
+@lru_cache(256)
+def timestamp(ms: int) -> str:
+    """RFC 3339, UTC, milliseconds."""
+    moment = datetime.fromtimestamp(ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
 
 
 def random_bits(count: int) -> int:

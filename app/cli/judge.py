@@ -17,7 +17,7 @@ from app.edge.auth import OPERATOR
 from app.evaluations.schemas import EvaluationView, NewJudging
 from app.evaluations.service import Evaluations
 from app.settings import Settings
-from app.store.usage import BUDGET_SPENT
+from app.store.call import BUDGET_SPENT
 
 __all__ = ["commands", "judged"]
 

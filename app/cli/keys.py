@@ -13,15 +13,15 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from app.base.clock import now_ms
+from app.base.clock import now_ms, timestamp
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import fail, note, print_json
 from app.edge.auth import SCOPES, hash_of, new_key, new_secret
 from app.edge.tokens import MAX_SEAT_S
 from app.store.games import new_id
-from app.store.keys import ApiKey, KeyStore, TokenSecret
-from app.store.log import timestamp
+from app.store.keys import KeyStore
+from app.store.rows import ApiKey, TokenSecret
 
 __all__ = ["commands"]
 

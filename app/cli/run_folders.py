@@ -15,13 +15,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.cli.database import on_database
 from app.cli.export import export_lines
-from app.evaluations.judged import judgements_from
+from app.evaluations.rater_work import judgements_from
 from app.files.replays import FileFault, NotJson, PassedOver, documents, log_line, parse
 from app.settings import Settings
-from app.store.evaluation_tables import judgements as judgement_table
 from app.store.games import NewGame, new_id
 from app.store.rows import BatchRow, JudgementRow, typed_row
 from app.store.tables import games as game_table
+from app.store.tables import judgements as judgement_table
 from engine.events import Event, payload, type_name
 from evaluators.authors.conversion import ConvertedGame
 from evaluators.authors.run import Files, wanted

@@ -18,7 +18,7 @@ from app.runner.simulate import Plan
 from app.runner.simulating_models import ModelRun
 from app.seats.seating import ModelSeats, seat_agents
 from app.settings import EndpointSettings, InvalidEndpoints, read_endpoints
-from app.store.usage import Use, UseKey, total
+from app.store.call import Use, UseKey, total
 
 __all__ = ["model_run", "print_uses", "uses_as_json"]
 

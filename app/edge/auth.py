@@ -21,9 +21,8 @@ from app.base.errors import Forbidden, Unauthenticated
 from app.edge.tokens import Grant, Secrets
 from app.settings import Settings, is_loopback
 from app.store.games import GameStore
-from app.store.json_column import Damaged
-from app.store.keys import ApiKey, KeyStore, TokenSecret
-from app.store.rows import GameRow
+from app.store.keys import KeyStore
+from app.store.rows import ApiKey, Damaged, GameRow, TokenSecret
 from engine.errors import CorruptLog
 from engine.terms import FULL, PUBLIC, Seat, Viewer
 from engine.view import viewer_name

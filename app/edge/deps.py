@@ -10,8 +10,8 @@ from starlette.requests import HTTPConnection
 from app.base.errors import Draining, Forbidden, InvalidRequest, Unauthenticated
 from app.base.lifecycle import Lifecycle
 from app.edge.auth import Caller, Keys
+from app.edge.idempotency import RequestKey
 from app.edge.queries import check_query, dependant_of
-from app.store.idempotency import RequestKey
 from engine.errors import InvalidInput
 from engine.terms import PUBLIC, Viewer
 from engine.view import read_viewer

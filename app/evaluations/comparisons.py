@@ -8,17 +8,13 @@ from typing import Any, Final
 from app.base.errors import InvalidRequest, NotComparable
 from app.base.off_loop import off_loop
 from app.edge.auth import Caller
-from app.evaluations.games import FinishedGames
-from app.evaluations.items import Items
+from app.evaluations.items import FinishedGames, Items
 from app.evaluations.judge_scores import rulings_as_judgements
 from app.evaluations.judge_work import STATEMENTS
-from app.evaluations.judged import judgements_from
-from app.evaluations.rater_work import RaterWorkReader
+from app.evaluations.rater_work import RaterWorkReader, guesses_by_game, guesses_of, judgements_from
 from app.evaluations.schemas import ComparedRater, ComparisonView, RaterKind
-from app.evaluations.scoring import guesses_of, variant_of
 from app.store.evaluations import EvaluationStore
 from app.store.rows import EvaluationRow
-from evaluators.ground.answers import Guess
 from evaluators.ground.items import Dimension
 from evaluators.ground.judgements import Judgement, by_game
 from evaluators.ground.turns import Game
@@ -32,14 +28,15 @@ from evaluators.statistics.resampling import Counts
 __all__ = ["Comparisons"]
 
 _AT_ONCE: Final = 20
-"""Games whose judgements and answers are held at a time."""
+"""Games whose judgements and answers are in memory at a time."""
 
 _SAME: Final = ("options", "followed", "unmapped")
-"""Settings by which gold or what counts as predicted differ: raters are compared under equal ones. What
-they were shown, ``history`` and ``context``, may differ: that is worth comparing."""
+"""Settings that change gold or what counts as predicted: they must be equal for both raters. What raters were
+shown, ``history`` and ``context``, may differ: that is worth comparing.
+"""
 
-_TOLD: Final = 10
-"""Raters named in a refusal."""
+_NAMED: Final = 10
+"""The most raters that a refusal names."""
 
 
 class Comparisons:
@@ -55,19 +52,19 @@ class Comparisons:
     async def evaluations(
         self, first: EvaluationRow, second: EvaluationRow, caller: Caller
     ) -> ComparisonView:
-        """Two evaluations of one dimension. Raises NotComparable where they have nothing in common, differ
-        in dimension or in how their items count, or where one is still being judged.
+        """Two evaluations of one dimension. Raises NotComparable if they have nothing in common, differ in
+        dimension or in how their items count, or if one is still being judged.
         """
         rows = (first, second)
         ids = [row.evaluation_id for row in rows]
         if ids[0] == ids[1]:
             raise NotComparable(f"{ids[0]} is named twice: name another evaluation")
         if first.dimension != second.dimension:
-            told = " and ".join(f"{row.evaluation_id} is of {row.dimension}" for row in rows)
-            raise NotComparable(f"{told}: both must be of one dimension")
+            dimensions = " and ".join(f"{row.evaluation_id} is of {row.dimension}" for row in rows)
+            raise NotComparable(f"{dimensions}: both must be of one dimension")
         if first.dimension == STATEMENTS:
             raise NotComparable(
-                f"what is said of {first.dimension} is compared with the rules, in the evaluation itself"
+                f"judges of {first.dimension} are compared with the rules, in the evaluation itself"
             )
         for row in rows:
             if row.status == "judging":
@@ -84,49 +81,49 @@ class Comparisons:
         variants = [row.spec["variant"] for row in (first, second)]
         for name in _SAME:
             if variants[0][name] != variants[1][name]:
-                told = " and ".join(str(one[name]).lower() for one in variants)
-                raise NotComparable(f"{name} is {told}: grade the answers of one of them under the other's")
+                values = " and ".join(str(variant[name]).lower() for variant in variants)
+                raise NotComparable(
+                    f"{name} is {values}: grade one rater's answers under the other's variant"
+                )
         guesses = [
-            _by_game(await off_loop(guesses_of, await self._store.answers_of(row.evaluation_id)))
+            guesses_by_game(await off_loop(guesses_of, await self._store.answers_of(row.evaluation_id)))
             for row in (first, second)
         ]
         for game_id in sorted(guesses[0].keys() | guesses[1].keys()):
-            mine, yours = (one.get(game_id, {}) for one in guesses)
-            if not mine.keys() & yours.keys():
-                match.hand_in(mine, yours)
+            of_first, of_second = (by_game_id.get(game_id, {}) for by_game_id in guesses)
+            match.hand_in(of_first, of_second)
+            if not of_first.keys() & of_second.keys():
                 continue
             game = await self._games.by_id(game_id)
             sides = []
-            for variant, given in zip(variants, (mine, yours), strict=True):
-                filtered = await self._items.variant(
-                    variant_of(variant), [game_id], followed=bool(variant["followed"])
-                )
+            for variant, given in zip(variants, (of_first, of_second), strict=True):
+                filtered = await self._items.stored_variant(variant, game_id)
                 sides.append(
                     await asyncio.to_thread(
                         answer_counts, game, match.dimension, given, filtered, variant["unmapped"]
                     )
                 )
-            match.hand_in(mine, yours)
             match.count(match.part, game_id, *sides)
 
     async def _judged(self, match: "_Match", first: EvaluationRow, second: EvaluationRow) -> None:
         games = sorted(set(first.spec["games"]) | set(second.spec["games"]))
         for start in range(0, len(games), _AT_ONCE):
             some = games[start : start + _AT_ONCE]
-            said = [await self._said_in(row, some) for row in (first, second)]
+            judgements = [await self._judgements_of(row, some) for row in (first, second)]
             for game_id in some:
-                mine, yours = (one.get(game_id, []) for one in said)
-                if mine or yours:
+                sides = [by_game_id.get(game_id, []) for by_game_id in judgements]
+                if any(sides):
                     game = await self._games.by_id(game_id)
-                    await asyncio.to_thread(match.count_judged, game, mine, yours)
+                    await asyncio.to_thread(match.count_judged, game, *sides)
 
-    async def _said_in(self, row: EvaluationRow, games: Sequence[str]) -> Mapping[str, list[Judgement]]:
+    async def _judgements_of(self, row: EvaluationRow, games: Sequence[str]) -> Mapping[str, list[Judgement]]:
         if row.spec["judge"]["kind"] == "model":
             rows = await self._store.judged_by(row.evaluation_id, games)
             return by_game(judgements_from(rows))
-        mine = sorted(set(games) & set(row.spec["games"]))
+        judged = sorted(set(games) & set(row.spec["games"]))
         return {
-            game_id: rulings_as_judgements(list(ruled(await self._games.by_id(game_id)))) for game_id in mine
+            game_id: rulings_as_judgements(list(ruled(await self._games.by_id(game_id))))
+            for game_id in judged
         }
 
     # --- raters by name ---------------------------------------------------------------------
@@ -141,64 +138,74 @@ class Comparisons:
         *,
         followed: bool,
     ) -> ComparisonView:
-        """Two raters on everything that stands about these games. Raises InvalidRequest for a name that
-        no rater of the caller's has, NotComparable where the two have nothing in common.
+        """Two raters on everything that is valid about these games. Raises InvalidRequest for a name that no
+        rater visible to the caller has, NotComparable if the two have nothing in common.
         """
         if first == second:
             raise NotComparable(f"{first} is named twice: name another rater")
-        whose = None if caller.sees_all else caller.name
-        about = await RaterWorkReader.games(self._store, games, whose)
+        reader = await RaterWorkReader.games(self._store, games, None if caller.sees_all else caller.name)
         names = (first, second)
-        found: set[str] = set()
+        known: set[str] = set()
         kinds: dict[str, RaterKind] = {}
-        kept: list[Judgement] = []
+        compared: list[Judgement] = []
         match = _Match(dimension, ComparedRater(rater=first), ComparedRater(rater=second))
         answered = dimension in ("guessing", "summarisation")
         for start in range(0, len(games), _AT_ONCE):
             some = games[start : start + _AT_ONCE]
-            said = await about.read(some, (dimension,) if answered else ())  # type: ignore[arg-type]
+            work = await reader.read(some, (dimension,) if answered else ())  # type: ignore[arg-type]
             for game_id in some:
                 if answered:
-                    given = {one.name: one for one in said.answers.get(game_id, ())}
-                    found |= given.keys()
-                    sides = [given.get(name) for name in names]
+                    answers = {answer.name: answer for answer in work.answers.get(game_id, ())}
+                    known |= answers.keys()
+                    sides = [answers.get(name) for name in names]
                     if any(sides):
                         game = await self._games.by_id(game_id)
                         await self._count_answers(match, game, sides, followed=followed)
                     continue
-                held = said.judgements.get(game_id, ())
-                parts = [one for one in held if _says(one, dimension)]
-                found |= {one.rater for one in parts}
-                kinds |= {one.rater: said.kinds[one.rater] for one in parts}
-                sides_of = [[one for one in parts if one.rater == name] for name in names]
+                judged = [
+                    judgement
+                    for judgement in work.judgements.get(game_id, ())
+                    if _is_about(judgement, dimension)
+                ]
+                known |= {judgement.rater for judgement in judged}
+                kinds |= {judgement.rater: work.kinds[judgement.rater] for judgement in judged}
+                sides_of = [[judgement for judgement in judged if judgement.rater == name] for name in names]
                 if any(sides_of):
                     game = await self._games.by_id(game_id)
                     await asyncio.to_thread(match.count_judged, game, *sides_of)
-                    kept += [one for one in parts if one.rater in names or one.rater not in said.judges]
-        for name, place in zip(names, ("/first", "/second"), strict=True):
-            if name not in found:
-                raise InvalidRequest(_unknown(name, found), place, "rater")
+                    compared += [
+                        judgement
+                        for judgement in judged
+                        if judgement.rater in names or judgement.rater not in work.judges
+                    ]
+        for name, pointer in zip(names, ("/first", "/second"), strict=True):
+            if name not in known:
+                raise InvalidRequest(_unknown(known), pointer, "rater")
         if not answered:
             match.first, match.second = (ComparedRater(rater=name, kind=kinds[name]) for name in names)
-            match.lacking = _lacking(kept, names, kinds, match.parts)
+            match.lacking = _lacking(compared, names, kinds, match.parts)
         return await off_loop(match.view, names, caller)
 
     async def _count_answers(
         self, match: "_Match", game: Game, sides: Sequence[Answered | None], *, followed: bool
     ) -> None:
-        given = [{} if one is None else {guess.item_id: guess for guess in one.guesses} for one in sides]
+        given = [{} if side is None else {guess.item_id: guess for guess in side.guesses} for side in sides]
         match.hand_in(given[0], given[1])
         if sides[0] is None or sides[1] is None:
             return
         for name in ("options", "unmapped"):
-            told = [str(getattr(one.variant, name, None) or one.unmapped) for one in (sides[0], sides[1])]
-            if told[0] != told[1]:
-                raise NotComparable(f"{name} is {told[0]} and {told[1]}: grade one under the other's")
+            values = [
+                str(getattr(side.variant, name, None) or side.unmapped) for side in (sides[0], sides[1])
+            ]
+            if values[0] != values[1]:
+                raise NotComparable(
+                    f"{name} is {values[0]} and {values[1]}: grade one under the other's variant"
+                )
         counts: list[dict[str, Counts]] = []
-        for one, guesses in zip((sides[0], sides[1]), given, strict=True):
-            variant = await self._items.variant(one.variant, [game.id], followed=followed)
+        for side, guesses in zip((sides[0], sides[1]), given, strict=True):
+            variant = await self._items.variant(side.variant, [game.id], followed=followed)
             counts.append(
-                await asyncio.to_thread(answer_counts, game, match.dimension, guesses, variant, one.unmapped)
+                await asyncio.to_thread(answer_counts, game, match.dimension, guesses, variant, side.unmapped)
             )
         match.count(match.part, game.id, *counts)
 
@@ -211,10 +218,12 @@ class _Match:
     first: ComparedRater
     second: ComparedRater
     handed_in: list[int] = field(default_factory=lambda: [0, 0, 0])
-    """What both, the first alone and the second alone have said, whether or not it counts."""
+    """How many units both, the first alone and the second alone answered or judged, whether or not they
+    count.
+    """
     pairings: dict[Part, Pairing] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
-    """Why a judge may not stand beside people; empty: nothing is lacking."""
+    """Why a judge may not be compared with people; empty if it may."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -225,8 +234,8 @@ class _Match:
         return self.parts[0]
 
     def hand_in(self, first: Collection[str], second: Collection[str]) -> None:
-        mine, yours = set(first), set(second)
-        for place, n in enumerate((len(mine & yours), len(mine - yours), len(yours - mine))):
+        both = set(first) & set(second)
+        for place, n in enumerate((len(both), len(first) - len(both), len(second) - len(both))):
             self.handed_in[place] += n
 
     def count(
@@ -238,15 +247,15 @@ class _Match:
         units: list[set[str]] = [set(), set()]
         for part in self.parts:
             sides = []
-            for place, said in enumerate((first, second)):
-                found = judged_counts(game, said, part)
-                sides.append(next(iter(found.values()), {}))
+            for place, judgements in enumerate((first, second)):
+                by_rater = judged_counts(game, judgements, part)
+                sides.append(next(iter(by_rater.values()), {}))
                 units[place] |= sides[place].keys()
             self.count(part, game.id, *sides)
         self.hand_in(*units)
 
     def view(self, names: Sequence[str], caller: Caller) -> ComparisonView:
-        """What the caller is told. Raises NotComparable where the two have nothing in common."""
+        """The comparison as the caller may see it. Raises NotComparable if the two have nothing in common."""
         both, first, second = self.handed_in
         what = "item" if self.dimension in ("guessing", "summarisation") else "intention"
         if not both:
@@ -255,13 +264,12 @@ class _Match:
                 f"{names[0]} and {names[1]} {did} no {what} in common: "
                 f"{first} by the first alone, {second} by the second alone"
             )
-        held = {part: self.pairings.get(part, Pairing(part)) for part in self.parts}
+        pairings = {part: self.pairings.get(part, Pairing(part)) for part in self.parts}
         enough = caller.sees_all or all(
-            pairing.items >= LEAST for pairing in held.values() if pairing.units or not self._judged
+            pairing.items >= LEAST for pairing in pairings.values() if pairing.units or what == "item"
         )
-        told = enough and not self.lacking
-        counted = max(pairing.items for pairing in held.values())
-        totals: Any = {part: pairing.as_json() for part, pairing in held.items()}
+        items = max(pairing.items for pairing in pairings.values())
+        totals: Any = {part: pairing.as_json() for part, pairing in pairings.items()}
         return ComparisonView(
             dimension=self.dimension,
             first=self.first,
@@ -270,16 +278,12 @@ class _Match:
             shared=both,
             first_only=first,
             second_only=second,
-            items=counted if enough else None,
-            games=max(len(pairing.games) for pairing in held.values()) if enough else None,
-            totals=totals if told else None,
+            items=items if enough else None,
+            games=max(len(pairing.games) for pairing in pairings.values()) if enough else None,
+            totals=totals if enough and not self.lacking else None,
             test=TEST,
             lacking=self.lacking,
         )
-
-    @property
-    def _judged(self) -> bool:
-        return self.dimension in ("selection", "following")
 
 
 def _rater_of(row: EvaluationRow) -> ComparedRater:
@@ -293,40 +297,37 @@ def _rater_of(row: EvaluationRow) -> ComparedRater:
     )
 
 
-def _by_game(guesses: Mapping[str, Guess]) -> dict[str, dict[str, Guess]]:
-    found: dict[str, dict[str, Guess]] = {}
-    for item_id, guess in guesses.items():
-        found.setdefault(item_id.partition("/")[0], {})[item_id] = guess
-    return found
-
-
-def _says(one: Judgement, dimension: Dimension) -> bool:
+def _is_about(judgement: Judgement, dimension: Dimension) -> bool:
     if dimension == "selection":
-        return one.reasonable is not None
-    return one.think is not None or one.speak is not None
+        return judgement.reasonable is not None
+    return judgement.think is not None or judgement.speak is not None
 
 
-def _unknown(name: str, found: set[str]) -> str:
-    if not found:
+def _unknown(known: set[str]) -> str:
+    if not known:
         return "nobody has said anything about these games that this caller may see"
-    known = sorted(found)
-    more = f" and {len(known) - _TOLD} more" if len(known) > _TOLD else ""
-    return f"no such rater of these games; there are {', '.join(known[:_TOLD])}{more}"
+    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
+    return f"no such rater of these games; there are {', '.join(sorted(known)[:_NAMED])}{more}"
 
 
 def _lacking(
-    said: Sequence[Judgement], names: Sequence[str], kinds: Mapping[str, RaterKind], parts: Sequence[Part]
+    judgements: Sequence[Judgement],
+    names: Sequence[str],
+    kinds: Mapping[str, RaterKind],
+    parts: Sequence[Part],
 ) -> list[str]:
-    """Why a judge among the two may not stand beside the person: as where scores are shown."""
+    """Why a judge among the two may not be compared with the person: the same reasons that keep its scores
+    from being shown.
+    """
     judges = [name for name in names if kinds[name] != "human"]
     if len(judges) != 1:
         return []
     judge = judges[0]
-    found = []
+    reasons = []
     for part in parts:
-        rated = ratings_of(said, part)  # type: ignore[arg-type]
+        rated = ratings_of(judgements, part)  # type: ignore[arg-type]
         rated = rated if part == "reasonable" else grouped(rated)
         people = {rater: items for rater, items in rated.items() if kinds.get(rater) == "human"}
         measured = judge_agreement(rated.get(judge, {}), people, name=judge)
-        found += [f"{part}: {reason}" for reason in measured.lacking]
-    return found
+        reasons += [f"{part}: {reason}" for reason in measured.lacking]
+    return reasons

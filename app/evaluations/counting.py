@@ -1,9 +1,8 @@
-"""Counting stored games for reports, here or in a process beside the service.
+"""Counts stored games for reports, in this process or in a separate one.
 
-A report is minutes of arithmetic for a large batch. In a thread of the service it would slow down
-everybody who plays or watches, so large ones are counted by one process of their own, with the lowest
-claim on the processor. It takes some games at a time, from whoever asks: a small report is not held up
-by a large one.
+The report of a large batch takes minutes of arithmetic. In a thread of the service that would slow down
+everybody who plays or watches, so large reports are counted in one separate process of low priority. It
+counts some games of a report at a time, so that a large report does not hold up a small one.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import orjson
 
-from app.store.evaluations import Lost
+from app.store.evaluations import DamagedRow
 from engine.errors import UNREADABLE, AvalonError
 from engine.events import read_event
 from engine.terms import Seat
@@ -31,14 +30,13 @@ from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, as_csv, limited
 
 __all__ = [
-    "Beside",
+    "CountingProcess",
     "Format",
     "StoredGame",
     "add_stored",
     "add_to",
     "begin",
     "forget",
-    "made",
     "rendered",
     "report_of",
 ]
@@ -48,12 +46,12 @@ Format = Literal["json", "html", "csv"]
 T = TypeVar("T")
 
 _IDLE_S: Final = 120.0
-"""The process beside is let go when nobody has asked for so long: it keeps 100 MB."""
+"""The separate process is stopped after this much idle time: it holds 100 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGame:
-    """One game as the store has it, with what is known of it."""
+    """One game as it is stored, with what is known of it."""
 
     game_id: str
     log: Sequence[tuple[str, bytes | str]]
@@ -64,52 +62,46 @@ class StoredGame:
     agents: tuple[str, ...] | None
     groups: Mapping[str, Collection[Seat]]
     judges: frozenset[str]
-    damaged: Sequence[Lost] = ()
-    """What was said of it and does not read any more."""
+    damaged: Sequence[DamagedRow] = ()
+    """Judgements and answers about it that do not read any more."""
 
 
 def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
-    """Counts stored games. One that cannot be read or measured is left out and listed."""
-    for one in games:
-        for lost in one.damaged:
-            builder.lose(_SAID[lost.table], lost.name, lost.game_id)
+    """Counts stored games. A game that cannot be read or measured is left out and listed."""
+    for stored in games:
+        for damaged in stored.damaged:
+            builder.lose(_NAMES[damaged.table], damaged.name, damaged.game_id)
         try:
-            log = [read_event(type_, orjson.loads(text)) for type_, text in one.log]
-            game = read_game(one.game_id, log)
+            log = [read_event(type_, orjson.loads(text)) for type_, text in stored.log]
+            game = read_game(stored.game_id, log)
         except Unmeasurable as reason:
-            builder.leave_out(one.game_id, str(reason).replace(one.game_id, "it"))
+            builder.leave_out(stored.game_id, str(reason).replace(stored.game_id, "it"))
         except (AvalonError, *UNREADABLE):
-            builder.leave_out(one.game_id, "its log does not read")
+            builder.leave_out(stored.game_id, "its log does not read")
         else:
             builder.add(
                 ReportedGame(
                     game,
-                    one.judgements,
-                    one.answers,
-                    one.agents,
-                    one.groups,
-                    one.judges,
-                    one.statements,
+                    stored.judgements,
+                    stored.answers,
+                    stored.agents,
+                    stored.groups,
+                    stored.judges,
+                    stored.statements,
                 )
             )
 
 
-_SAID: Final = {
+_NAMES: Final = {
     "judgements": "judgements",
     "answers": "answers",
     "statement_judgements": "judgements of statements",
 }
-"""What the rows of a table are called in a report."""
-
-
-def made(builder: ReportBuilder, *, sees_all: bool) -> Report:
-    """The report of what was counted, as far as it may be told."""
-    report = make_report(builder)
-    return report if sees_all else limited(report)
+"""The names of tables in a report."""
 
 
 def rendered(report: Report, format_: Format) -> bytes:
-    """A report in one of its forms; equal reports give equal bytes."""
+    """A report in one of its formats; equal reports give equal bytes."""
     if format_ == "html":
         return as_html(report).encode()
     if format_ == "csv":
@@ -117,10 +109,10 @@ def rendered(report: Report, format_: Format) -> bytes:
     return orjson.dumps(report.as_json(), option=orjson.OPT_NON_STR_KEYS)
 
 
-# --- in the process beside ------------------------------------------------------------------------
+# --- by name, in the process that counts ------------------------------------------------------------
 
 _builders: dict[str, ReportBuilder] = {}
-"""What the process is counting, by the name that the service gave it."""
+"""What this process is counting, by the name of the report."""
 
 
 def _start() -> None:
@@ -128,40 +120,43 @@ def _start() -> None:
 
 
 def begin(name: str, builder: ReportBuilder) -> None:
-    """The process counts on what this builder holds."""
+    """Starts to count a report, from what this builder holds."""
     _builders[name] = builder
 
 
 def add_to(name: str, games: Sequence[StoredGame]) -> None:
-    """``add_stored`` to what the process counts by this name. Raises KeyError where it is another process."""
+    """``add_stored`` for the report of this name. Raises KeyError if another process was counting it."""
     add_stored(_builders[name], games)
 
 
 def report_of(name: str, *, sees_all: bool) -> Report:
-    """The report of what was counted by this name; the process forgets it."""
-    return made(_builders.pop(name), sees_all=sees_all)
+    """The report of this name, as far as the caller may see it; the process forgets it."""
+    report = make_report(_builders.pop(name))
+    return report if sees_all else limited(report)
 
 
 def forget(name: str) -> None:
-    """Lets go what was counted by this name, if anything."""
+    """Forgets the report of this name, if there is one."""
     _builders.pop(name, None)
 
 
-class Beside:
-    """One process that counts. Started when it is first needed, let go when it has nothing to do."""
+class CountingProcess:
+    """One process that counts. It is started when it is first needed, and stopped when it has been idle."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
-        self._letting_go: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._users = 0
 
     async def run(self, work: Callable[..., T], *given: Any) -> T:
-        """Does it there. Raises BrokenProcessPool when the process has died; the next call starts another."""
+        """Runs ``work`` there. Raises BrokenProcessPool if the process has died; the next call starts
+        another.
+        """
         if self._pool is None:
-            # Not forked: the service has threads and open connections.
+            # Not forked, because the service has threads and open connections.
             self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_start)
         pool = self._pool
-        self._keep()
+        self._restart_timer()
         self._users += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, work, *given)
@@ -171,24 +166,24 @@ class Beside:
             raise
         finally:
             self._users -= 1
-            self._keep()
+            self._restart_timer()
 
-    def _keep(self) -> None:
-        if self._letting_go is not None:
-            self._letting_go.cancel()
-        self._letting_go = asyncio.get_running_loop().call_later(_IDLE_S, self._let_go)
+    def _restart_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._idle_timer = asyncio.get_running_loop().call_later(_IDLE_S, self._on_idle)
 
-    def _let_go(self) -> None:
+    def _on_idle(self) -> None:
         if self._users:
-            self._keep()
+            self._restart_timer()
         else:
             self.stop()
 
     def stop(self) -> None:
-        """Ends the process; what it was counting is lost."""
-        if self._letting_go is not None:
-            self._letting_go.cancel()
-            self._letting_go = None
+        """Stops the process; what it was counting is lost."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
         pool, self._pool = self._pool, None
         if pool is not None:
             for process in list((getattr(pool, "_processes", None) or {}).values()):

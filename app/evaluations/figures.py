@@ -1,6 +1,6 @@
-"""The figures of evaluations as they are told: what evaluators count, by name.
+"""The figures of evaluations in responses: what evaluators count, by name.
 
-What is not told to a caller is left out. Figures of a later version pass through unread.
+Figures that a caller may not see are left out. Figures of a later version pass through unchecked.
 """
 
 from typing import (
@@ -23,7 +23,7 @@ class ShareView(_Figures):
 
     num: int
     den: int
-    rate: Annotated[float | None, Field(description="Null: of nothing.")]
+    rate: Annotated[float | None, Field(description="Null if `den` is 0.")]
 
 
 class EstimateView(_Figures):
@@ -32,9 +32,9 @@ class EstimateView(_Figures):
     value: float | None
     low: float | None
     high: float | None
-    confidence: Annotated[float, Field(description="Of the interval.")]
+    confidence: Annotated[float, Field(description="Of the interval, e.g. 0.95.")]
     method: str
-    games: NotRequired[Annotated[int, Field(description="That the interval was drawn from.")]]
+    games: NotRequired[Annotated[int, Field(description="Games that the interval is computed from.")]]
 
 
 class CountedShare(EstimateView):
@@ -45,7 +45,7 @@ class CountedShare(EstimateView):
 
 
 class F1View(_Figures):
-    """Precision, recall and F1 with the counts of intentions they are made of."""
+    """Precision, recall and F1, with the counts of intentions behind them."""
 
     precision: float | None
     recall: float | None
@@ -67,14 +67,14 @@ class IntervalF1(_Figures):
 
 
 class GroupF1(IntervalF1):
-    """The same of one group of items."""
+    """Precision, recall and F1 of one group of items."""
 
     items: int
     games: int
 
 
 class ConfusionView(_Figures):
-    """An intention that was missed where another was named."""
+    """How often one intention was missed and another one named."""
 
     missed: str
     named: str
@@ -91,14 +91,14 @@ class UnmappedTexts(_Figures):
 
 
 class AnswerTotals(_Figures):
-    """Of guesses and summaries. Single intentions and texts are told with `export:full` alone."""
+    """Totals of guesses and summaries. Single intentions and texts need `export:full`."""
 
     items: int
     games: int
-    silent: Annotated[int, Field(description="Items to which the rater named nothing.")]
+    silent: Annotated[int, Field(description="Items for which the rater named nothing.")]
     micro: IntervalF1
     macro: float | None
-    chance: Annotated[float | None, Field(description="F1 of as many intentions named at random.")]
+    chance: Annotated[float | None, Field(description="F1 of the same number of intentions named at random.")]
     by_round: dict[str, GroupF1]
     by_role: dict[str, GroupF1]
     by_side: dict[str, GroupF1]
@@ -111,7 +111,7 @@ class AnswerTotals(_Figures):
 
 
 class SelectionTotals(_Figures):
-    """Of a model judge of selections: the share it calls reasonable."""
+    """Totals of a model judge of selections: the share that it calls reasonable."""
 
     games: int
     accuracy: CountedShare
@@ -125,7 +125,7 @@ class SelectionTotals(_Figures):
 
 
 class RuleTotals(_Figures):
-    """Of the rules, which refuse selections and never approve of one."""
+    """Totals of the rules, which refuse selections and never approve one."""
 
     games: int
     selected: int
@@ -151,12 +151,12 @@ class ByWho(_Figures):
 
 
 class FollowingTotals(_Figures):
-    """Of a model judge of following."""
+    """Totals of a model judge of following."""
 
     games: int
     shares: Annotated[
         dict[str, dict[str, CountedShare]],
-        Field(description="By part (`think`, `speak`): of the `good` scores, and of each score."),
+        Field(description="By part (`think`, `speak`): the share of `good` scores, and of each score."),
     ]
     total: NotRequired[HistogramView]
     think: NotRequired[Annotated[dict[str, ByWho], Field(description="`all`, and by stage.")]]
@@ -165,7 +165,7 @@ class FollowingTotals(_Figures):
 
 
 class SpokenRecord(_Figures):
-    """What speeches state about the record, by the rules alone."""
+    """Statements of speeches about the record, by the rules alone."""
 
     speeches: ShareView
     statements: ShareView
@@ -174,7 +174,7 @@ class SpokenRecord(_Figures):
 
 
 class RecordTotals(_Figures):
-    """Of the rules that read statements: of all speeches; by side and by role beside it."""
+    """Totals of the rules that read statements: of all speeches, by side and by role."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
@@ -198,7 +198,7 @@ class ReadBy(_Figures):
 
 
 class StatementTotals(ReadBy):
-    """Of a model judge of statements."""
+    """Totals of a model judge of statements."""
 
     games: int
     by_side: NotRequired[dict[str, ReadBy]]
@@ -206,14 +206,14 @@ class StatementTotals(ReadBy):
 
 
 TotalsView = AnswerTotals | SelectionTotals | RuleTotals | FollowingTotals | RecordTotals | StatementTotals
-"""By dimension and judge."""
+"""One of these, depending on dimension and judge."""
 
 
 class Confidence(ShareView):
-    """The guesses that were stated with one confidence."""
+    """The guesses of one stated confidence."""
 
     confidence: int
-    stated: Annotated[float | None, Field(description="As a probability.")]
+    stated: Annotated[float | None, Field(description="Their mean confidence as a probability.")]
 
 
 class RoleConfusion(_Figures):
@@ -223,7 +223,7 @@ class RoleConfusion(_Figures):
 
 
 class RoleFigures(_Figures):
-    """Guesses of the speaker's role. Tables are told with `export:full` alone."""
+    """Guesses of the speaker's role. Tables need `export:full`."""
 
     accuracy: ShareView
     brier: float | None
@@ -235,7 +235,7 @@ class RoleFigures(_Figures):
 
 
 class BarView(_Figures):
-    """What a judge's agreement has to reach."""
+    """The agreement that a judge has to reach."""
 
     items: int
     kappa: float
@@ -248,7 +248,7 @@ class MajorityKappa(_Figures):
 
 
 class PartAgreement(_Figures):
-    """A judge against people."""
+    """A judge's agreement with people."""
 
     items: int
     people: int
@@ -259,7 +259,7 @@ class PartAgreement(_Figures):
 
 
 class RuleAgreement(_Figures):
-    """A judge of statements against the rules."""
+    """A judge of statements, compared with the rules."""
 
     items: int
     precision: ShareView
@@ -269,7 +269,7 @@ class RuleAgreement(_Figures):
 
 
 class AgreementFigures(_Figures):
-    """By part."""
+    """Agreement by part."""
 
     bar: BarView
     reasonable: NotRequired[PartAgreement]
@@ -279,13 +279,13 @@ class AgreementFigures(_Figures):
 
 
 class ComparedMeasure(_Figures):
-    """A measure of both raters."""
+    """One measure of both raters."""
 
     first: EstimateView
     second: EstimateView
-    difference: Annotated[EstimateView, Field(description="First less second.")]
+    difference: Annotated[EstimateView, Field(description="The first minus the second.")]
     p_value: float | None
-    exact: Annotated[bool, Field(description="Every exchange was tried, not a sample of them.")]
+    exact: Annotated[bool, Field(description="All exchanges were tried, not a sample.")]
 
 
 class ComparedPart(_Figures):

@@ -1,34 +1,115 @@
-"""Items page by page, and what a page tells whom."""
+"""Finished games, the items cut from them, and the scores of answers to these items."""
 
-from collections import Counter
-from collections.abc import AsyncIterator, Collection
+import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, Literal
 
 import structlog
 
-from app.evaluations.games import FinishedGames
-from app.evaluations.judged import judgements_from
+from app.base.errors import AlreadySeen, InvalidRequest, NotFound, Unfinished
+from app.base.off_loop import off_loop
+from app.evaluations.rater_work import guesses_by_game, guesses_of, judgements_from, variant_of
+from app.evaluations.schemas import AnswerSpec, ScoredItem, VariantSpec
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.evaluations import EvaluationStore
-from engine.errors import CorruptLog
-from evaluators.ground.items import Dimension, Excluded, Followed, Item, Variant, items
+from app.store.games import GameStore
+from app.store.log import LogReader
+from app.store.rows import AnswerRow
+from app.store.tables import games as game_rows
+from engine.errors import UNREADABLE, CorruptLog
+from evaluators.errors import UnknownItem, Unmeasurable
+from evaluators.ground.answers import Guess
+from evaluators.ground.items import Dimension, Excluded, Followed, Item, Variant, items, parse_id
 from evaluators.ground.judgements import follow_scores
-from evaluators.ground.turns import Game
+from evaluators.ground.turns import Game, read_game
+from evaluators.measures.scoring import LEAST, RoleScores, Totals, limited
 
-__all__ = ["DAMAGED", "SHOWING", "Found", "Items"]
+__all__ = ["SHOWING", "FinishedGames", "Items", "PagedItems", "Turn"]
 
 log = structlog.get_logger()
 
 DAMAGED: Final = "damaged"
-"""Why a game that does not read has no items; counted once a game."""
+"""The reason why a game that does not read has no items; counted once for each game."""
 
 SHOWING: Final[frozenset[Dimension]] = frozenset({"selection", "following"})
 """Dimensions whose items show what was chosen: for raters only."""
 
+Turn = tuple[str, str]
+"""A game and the request of a speaking turn in it."""
+
+_KEPT: Final = 128
+"""Games that are kept in memory: a page of items, its annotation and its scoring need the same games. A
+finished game never changes."""
+
+
+class FinishedGames:
+    """Reads finished games from the store."""
+
+    def __init__(self, store: GameStore, reader: LogReader) -> None:
+        self._store = store
+        self._reader = reader
+        self._kept: OrderedDict[str, Game] = OrderedDict()
+
+    async def by_id(self, game_id: str, *, sees_all: bool = True) -> Game:
+        """A finished game. Raises NotFound if there is no such game, and, unless ``sees_all``, for a fork of
+        a game that is still running; Unfinished for a game that is not over or cannot be measured (a
+        cancelled game, a record without its deal); CorruptLog for one that does not read.
+        """
+        row = await self._store.game(game_id)
+        if row is None or (not sees_all and row.forked_from and await self._store.ahead([game_id])):
+            raise NotFound("no such game for this caller")
+        if row.status != "finished":
+            raise Unfinished(f"only finished games have items, this one is {row.status}")
+        kept = self._kept.get(game_id)
+        if kept is None:
+            log = await self._reader.events(game_id)
+            try:
+                kept = await asyncio.to_thread(read_game, game_id, log)
+            except Unmeasurable as reason:
+                raise Unfinished(str(reason)) from None
+            except UNREADABLE as fault:
+                raise CorruptLog(f"{game_id} cannot be read: {type(fault).__name__}") from None
+            self._kept[game_id] = kept
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(game_id)
+        return kept
+
+    async def first_played(self, turns: Collection[Turn]) -> dict[Turn, Turn]:
+        """For each turn, the same turn in the game in which it was played: a fork shares its past with its
+        source.
+        """
+        played = {turn: turn for turn in turns}
+        for game_id in {game_id for game_id, _ in turns}:
+            if sources := await self._sources(game_id):
+                for turn in (await self.by_id(game_id)).turns:
+                    owner = game_id
+                    for source, events in sources:
+                        if turn.utterance >= events:
+                            break
+                        owner = source
+                    if (game_id, turn.request_id) in played:
+                        played[game_id, turn.request_id] = owner, turn.request_id
+        return played
+
+    async def _sources(self, game_id: str) -> list[tuple[str, int]]:
+        """The games whose past this game carries, nearest first, each with the number of its events."""
+        sources: list[tuple[str, int]] = []
+        while (row := await self._store.game(game_id)) is not None and (origin := row.forked_from):
+            game_id = origin["game_id"]
+            sources.append((game_id, origin["events"]))
+        return sources
+
+
+_PLACE: Final = {"game_id": game_rows.c.game_id, "index": game_rows.c.position}
+"""What a cursor of a page of items holds: a game, and the number of the page's first item in it, from 0."""
+
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PagedItems:
     """A page of items."""
 
     items: list[Item]
@@ -37,18 +118,24 @@ class Found:
 
 
 class Items:
-    """Makes items of stored games."""
+    """Cuts items from stored games, and scores answers to them."""
 
     def __init__(self, games: FinishedGames, store: EvaluationStore) -> None:
         self._games = games
         self._store = store
 
     async def variant(self, variant: Variant, games: Collection[str], *, followed: bool) -> Variant:
-        """The variant with the filter on what was followed, by the judgements stored about these games."""
+        """The variant; if ``followed``, with the filter on what was followed, by the judgements that are
+        stored about these games.
+        """
         if not followed:
             return variant
-        said = judgements_from(await self._store.judgements_of(games))
-        return replace(variant, followed=Followed(follow_scores(said)))
+        judgements = judgements_from(await self._store.judgements_of(games))
+        return replace(variant, followed=Followed(follow_scores(judgements)))
+
+    async def stored_variant(self, variant: Mapping[str, Any], game_id: str) -> Variant:
+        """As ``variant``, for one game and a variant as it is stored with an evaluation."""
+        return await self.variant(variant_of(variant), [game_id], followed=bool(variant["followed"]))
 
     async def page(
         self,
@@ -59,10 +146,10 @@ class Items:
         followed: bool,
         limit: int,
         cursor: str | None,
-    ) -> Found:
-        """The next ``limit`` items of these games, in the order of games and logs."""
+    ) -> PagedItems:
+        """The next ``limit`` items of these games, in the order of the games and their logs."""
         start, skip = (0, 0) if cursor is None else _place(cursor, games)
-        found: list[Item] = []
+        page: list[Item] = []
         excluded: Counter[str] = Counter()
         for place in range(start, len(games)):
             try:
@@ -75,12 +162,12 @@ class Items:
             for index, item in enumerate(items(game, dimension, filtered, excluded=of_game)):
                 if place == start and index < skip:
                     continue
-                if len(found) == limit:
-                    return Found(found, excluded, write_cursor(game.id, index))
-                found.append(item)
-            # With the game's last item: a game that is cut by the page is counted once.
+                if len(page) == limit:
+                    return PagedItems(page, excluded, write_cursor(game.id, index))
+                page.append(item)
+            # Counted with the last item: a game that is divided between pages is counted once.
             excluded.update({str(reason): n for reason, n in of_game.items()})
-        return Found(found, excluded, None)
+        return PagedItems(page, excluded, None)
 
     async def all(
         self, games: list[str], dimension: Dimension, variant: Variant, *, followed: bool
@@ -95,10 +182,174 @@ class Items:
             filtered = await self.variant(variant, [game_id], followed=followed)
             yield game, list(items(game, dimension, filtered))
 
+    # --- scores -----------------------------------------------------------------------------
+
+    async def check(
+        self,
+        dimension: Dimension,
+        answers: Sequence[AnswerSpec],
+        variant: VariantSpec,
+        *,
+        caller: str,
+        sees_all: bool,
+    ) -> None:
+        """Raises InvalidRequest for an answer to something that is no item, AlreadySeen for an answer to an
+        item whose gold the caller was shown.
+
+        Whether an item counts is part of the gold, so it makes no difference here.
+        """
+        turns: dict[tuple[str, str], int] = {}
+        given: set[tuple[str, int]] = set()
+        by_game: dict[str, list[tuple[int, str]]] = {}
+        for place, answer in enumerate(answers):
+            pointer = f"/answers/{place}"
+            try:
+                parts = parse_id(answer.item_id)
+            except UnknownItem as fault:
+                # The rest of the message repeats what was sent.
+                message = str(fault).partition(", got ")[0]
+                raise InvalidRequest(message, f"{pointer}/item_id", "item_id") from None
+            if parts.dimension != dimension:
+                raise InvalidRequest(
+                    f"this item is one of {parts.dimension}", f"{pointer}/item_id", "dimension"
+                )
+            if answer.role is not None and dimension != "guessing":
+                raise InvalidRequest("only guesses name a role", f"{pointer}/role", "role")
+            if (answer.item_id, answer.sample) in given:
+                raise InvalidRequest("this sample of the item was given above", pointer, "twice")
+            given.add((answer.item_id, answer.sample))
+            turns.setdefault((parts.game_id, parts.request_id), place)
+            by_game.setdefault(parts.game_id, []).append((place, answer.item_id))
+        for game_id, asked in by_game.items():
+            try:
+                game = await self._games.by_id(game_id, sees_all=sees_all)
+            except NotFound:
+                raise InvalidRequest(
+                    "no such game for this caller", f"/answers/{asked[0][0]}/item_id", "unknown_item"
+                ) from None
+            known = await off_loop(_ids, game, dimension, variant_of(variant))
+            for place, item_id in asked:
+                if item_id not in known:
+                    raise InvalidRequest(
+                        "this game has no such item; GET /evaluations/items lists them",
+                        f"/answers/{place}/item_id",
+                        "unknown_item",
+                    )
+        if not sees_all:
+            played = await self._games.first_played(turns)
+            seen = await self._store.seen_by(caller, {*turns, *played.values()})
+            refused = [index for turn, index in turns.items() if turn in seen or played[turn] in seen]
+            if refused:
+                raise AlreadySeen(
+                    "this credential was shown what was chosen there, by selection or following items",
+                    f"/answers/{min(refused)}/item_id",
+                )
+
+    async def score(
+        self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The scores of stored answers: ``items``, the number of items that they answer; ``full``, for
+        callers who may see gold: ``totals``, ``roles``, ``excluded``; ``limited``, for everybody else:
+        ``totals`` and ``roles``, None unless enough items are counted.
+        """
+        guesses = await off_loop(guesses_of, answers)
+        totals = Totals(variant["unmapped"])
+        roles = RoleScores()
+        excluded: Counter[str] = Counter()
+        for game_id, of_game in sorted(guesses_by_game(guesses).items()):
+            try:
+                game = await self._games.by_id(game_id)
+            except CorruptLog:
+                excluded[DAMAGED] += len(of_game)
+                continue
+            filtered = await self.stored_variant(variant, game_id)
+            await asyncio.to_thread(_score_game, game, dimension, filtered, of_game, totals, roles, excluded)
+        full, few = await asyncio.to_thread(_scores_as_json, totals, roles)
+        if len(guesses) < LEAST or totals.scores.items < LEAST:
+            few = {"totals": None, "roles": None}
+        full["excluded"] = dict(sorted(excluded.items()))
+        return {"items": len(guesses), "full": full, "limited": few}
+
+    async def per_item(
+        self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any]
+    ) -> list[ScoredItem]:
+        """Every item of an evaluation with its gold."""
+        guesses = await off_loop(guesses_of, answers)
+        scored: dict[str, ScoredItem] = {}
+        for game_id, of_game in guesses_by_game(guesses).items():
+            game = await self._games.by_id(game_id)
+            filtered = await self.stored_variant(variant, game_id)
+            gold = {item.id: item for item in items(game, dimension, filtered, with_gold=True)}
+            for item_id, guess in of_game.items():
+                scored[item_id] = _scored(game, item_id, guess, gold.get(item_id), filtered)
+        return [scored[item_id] for item_id in guesses]
+
 
 def _place(cursor: str, games: list[str]) -> tuple[int, int]:
-    """Where a page goes on. By the game's id: games that finish meanwhile move the others' places."""
-    read = read_cursor(cursor, 2)
-    if type(read[1]) is not int or read[0] not in games:
+    """Where a page begins: the place of its first game, and items to skip in it. The cursor names the game by
+    its id: places change when other games finish.
+    """
+    game_id, index = read_cursor(cursor, _PLACE)
+    if game_id not in games:
         raise unknown_cursor(" for this question")
-    return games.index(read[0]), read[1]
+    return games.index(game_id), index
+
+
+def _ids(game: Game, dimension: Dimension, variant: Variant) -> frozenset[str]:
+    return frozenset(item.id for item in items(game, dimension, variant))
+
+
+def _score_game(
+    game: Game,
+    dimension: Dimension,
+    variant: Variant,
+    guesses: Mapping[str, Guess],
+    totals: Totals,
+    roles: RoleScores,
+    excluded: Counter[str],
+) -> None:
+    left = dict(guesses)
+    for item in items(game, dimension, variant, with_gold=True):
+        guess = left.pop(item.id, None)
+        if guess is None:
+            continue  # not answered
+        totals.add(item, guess)
+        roles.add(item, guess)
+    for item_id in left:
+        excluded[_why(game, item_id, variant)] += 1
+
+
+def _why(game: Game, item_id: str, variant: Variant) -> Excluded | Literal["unchanged"]:
+    """Why an item that was answered does not count."""
+    counted: Counter[Excluded] = Counter()
+    parts = parse_id(item_id)
+    alone = replace(variant, reader=parts.reader if parts.reader is not None else variant.reader)
+    for _ in items(game.only(parts.request_id), parts.dimension, alone, with_gold=True, excluded=counted):
+        pass
+    return next(iter(counted), "unchanged")
+
+
+def _scores_as_json(totals: Totals, roles: RoleScores) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The scores for callers who may see gold, and for those who may not."""
+    every = roles.as_json() if roles.right.den else None
+    few = None if roles.right.den < LEAST else {"accuracy": roles.right.as_json(), "brier": roles.brier}
+    full = totals.as_json()
+    return {"totals": full, "roles": every}, {"totals": limited(full), "roles": few}
+
+
+def _scored(game: Game, item_id: str, guess: Guess, item: Item | None, variant: Variant) -> ScoredItem:
+    parts = parse_id(item_id)
+    turn = next(turn for turn in game.turns if turn.request_id == parts.request_id)
+    gold = frozenset[str]() if item is None or item.gold is None else item.gold
+    return ScoredItem(
+        item_id=item_id,
+        counted=item is not None,
+        excluded=None if item is not None else _why(game, item_id, variant),
+        gold=sorted(gold),
+        predicted=sorted(guess.intentions),
+        matched=sorted(gold & guess.intentions),
+        unmapped=list(guess.unmapped),
+        role=None if guess.role is None else guess.role.value,
+        true_role=game.role(turn.seat).value,
+        confidence=guess.confidence,
+    )

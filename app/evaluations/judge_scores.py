@@ -1,13 +1,13 @@
-"""What a judge's work comes to: shares with counts and intervals, and its agreement with people."""
+"""The scores of a judge's work: shares with counts and intervals, and its agreement with people."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from math import isnan
 from typing import Any, Final, Literal
 
-from app.evaluations.games import FinishedGames
-from app.evaluations.judge_work import STATEMENTS, spoken_from
-from app.evaluations.judged import judgements_from
+from app.evaluations.items import FinishedGames
+from app.evaluations.judge_work import STATEMENTS
+from app.evaluations.rater_work import judgements_from, spoken_from
 from app.store.evaluations import EvaluationStore
 from app.store.rows import EvaluationRow, StatementsRow
 from engine.errors import AvalonError
@@ -20,14 +20,14 @@ from evaluators.judges.statement_scores import READERS, StatementScores, against
 from evaluators.measures.hallucination import Hallucinations
 from evaluators.measures.judged import PARTS, FollowingScores, SelectionScores
 from evaluators.measures.scoring import LEAST, estimate_as_json
-from evaluators.statistics.agreement import BAR, JudgeAgreement, Kappa, grouped, judge_agreement, ratings_of
+from evaluators.statistics.agreement import BAR, JudgeAgreement, grouped, judge_agreement, ratings_of
 from evaluators.statistics.rates import Rate
 from evaluators.statistics.resampling import bootstrap, ratio, share
 
 __all__ = ["RuleScores", "StatementRules", "agreement", "judged_scores", "rulings_as_judgements"]
 
 _CHUNK: Final = 100
-"""Games whose judgements are held at once."""
+"""Games whose judgements are in memory at once."""
 
 Part = Literal["reasonable", "think", "speak"]
 
@@ -39,26 +39,23 @@ async def judged_scores(
     games: FinishedGames,
     store: EvaluationStore,
 ) -> dict[str, Any]:
-    """The scores of what a model judge has said, as ``full`` and ``limited``.
-
-    A game that can no longer be read counts nothing.
+    """The scores of a model judge's judgements, as ``full`` and ``limited``. Games that no longer read are
+    left out.
     """
     if dimension == STATEMENTS:
-        return _statements_told(await _statement_scores(evaluation_id, game_ids, games, store))
+        return _of_statements(await _statement_scores(evaluation_id, game_ids, games, store))
     selection, following = SelectionScores(), FollowingScores()
     for first in range(0, len(game_ids), _CHUNK):
         rows = await store.judged_by(evaluation_id, game_ids[first : first + _CHUNK])
-        for game_id, said in by_game(judgements_from(rows)).items():
+        for game_id, judgements in by_game(judgements_from(rows)).items():
             game = await _readable(games, game_id)
             if game is None:
                 continue
             if dimension == "selection":
-                selection.add(game, said)
+                selection.add(game, judgements)
             else:
-                following.add(game, said)
-    if dimension == "selection":
-        return _selection_told(selection)
-    return _following_told(following)
+                following.add(game, judgements)
+    return _of_selection(selection) if dimension == "selection" else _of_following(following)
 
 
 async def _readable(games: FinishedGames, game_id: str) -> Game | None:
@@ -74,23 +71,22 @@ async def _statement_scores(
     scores = StatementScores()
     for first in range(0, len(game_ids), _CHUNK):
         rows = await store.statements_by(evaluation_id, game_ids[first : first + _CHUNK])
-        said: dict[str, list[StatementsRow]] = {}
+        by_game_id: dict[str, list[StatementsRow]] = {}
         for row in rows:
-            said.setdefault(row.game_id, []).append(row)
-        for game_id, of_game in said.items():
+            by_game_id.setdefault(row.game_id, []).append(row)
+        for game_id, of_game in by_game_id.items():
             game = await _readable(games, game_id)
             if game is not None:
                 await asyncio.to_thread(scores.add, game, spoken_from(of_game))
     return scores
 
 
-def _statements_told(scores: StatementScores) -> dict[str, Any]:
+def _of_statements(scores: StatementScores) -> dict[str, Any]:
     """By rule, by the judge and together, over the speeches that the judge read."""
     everybody = scores.as_json()
     for reader in READERS:
-        of_games = {game: tuple(told[reader]) for game, told in scores.by_game.items()}
-        told = everybody[reader]
-        told["refuted_per_speech"] = estimate_as_json(bootstrap(of_games, ratio, resamples=1000))
+        of_games = {game: tuple(counts[reader]) for game, counts in scores.by_game.items()}
+        everybody[reader]["refuted_per_speech"] = estimate_as_json(bootstrap(of_games, ratio, resamples=1000))
     totals = {"games": len(scores.by_game), **everybody}
     speeches = scores.speeches("rules").den
     groups = {
@@ -110,31 +106,30 @@ def _statements_told(scores: StatementScores) -> dict[str, Any]:
 
 
 class StatementRules:
-    """What the rules alone read in speeches."""
+    """The statements of speeches, by the rules alone."""
 
     def __init__(self) -> None:
-        self._found = Hallucinations()
+        self._statements = Hallucinations()
 
     def add(self, game: Game) -> None:
         """Counts one game."""
-        self._found.add(game.log, game.roles)
+        self._statements.add(game.log, game.roles)
 
     def as_json(self) -> dict[str, Any]:
         """``full`` and ``limited``."""
-        told = self._found.as_json()
-        enough = self._found.speeches().den >= LEAST
+        totals = self._statements.as_json()
         return {
-            "full": {"totals": told},
-            "limited": {"totals": {"all": told["all"]} if enough else None},
+            "full": {"totals": totals},
+            "limited": {"totals": {"all": totals["all"]} if self.items >= LEAST else None},
         }
 
     @property
     def items(self) -> int:
         """Speeches."""
-        return self._found.speeches().den
+        return self._statements.speeches().den
 
 
-def _selection_told(scores: SelectionScores) -> dict[str, Any]:
+def _of_selection(scores: SelectionScores) -> dict[str, Any]:
     accuracy = _share(scores.by_game)
     count = scores.total.den
     few = {"games": len(scores.by_game), "accuracy": accuracy}
@@ -144,7 +139,7 @@ def _selection_told(scores: SelectionScores) -> dict[str, Any]:
     }
 
 
-def _following_told(scores: FollowingScores) -> dict[str, Any]:
+def _of_following(scores: FollowingScores) -> dict[str, Any]:
     shares: dict[str, Any] = {}
     for part in PARTS:
         histogram = scores.histogram(part)
@@ -153,17 +148,17 @@ def _following_told(scores: FollowingScores) -> dict[str, Any]:
             "good": _share(rates),
             **{str(score): _wilson(histogram.share(score)) for score in SCORES},
         }
-    told = {"games": len(scores.by_game), "shares": shares}
+    totals = {"games": len(scores.by_game), "shares": shares}
     counted = [scores.histogram(part).scored for part in PARTS]
     enough = max(counted) >= LEAST and all(count == 0 or count >= LEAST for count in counted)
     return {
-        "full": {"totals": {**scores.as_json(), **told}},
-        "limited": {"totals": told if enough else None},
+        "full": {"totals": {**scores.as_json(), **totals}},
+        "limited": {"totals": totals if enough else None},
     }
 
 
 def _share(games: Mapping[str, Rate]) -> dict[str, Any]:
-    """A share pooled over games, with its counts and its interval over games."""
+    """The share over all games, with its counts and its interval over games."""
     num, den = sum(rate.num for rate in games.values()), sum(rate.den for rate in games.values())
     estimate = share({game: (rate.num, rate.den) for game, rate in games.items()})
     return {"num": num, "den": den, **estimate_as_json(estimate)}
@@ -183,22 +178,22 @@ def _wilson(rate: Rate) -> dict[str, Any]:
 
 
 class RuleScores:
-    """Rulings counted: what the rules refuse, by rule, of all that was selected."""
+    """Counts rulings: what the rules refuse, by rule, of everything that was selected."""
 
     def __init__(self) -> None:
         self.by_game: dict[str, Rate] = {}
-        """Not refused, of all."""
+        """The share of selections that are not refused."""
         self.by_rule: dict[str, int] = {"role": 0, "fact": 0, "contradiction": 0}
 
     def add(self, game: Game) -> None:
         """Rules on one game."""
         kept = selected = 0
-        for one in ruled(game):
+        for ruling in ruled(game):
             selected += 1
-            if one.rule is None:
+            if ruling.rule is None:
                 kept += 1
             else:
-                self.by_rule[one.rule] += 1
+                self.by_rule[ruling.rule] += 1
         if selected:
             self.by_game[game.id] = Rate(kept, selected)
 
@@ -208,9 +203,9 @@ class RuleScores:
         return sum(rate.den for rate in self.by_game.values())
 
     def as_json(self) -> dict[str, Any]:
-        """``full`` and ``limited``. The rules refuse and never approve: the accuracy is at most this."""
+        """``full`` and ``limited``. The rules refuse and never approve, so the accuracy is at most this."""
         at_most = _share(self.by_game)
-        told = {
+        totals = {
             "games": len(self.by_game),
             "selected": at_most["den"],
             "refused": at_most["den"] - at_most["num"],
@@ -218,14 +213,16 @@ class RuleScores:
         }
         enough = at_most["den"] >= LEAST
         return {
-            "full": {"totals": {**told, "by_rule": self.by_rule}},
-            "limited": {"totals": told if enough else None},
+            "full": {"totals": {**totals, "by_rule": self.by_rule}},
+            "limited": {"totals": totals if enough else None},
         }
 
 
 def rulings_as_judgements(rulings: Collection[Ruling]) -> list[Judgement]:
-    """Rulings beside people's words: what is not refused passes for reasonable."""
-    return [Judgement(*one.key, one.intention, one.rule is None, None, None, RULES) for one in rulings]
+    """Rulings in the form of people's judgements: what is not refused counts as reasonable."""
+    return [
+        Judgement(*ruling.key, ruling.intention, ruling.rule is None, None, None, RULES) for ruling in rulings
+    ]
 
 
 # --- agreement with people ----------------------------------------------------------------------
@@ -234,70 +231,70 @@ def rulings_as_judgements(rulings: Collection[Ruling]) -> list[Judgement]:
 async def agreement(
     row: EvaluationRow, games: FinishedGames, store: EvaluationStore, *, sees_all: bool
 ) -> tuple[dict[str, Any] | None, bool]:
-    """How this evaluation's judge agrees with people in the same games, and whether that is enough.
+    """The agreement of this evaluation's judge with people in the same games, and whether it is enough.
 
-    What people say later counts too, so it is reckoned anew each time. Following scores are grouped as
-    the paper groups them (1-3, 4-5). Fewer than 20 common items are told to who sees all.
+    It is computed anew each time, because later judgements of people count too. Following scores are grouped
+    as in the paper (1-3, 4-5). With fewer than 20 common items, only callers who see all get the figures.
     """
     dimension = row.dimension
     if dimension == STATEMENTS:
         return _with_rules(row, sees_all=sees_all)
     people_rows = await store.judgements_of(row.spec["games"], kind="human", dimension=dimension)
-    shared = sorted({one.game_id for one in people_rows})
+    shared = sorted({row.game_id for row in people_rows})
     people = judgements_from(people_rows)
     if row.spec["judge"]["kind"] == "rule":
         readable = [await _readable(games, game_id) for game_id in shared]
-        judged = [one for game in readable if game for one in rulings_as_judgements(list(ruled(game)))]
+        judged = [ruling for game in readable if game for ruling in rulings_as_judgements(list(ruled(game)))]
     else:
         judged = judgements_from(await store.judged_by(row.evaluation_id, shared))
     parts: tuple[Part, ...] = ("reasonable",) if dimension == "selection" else ("think", "speak")
     measured = {part: _measured(judged, people, part) for part in parts}
-    fit = all(one.shown for one in measured.values())
-    if not sees_all and any(one.items < LEAST for one in measured.values()):
+    fit = all(agreed.shown for agreed in measured.values())
+    if not sees_all and any(agreed.items < LEAST for agreed in measured.values()):
         return None, fit
-    told: dict[str, Any] = {part: _as_json(one) for part, one in measured.items()}
-    return {"bar": BAR._asdict(), **told}, fit
+    figures: dict[str, Any] = {part: _as_json(agreed) for part, agreed in measured.items()}
+    return {"bar": BAR._asdict(), **figures}, fit
 
 
 def _with_rules(row: EvaluationRow, *, sees_all: bool) -> tuple[dict[str, Any] | None, bool]:
-    """A judge of statements is measured by the rules, where both read the same; nobody else judges them.
-
-    It is reckoned once, with the scores: before, there is none.
+    """A judge of statements is compared with the rules where both read the same statements; nobody else
+    judges statements. The comparison is made once, with the scores, and missing before.
     """
     if row.spec["judge"]["kind"] == "rule":
         return None, True
     result = row.result or {}
-    told = ((result.get("full") or {}).get("totals") or {}).get("against_rules")
-    if told is None:
+    against = ((result.get("full") or {}).get("totals") or {}).get("against_rules")
+    if against is None:
         return None, False
-    fit = not told["lacking"]
-    if not sees_all and told["items"] < LEAST:
+    fit = not against["lacking"]
+    if not sees_all and against["items"] < LEAST:
         return None, fit
-    return {"bar": {"items": BAR.items, "kappa": BAR.kappa}, "statements": told}, fit
+    return {"bar": {"items": BAR.items, "kappa": BAR.kappa}, "statements": against}, fit
 
 
 def _measured(judged: Sequence[Judgement], people: Sequence[Judgement], part: Part) -> JudgeAgreement:
-    said, heard = ratings_of(judged, part), ratings_of(people, part)
+    of_judge, of_people = ratings_of(judged, part), ratings_of(people, part)
     if part != "reasonable":
-        said, heard = grouped(said), grouped(heard)
-    mine = next(iter(said.values()), {})
-    # A person may bear the judge's name.
-    return judge_agreement(mine, {f"person {name}": rated for name, rated in heard.items()}, name="judge")
+        of_judge, of_people = grouped(of_judge), grouped(of_people)
+    ratings = next(iter(of_judge.values()), {})
+    # A person may have the judge's name.
+    return judge_agreement(ratings, {f"person {name}": r for name, r in of_people.items()}, name="judge")
 
 
-def _as_json(one: JudgeAgreement) -> dict[str, Any]:
+def _as_json(measured: JudgeAgreement) -> dict[str, Any]:
+    majority = measured.with_majority
     return {
-        "items": one.items,
-        "people": len(one.with_people.pairs),
-        "kappa": _number(one.with_people.mean),
-        "kappa_among_people": _number(one.among_people.mean),
-        "with_majority": _kappa(one.with_majority),
-        "lacking": list(one.lacking),
+        "items": measured.items,
+        "people": len(measured.with_people.pairs),
+        "kappa": _number(measured.with_people.mean),
+        "kappa_among_people": _number(measured.among_people.mean),
+        "with_majority": {
+            "kappa": _number(majority.value),
+            "items": majority.items,
+            "agreed": majority.agreed,
+        },
+        "lacking": list(measured.lacking),
     }
-
-
-def _kappa(one: Kappa) -> dict[str, Any]:
-    return {"kappa": _number(one.value), "items": one.items, "agreed": one.agreed}
 
 
 def _number(value: float) -> float | None:

@@ -1,7 +1,7 @@
-"""What a model judge is asked in each dimension, the form of its answers, and how its words are stored."""
+"""The questions to a model judge in each dimension, the form of its answers, and how they are stored."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -9,7 +9,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.llm.session import CallKey
 from agents.model.model import Form
-from app.evaluations.judged import named
 from app.store.evaluations import EvaluationStore
 from app.store.rows import EvaluationRow, JudgementRow, StatementsRow
 from evaluators.ground.items import Item, items
@@ -17,41 +16,41 @@ from evaluators.ground.turns import Game
 from evaluators.judges.asking import Ask
 from evaluators.judges.control_speeches import control_speeches
 from evaluators.judges.model import Evidence, Verdict, judge
-from evaluators.judges.statement_scores import Against, SpeechJudgement, rules_and_judge
-from evaluators.judges.statements import Statement, StatementVerdict, judge_speech
-from evaluators.measures.hallucination import Speech, SpeechKey, speeches
+from evaluators.judges.statement_scores import rules_and_judge
+from evaluators.judges.statements import Statement, judge_speech
+from evaluators.measures.hallucination import Speech, speeches
 
-__all__ = ["MOST", "STATEMENTS", "JudgeWork", "QuestionResult", "plain", "spoken_from", "work_of"]
+__all__ = ["MOST", "STATEMENTS", "JudgeWork", "QuestionResult", "plain", "work_of"]
 
 STATEMENTS: Final = "statements"
 """The dimension of what speeches say about the record."""
 
 MOST: Final = 2000
-"""Characters of an answer or a comment that are kept."""
+"""The most characters of an answer or a comment that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """What came of one question."""
+    """The outcome of one question."""
 
     item_id: str
     usable: bool
     answer: str
-    """The last one, as it came."""
+    """The last answer, as it was received."""
     faults: tuple[str, ...]
     rows: Sequence[JudgementRow | StatementsRow] = ()
-    """What is to be stored, but for grade and time."""
+    """What is to be stored, except for grade and time."""
 
 
 class JudgeWork(Protocol):
     """One dimension's questions."""
 
     def questions(self, game: Game, spec: Mapping[str, Any]) -> Sequence[Any]:
-        """What a judge of this spec is asked about one game; empty where there is nothing to ask."""
+        """The questions to a judge of this spec about one game; empty if there is nothing to ask."""
         ...
 
     def nothing(self, game: Game) -> str:
-        """Why there is nothing to ask about it."""
+        """Why there is nothing to ask about the game."""
         ...
 
     def key(self, question: Any, attempt: int) -> CallKey:
@@ -59,11 +58,11 @@ class JudgeWork(Protocol):
         ...
 
     def form(self, question: Any) -> Form:
-        """The form of an answer, for servers that hold a model to one; what counts is read by the judge."""
+        """The form of an answer, for servers that can enforce it. The judge checks the answer in any case."""
         ...
 
     async def judge(self, question: Any, ask: Ask, row: EvaluationRow) -> QuestionResult:
-        """Asks until an answer can be used; what ``ask`` raises goes through."""
+        """Asks until an answer can be used. Raises what ``ask`` raises."""
         ...
 
     async def store(
@@ -81,7 +80,7 @@ class JudgeWork(Protocol):
 
 def work_of(dimension: str) -> JudgeWork:
     """The work of this dimension."""
-    return _OnStatements() if dimension == STATEMENTS else _OnIntentions(dimension)
+    return _StatementWork() if dimension == STATEMENTS else _IntentionWork(dimension)
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,8 +95,8 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
 _TEXT: Final = {"type": "string"}
 
 
-class _OnIntentions:
-    """Selections and how they were followed, item by item."""
+class _IntentionWork:
+    """Judges selections, and how they were followed, item by item."""
 
     def __init__(self, dimension: Any) -> None:
         self._dimension = dimension
@@ -118,13 +117,13 @@ class _OnIntentions:
 
     def form(self, question: Item) -> Form:
         if self._dimension == "selection":
-            said: dict[str, Any] = {"reasonable": {"type": "boolean"}, "quote": _TEXT, "reason": _TEXT}
+            fields: dict[str, Any] = {"reasonable": {"type": "boolean"}, "quote": _TEXT, "reason": _TEXT}
         else:
             score = {"type": "integer", "minimum": 1, "maximum": 5}
             part = _object({"score": score, "quote": _TEXT, "reason": _TEXT})
-            said = dict.fromkeys(("think", "speak") if question.think.strip() else ("speak",), part)
+            fields = dict.fromkeys(("think", "speak") if question.think.strip() else ("speak",), part)
         intention = {"type": "string", "enum": [choice.id for choice in question.asked]}
-        entries = {"type": "array", "items": _object({"intention": intention, **said})}
+        entries = {"type": "array", "items": _object({"intention": intention, **fields})}
         return Form(f"judge_{self._dimension}", _object({"judgements": entries}))
 
     async def judge(self, question: Item, ask: Ask, row: EvaluationRow) -> QuestionResult:
@@ -146,7 +145,9 @@ class _OnIntentions:
                 rater=row.rater,
                 kind="model",
                 evaluation_id=row.evaluation_id,
-                comment=_comment([one for one in verdict.evidence if one.intention == judgement.intention]),
+                comment=_comment(
+                    [quote for quote in verdict.evidence if quote.intention == judgement.intention]
+                ),
             )
             for judgement in verdict.judgements
         ]
@@ -170,11 +171,11 @@ _FIELDS: Final = ("game_id", "request_id", "stage", "intention", "reasonable", "
 
 def _comment(evidence: Sequence[Evidence]) -> str:
     """The quotes and reasons of one intention as text."""
-    return plain("\n".join(f"{one.of}: “{one.quote}” {one.reason}" for one in evidence))
+    return plain("\n".join(f"{part.of}: “{part.quote}” {part.reason}" for part in evidence))
 
 
-class _OnStatements:
-    """What speeches say about the record, speech by speech."""
+class _StatementWork:
+    """Judges what speeches say about the record, speech by speech."""
 
     def questions(self, game: Game, spec: Mapping[str, Any]) -> Sequence[Speech]:
         return [*speeches(game.id, game.log), *control_speeches(game.id, game.log, spec["planted"])]
@@ -192,23 +193,27 @@ class _OnStatements:
         return Form("judge_statements", _object({"statements": {"type": "array", "items": entry}}))
 
     async def judge(self, question: Speech, ask: Ask, row: EvaluationRow) -> QuestionResult:
-        heard = await judge_speech(question, ask, attempts=row.spec["judge"]["attempts"])
+        verdict = await judge_speech(question, ask, attempts=row.spec["judge"]["attempts"])
         rows = []
-        if heard.statements is not None:
+        if verdict.statements is not None:
             rows.append(
                 StatementsRow(
-                    *question.key,
+                    **question.key._asdict(),
                     caller=row.caller,
                     rater=row.rater,
                     kind="model",
                     evaluation_id=row.evaluation_id,
-                    statements=[_statement(question, one) for one in heard.statements],
-                    control_speeches=_compared(question, heard.statements) if question.key.turn < 0 else None,
+                    statements=[_as_json(question, statement) for statement in verdict.statements],
+                    control_speeches=_compared(question, verdict.statements)
+                    if question.key.turn < 0
+                    else None,
                 )
             )
         game_id, request_id, turn = question.key
         item_id = f"{game_id}/statements/{request_id}/{turn}/-"
-        return QuestionResult(item_id, heard.statements is not None, heard.answers[-1], heard.faults, rows)
+        return QuestionResult(
+            item_id, verdict.statements is not None, verdict.answers[-1], verdict.faults, rows
+        )
 
     async def store(
         self,
@@ -227,52 +232,22 @@ class _OnStatements:
         await store.insert_statements(connection, graded)
 
 
-def _compared(speech: Speech, found: Sequence[Statement]) -> dict[str, int]:
-    spans, _ = rules_and_judge(speech, found)
+def _compared(speech: Speech, statements: Sequence[Statement]) -> dict[str, int]:
+    spans, _ = rules_and_judge(speech, statements)
     return {"/".join(span): n for span, n in spans.items()}
 
 
-def _against(control_speeches: Mapping[str, int] | None) -> dict[Against, int] | None:
-    if control_speeches is None:
-        return None
+def _as_json(speech: Speech, statement: Statement) -> dict[str, Any]:
     return {
-        (rules, judge): n
-        for (rules, _, judge), n in ((s.partition("/"), n) for s, n in control_speeches.items())
+        **asdict(statement),
+        "quote": plain(speech.text[statement.start : statement.end]),
+        "record": plain(statement.record),
+        "reason": plain(statement.reason),
     }
-
-
-def _statement(speech: Speech, one: Statement) -> dict[str, Any]:
-    told = asdict(one)
-    return {
-        **told,
-        "quote": plain(speech.text[one.start : one.end]),
-        "record": plain(one.record),
-        "reason": plain(one.reason),
-    }
-
-
-def spoken_from(
-    rows: Sequence[StatementsRow], shared_names: Collection[str] | None = None
-) -> list[SpeechJudgement]:
-    """Stored words on statements as evaluators take them. Raters of one name under different credentials
-    stay apart. ``shared_names``: the names that several credentials bear; None: as these rows tell it.
-    """
-    return [
-        SpeechJudgement(
-            SpeechKey(row.game_id, row.request_id, row.turn),
-            tuple(_read(one) for one in row.statements),
-            name,
-            _against(row.control_speeches),
-        )
-        for row, name in named(rows, shared_names)
-    ]
-
-
-def _read(one: Mapping[str, Any]) -> Statement:
-    verdict: StatementVerdict = one["verdict"]
-    return Statement(one["start"], one["end"], verdict, one["record"], one["reason"])
 
 
 def plain(text: str) -> str:
-    """What any database and any reader takes: no U+0000, no half of a surrogate."""
+    """The text as any database and reader can take it: cut to ``MOST``, without U+0000 and lone
+    surrogates.
+    """
     return text[:MOST].encode("utf-8", "replace").decode().replace("\0", "\ufffd")

@@ -1,11 +1,11 @@
-"""Model judges at work: asked in the background, every answer stored before it counts.
+"""Model judges: they work in the background, and every answer is stored before it counts.
 
-A game's judgements are committed together with how far the judge is, in the order of the games. So a
-process that dies costs the answers that were on their way to it: what was answered stands among the
-calls, what was judged among the judgements, and the next process goes on behind them.
+A game's judgements are committed together with the judge's progress, in the order of the games. A process
+that dies loses only the answers that it was waiting for: earlier answers are stored with the calls, and the
+judgements of finished games are stored too. The next process goes on from there.
 
-A game that cannot be judged is left out and named with the reason; the others are judged. While the
-database does not answer, a judge waits longer and longer, five minutes at most, and says so.
+A game that cannot be judged is left out and named with the reason; the others are judged. While the database
+does not answer, a judge waits longer after each try, up to five minutes, and reports it.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import contextlib
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,66 +21,68 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Message, ModelUnavailable
 from app.base import metrics
-from app.base.clock import now_ms, random_name
+from app.base.clock import now_ms, random_name, timestamp
 from app.base.errors import BudgetSpent
-from app.evaluations.games import FinishedGames, Turn
-from app.evaluations.items import SHOWING
+from app.evaluations.items import SHOWING, FinishedGames, Turn
 from app.evaluations.judge_scores import judged_scores
 from app.evaluations.judge_work import JudgeWork, QuestionResult, plain, work_of
+from app.evaluations.schemas import WaitingView
 from app.models.account import Account
 from app.models.registry import ModelRegistry, budget_of
 from app.runner.claims import Claims
-from app.store.call import Call
-from app.store.db import Database
+from app.store.call import BUDGET_SPENT, Call
+from app.store.db import PASSING, Database, is_ours
 from app.store.evaluations import EvaluationStore
-from app.store.faults import PASSING, is_ours
-from app.store.json_column import Damaged
-from app.store.rows import EvaluationRow
-from app.store.usage import BUDGET_SPENT
+from app.store.rows import Damaged, EvaluationRow
 from engine.errors import AvalonError
 from evaluators.judges.asking import JudgeMessage
 
-__all__ = ["KEPT", "Judges", "Waiting", "beginning", "retry_after_s"]
+__all__ = ["KEPT", "Judges", "first_result", "retry_after_s"]
 
 log = structlog.get_logger()
 
 _AHEAD: Final = 8
-"""Games asked about at once: one slow answer must not hold up the others, nor fill the memory."""
+"""Games that are asked about at once. More than one, so that a slow answer does not hold up the others; few,
+so that they fit in memory.
+"""
 
 _LOOK_S: Final = 2.0
-"""How often to look for work that another process was given."""
+"""How often to look for work that was submitted to another process."""
 
 _RETRY_FIRST_S: Final = 1.0
 _RETRY_LAST_S: Final = 300.0
-"""A database may be away for a night: nobody is helped by giving up, or by asking it every second."""
+"""A database may be away for a night: neither giving up nor asking it every second would help."""
 
 KEPT: Final = 50
-"""Unusable answers, and games left out, kept with the result; the answers all stand among the calls."""
+"""Unusable answers and left-out games that are kept with the result. All answers are stored with the
+calls.
+"""
 
 
 class _Ended(Exception):
-    """Somebody has ended the evaluation: nothing more is to be judged."""
+    """The evaluation was cancelled: nothing more is to be judged."""
 
 
-class _Faulty(Exception):
-    """One game cannot be judged; the message says why."""
-
-
-class Waiting(NamedTuple):
-    """A judge that waits for the database."""
-
-    since: int
-    """UTC, milliseconds since 1970: of the first fault in a row."""
-    faults: int
-    """Faults in a row."""
-    cause: str
-    again_at: int
-    """UTC, milliseconds since 1970: when it tries again."""
+class _NotJudged(Exception):
+    """A game cannot be judged; the message says why."""
 
 
 @dataclass(slots=True)
+class _Outcome:
+    """The outcome of the questions about one game."""
+
+    game_id: str
+    judged: list[QuestionResult] = field(default_factory=list)
+    items: int = 0
+    unanswered: int = 0
+    not_asked: int = 0
+    left_out: str = ""
+    """Why the game cannot be judged; empty if it can."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Progress:
-    """How far a judge is; written with every game."""
+    """A judge's progress; written with every game."""
 
     games: int
     games_done: int = 0
@@ -95,15 +97,32 @@ class _Progress:
     missing: list[dict[str, str]] = field(default_factory=list)
     """The first games left out, each with its reason."""
 
-    @property
-    def counts(self) -> dict[str, int]:
-        return {name: value for name, value in asdict(self).items() if isinstance(value, int)}
+    def after(self, outcome: _Outcome) -> "_Progress":
+        """The progress after one more game."""
+        unusable = [
+            {"item_id": result.item_id, "faults": list(result.faults), "answer": plain(result.answer)}
+            for result in outcome.judged
+            if not result.usable
+        ]
+        missing = [{"game_id": outcome.game_id, "reason": outcome.left_out}] if outcome.left_out else []
+        return _Progress(
+            games=self.games,
+            games_done=self.games_done + 1,
+            items=self.items + outcome.items,
+            judged=self.judged + len(outcome.judged) - len(unusable),
+            unusable=self.unusable + len(unusable),
+            unanswered=self.unanswered + outcome.unanswered,
+            not_asked=self.not_asked + outcome.not_asked,
+            left_out=self.left_out + len(missing),
+            samples=[*self.samples, *unusable][:KEPT],
+            missing=[*self.missing, *missing][:KEPT],
+        )
 
     @property
     def result(self) -> dict[str, Any]:
-        """As the evaluation's row holds it."""
+        """The progress as the evaluation's row holds it."""
         return {
-            "progress": self.counts,
+            "progress": {name: value for name, value in asdict(self).items() if isinstance(value, int)},
             "unusable": self.samples,
             "left_out": self.missing,
             "items": self.judged,
@@ -111,27 +130,14 @@ class _Progress:
 
 
 def retry_after_s(faults: int) -> float:
-    """How long to wait after so many faults in a row, one at least."""
+    """How long to wait after this many faults in a row, at least one."""
     return min(_RETRY_FIRST_S * 2.0 ** min(faults - 1, 30), _RETRY_LAST_S)
 
 
-def beginning(games: int, left_out: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The result of an evaluation that begins; ``left_out``: games and why they cannot be judged."""
+def first_result(games: int, left_out: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The result of an evaluation that has just begun; ``left_out``: games, and why they cannot be judged."""
     missing = [{"game_id": game, "reason": reason} for game, reason in left_out[:KEPT]]
     return _Progress(games, left_out=len(left_out), missing=missing).result
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """What came of asking about one game."""
-
-    game_id: str
-    judged: list[QuestionResult] = field(default_factory=list)
-    items: int = 0
-    unanswered: int = 0
-    not_asked: int = 0
-    left_out: str = ""
-    """Why the game cannot be judged; empty: it can."""
 
 
 class Judges:
@@ -150,63 +156,63 @@ class Judges:
         self._games = games
         self._store = store
         self._models = models
-        self._at_work: dict[str, asyncio.Task[None]] = {}
-        self._closing: set[str] = set()
-        """Cancelled, and broken off here: what is left is to score them."""
-        self._waiting: dict[str, Waiting] = {}
+        self._working: dict[str, asyncio.Task[None]] = {}
+        self._cancelled: set[str] = set()
+        """Evaluations that were cancelled and stopped here, and still have to be scored."""
+        self._waiting: dict[str, WaitingView] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Takes up every evaluation that is being judged, now and whenever there is a new one."""
+        """Starts judging: every evaluation whose judge has not finished, and new ones as they come."""
         self._claims.on_lost.append(self._give_up)
         self._looking = asyncio.create_task(self._look(), name="judges")
         await self._take_up()
 
     def submit(self, evaluation_id: str) -> None:
-        """Begins to judge, where this process judges and has not begun."""
-        if self._looking is not None and evaluation_id not in self._at_work:
+        """Starts to judge, unless this process does not judge or has started already."""
+        if self._looking is not None and evaluation_id not in self._working:
             task = asyncio.create_task(self._claimed(evaluation_id), name=f"judge {evaluation_id}")
-            self._at_work[evaluation_id] = task
-            task.add_done_callback(lambda _: self._at_work.pop(evaluation_id, None))
+            self._working[evaluation_id] = task
+            task.add_done_callback(lambda _: self._working.pop(evaluation_id, None))
 
     async def _claimed(self, evaluation_id: str) -> None:
-        """Judges if nobody else does; another process may have been faster, and goes on with it."""
+        """Judges, unless another process has claimed the evaluation."""
         try:
             if await self._claims.take([evaluation_id]):
                 await self.run(evaluation_id)
         finally:
-            self._closing.discard(evaluation_id)
-            # A process that stops keeps its claims until its last calls are stored.
+            self._cancelled.discard(evaluation_id)
+            # A process that is stopping keeps its claims until its last calls are stored.
             if self._looking is not None:
                 await self._claims.give_back(evaluation_id)
 
     def _give_up(self, evaluation_id: str) -> None:
-        task = self._at_work.get(evaluation_id)
+        task = self._working.get(evaluation_id)
         if task is not None:
-            log.warning("another process has taken a judge over", evaluation=evaluation_id)
+            log.warning("another process has taken over a judge", evaluation=evaluation_id)
             task.cancel()
 
-    def waiting(self, evaluation_id: str) -> Waiting | None:
-        """Whether the judge waits for the database, as far as this process knows."""
+    def waiting(self, evaluation_id: str) -> WaitingView | None:
+        """The judge's wait for the database; None if it is not waiting, or not working in this process."""
         return self._waiting.get(evaluation_id)
 
-    async def break_off(self, evaluation_id: str) -> None:
-        """Stops judging what was cancelled, and scores what was judged by then. Calls that are under way
-        are let finish and stored: they are paid for.
+    async def cancel(self, evaluation_id: str) -> None:
+        """Stops judging a cancelled evaluation, and scores what was judged by then. Calls that are under way
+        may finish and are stored: they are paid for.
         """
-        task = self._at_work.get(evaluation_id)
+        task = self._working.get(evaluation_id)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-            self._at_work.pop(evaluation_id, None)
+            self._working.pop(evaluation_id, None)
         self.submit(evaluation_id)
-        if evaluation_id in self._at_work:
-            self._closing.add(evaluation_id)
+        if evaluation_id in self._working:
+            self._cancelled.add(evaluation_id)
 
     async def stop(self) -> None:
-        """Stops between two answers; the next start goes on from there."""
+        """Stops the judges between two answers; after the next start they go on from there."""
         looking, self._looking = self._looking, None
-        tasks = [*self._at_work.values(), *([] if looking is None else [looking])]
+        tasks = [*self._working.values(), *([] if looking is None else [looking])]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -222,31 +228,31 @@ class Judges:
         for row in await self._store.judging():
             evaluation_id = row.evaluation_id
             if isinstance(row.spec, Damaged):
-                # Nobody can go on with it: not at the next look either.
+                # It cannot be judged, now or later.
                 log.error("an evaluation is damaged", evaluation=evaluation_id)
                 await self._store.finish(evaluation_id, "failed", {"reason": "it cannot be read"}, now_ms())
             elif row.status == "cancelled":
-                # Perhaps by another process, while this one waits for slow answers.
-                if evaluation_id not in self._closing:
-                    await self.break_off(evaluation_id)
-            # What a command judges, it goes on with itself: two at it would pay twice.
+                # Another process may have cancelled it while this one waits for slow answers.
+                if evaluation_id not in self._cancelled:
+                    await self.cancel(evaluation_id)
+            # A command runs its judge itself: a second one would pay for every answer again.
             elif not row.spec.get("by_command"):
                 self.submit(evaluation_id)
 
     async def run(self, evaluation_id: str) -> None:
-        """Judges until the evaluation is over; while the database is away, it waits."""
+        """Judges until the evaluation is over; while the database is away, waits."""
         try:
             while not await self._tried(evaluation_id):
                 pass
         finally:
-            self._heard(evaluation_id)
+            self._stop_waiting(evaluation_id)
 
     async def _tried(self, evaluation_id: str) -> bool:
-        """Whether there is nothing more to do."""
+        """Whether there is nothing left to do."""
         try:
             await self._judge(evaluation_id)
         except _Ended:
-            return False  # cancelled: what was judged is to be scored
+            return False  # cancelled: what was judged must be scored
         except Exception as fault:
             if isinstance(fault, PASSING) and not is_ours(fault):
                 await self._wait(evaluation_id, fault)
@@ -270,15 +276,19 @@ class Judges:
         delay_s = retry_after_s(faults)
         cause = type(fault).__name__
         now = now_ms()
-        since = now if known is None else known.since
-        self._waiting[evaluation_id] = Waiting(since, faults, cause, now + int(1000 * delay_s))
+        self._waiting[evaluation_id] = WaitingView(
+            since=timestamp(now) if known is None else known.since,
+            faults=faults,
+            cause=cause,
+            again_at=timestamp(now + int(1000 * delay_s)),
+        )
         metrics.judges_waiting.set(len(self._waiting))
         metrics.judge_faults.labels(cause).inc()
         log.warning("the database is away", evaluation=evaluation_id, again_in_s=delay_s, cause=cause)
         await asyncio.sleep(delay_s)
 
-    def _heard(self, evaluation_id: str) -> None:
-        """The database answers again, or nobody waits for it any more."""
+    def _stop_waiting(self, evaluation_id: str) -> None:
+        """Ends the wait: the database answers again, or the judge has stopped."""
         self._waiting.pop(evaluation_id, None)
         metrics.judges_waiting.set(len(self._waiting))
 
@@ -300,11 +310,11 @@ class Judges:
     async def _end(
         self, row: EvaluationRow, progress: _Progress, reason: str | None, status: str = "failed"
     ) -> None:
-        """Scores what was judged, and closes the evaluation."""
-        told = await judged_scores(
+        """Scores what was judged, and finishes the evaluation."""
+        scores = await judged_scores(
             row.evaluation_id, row.dimension, row.spec["games"], self._games, self._store
         )
-        result = {**progress.result, **told, **({} if reason is None else {"reason": reason})}
+        result = {**progress.result, **scores, **({} if reason is None else {"reason": reason})}
         status = "scored" if reason is None else status
         await self._store.finish(row.evaluation_id, status, result, now_ms())
 
@@ -334,8 +344,8 @@ class Judges:
                     break
                 outcome = await begun[0]
                 begun.popleft()
-                await self._keep(row, work, progress, outcome)
-                self._heard(evaluation_id)
+                progress = await self._keep(row, work, progress, outcome)
+                self._stop_waiting(evaluation_id)
         finally:
             for task in begun:
                 task.cancel()
@@ -351,14 +361,16 @@ class Judges:
         await self._end(row, progress, reason)
 
     async def _stored(self, evaluation_id: str, left: Sequence[str]) -> dict[str, dict[CallKey, Call]]:
-        """The answers that are there already, of games that are not done: few are begun at a time."""
-        found: dict[str, dict[CallKey, Call]] = defaultdict(dict)
+        """The stored answers about the games that are left, by game. There are few: few games are begun at
+        a time.
+        """
+        stored: dict[str, dict[CallKey, Call]] = defaultdict(dict)
         wanted = set(left)
         async for call in self._models.calls.one_by_one(evaluation_id):
             game_id = call.key.about.partition("/")[0]
             if game_id in wanted:
-                found[game_id][call.key] = call
-        return found
+                stored[game_id][call.key] = call
+        return stored
 
     async def _ask_about(
         self,
@@ -371,65 +383,47 @@ class Judges:
         session = self._models.judge_session(row.evaluation_id, row.spec["judge"]["model"], stored, account)
         outcome = _Outcome(game_id)
         try:
-            found = await self._questions(work, game_id, row.spec["judge"])
-        except _Faulty as reason:
+            questions = await self._questions(work, game_id, row.spec["judge"])
+        except _NotJudged as reason:
             outcome.left_out = str(reason)
             return outcome
-        outcome.items = len(found)
-        tasks = [asyncio.create_task(_asked(work, one, session, row, outcome)) for one in found]
+        outcome.items = len(questions)
+        tasks = [asyncio.create_task(_ask(work, question, session, row, outcome)) for question in questions]
         try:
-            outcome.judged = [one for one in await asyncio.gather(*tasks) if one is not None]
+            outcome.judged = [result for result in await asyncio.gather(*tasks) if result is not None]
         finally:
             for task in tasks:
                 task.cancel()
         return outcome
 
     async def _questions(self, work: JudgeWork, game_id: str, spec: Mapping[str, Any]) -> Sequence[Any]:
-        """What is asked about a game. Raises _Faulty where it cannot be read or there is nothing to ask."""
+        """The questions about a game. Raises _NotJudged if it cannot be read or there is nothing to ask."""
         try:
             game = await self._games.by_id(game_id)
-            found = await asyncio.to_thread(work.questions, game, spec)
-            nothing = "" if found else work.nothing(game)
+            questions = await asyncio.to_thread(work.questions, game, spec)
+            nothing = "" if questions else work.nothing(game)
         except PASSING:
             raise
         except AvalonError as fault:
-            raise _Faulty(str(fault)) from None
+            raise _NotJudged(str(fault)) from None
         except Exception:
             trace = random_name()
             log.exception("a game cannot be judged", game=game_id, trace_id=trace)
-            raise _Faulty(f"it cannot be read, trace {trace}") from None
+            raise _NotJudged(f"it cannot be read, trace {trace}") from None
         if nothing:
-            raise _Faulty(nothing)
-        return found
+            raise _NotJudged(nothing)
+        return questions
 
     async def _keep(
         self, row: EvaluationRow, work: JudgeWork, progress: _Progress, outcome: _Outcome
-    ) -> None:
-        """Commits one game's judgements, and that it is done."""
-        judged = [one for one in outcome.judged if one.usable]
-        unusable = [one for one in outcome.judged if not one.usable]
-        samples = [
-            {"item_id": one.item_id, "faults": list(one.faults), "answer": plain(one.answer)}
-            for one in unusable
-        ]
-        missing = [{"game_id": outcome.game_id, "reason": outcome.left_out}] if outcome.left_out else []
-        after = _Progress(
-            progress.games,
-            progress.games_done + 1,
-            progress.items + outcome.items,
-            progress.judged + len(judged),
-            progress.unusable + len(unusable),
-            progress.unanswered + outcome.unanswered,
-            progress.not_asked + outcome.not_asked,
-            progress.left_out + len(missing),
-            [*progress.samples, *samples][:KEPT],
-            [*progress.missing, *missing][:KEPT],
-        )
-        rows = [one for found in judged for one in found.rows]
+    ) -> _Progress:
+        """Commits one game's judgements and the progress after it, and returns this progress."""
+        after = progress.after(outcome)
+        rows = [judged_row for result in outcome.judged if result.usable for judged_row in result.rows]
 
         shown: set[Turn] = set()
         if row.dimension in SHOWING and not row.spec["sees_all"]:
-            # The judgements tell their owner what was chosen: it may not guess that any more.
+            # The judgements show their owner what was chosen: it may no longer guess that.
             turns = await self._games.first_played(
                 {(judged_row.game_id, judged_row.request_id) for judged_row in rows}
             )
@@ -444,8 +438,7 @@ class Judges:
             await self._store.mark_seen_in(connection, row.caller, shown)
 
         await self._database.writer.run(write)
-        for name in _Progress.__slots__:
-            setattr(progress, name, getattr(after, name))
+        return after
 
 
 def _progress_of(row: EvaluationRow) -> _Progress:
@@ -454,10 +447,10 @@ def _progress_of(row: EvaluationRow) -> _Progress:
     return _Progress(**known, samples=result.get("unusable", []), missing=result.get("left_out", []))
 
 
-async def _asked(
+async def _ask(
     work: JudgeWork, question: Any, session: ModelSession, row: EvaluationRow, outcome: _Outcome
 ) -> QuestionResult | None:
-    """What the judge says to one question; None where it could not be asked."""
+    """The judge's answer to one question; None if it could not be asked."""
     asked = 0
     spec = row.spec["judge"]
     form = work.form(question)
@@ -467,7 +460,7 @@ async def _asked(
         asked += 1
         reply = await session.ask(
             work.key(question, asked),
-            [Message(one.role, one.content) for one in conversation],
+            [Message(message.role, message.content) for message in conversation],
             form,
             temperature=spec["temperature"],
             max_tokens=spec["max_output_tokens"],

@@ -1,32 +1,192 @@
-"""What was judged and answered about games, as evaluators take it, some games at a time."""
+"""What raters judged and answered, from stored rows to what evaluators take."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import orjson
 from pydantic import ValidationError
 
 from app.base.off_loop import off_loop
-from app.evaluations.judge_work import spoken_from
-from app.evaluations.judged import judgements_from, kinds_in
 from app.evaluations.schemas import RaterKind, VariantSpec
-from app.evaluations.scoring import answered_by_game
-from app.store.evaluations import EvaluationStore, Lost
-from app.store.rows import AnswerRow, name_of
+from app.store.evaluations import DamagedRow, EvaluationStore
+from app.store.rows import AnswerRow, JudgementRow, StatementsRow, name_of
 from engine.errors import CorruptLog
+from engine.terms import Role
+from engine.thoughts import SelectionStage
+from evaluators.ground.answers import Guess, by_item, majority, read_answer
+from evaluators.ground.items import Variant
 from evaluators.ground.judgements import Judgement, by_game
-from evaluators.judges.statement_scores import SpeechJudgement
+from evaluators.judges.statement_scores import Against, SpeechJudgement
+from evaluators.judges.statements import Statement
+from evaluators.measures.hallucination import SpeechKey
 from evaluators.report.builder import Answered
 
-__all__ = ["RaterWork", "RaterWorkReader"]
+__all__ = [
+    "RaterWork",
+    "RaterWorkReader",
+    "answered_by_game",
+    "guesses_of",
+    "judgements_from",
+    "judges_in",
+    "spoken_from",
+    "variant_of",
+]
+
+R = TypeVar("R", JudgementRow, StatementsRow)
 
 Dimension = Literal["guessing", "summarisation"]
+
+# --- judgements -------------------------------------------------------------------------------------
+
+
+def judgements_from(
+    rows: Iterable[JudgementRow], shared_names: Collection[str] | None = None
+) -> list[Judgement]:
+    """One judgement for each rater, stage and intention, which joins those of selection and of following.
+
+    Raters of the same name under different credentials are different raters. ``shared_names``: the names that
+    several credentials use; None: those that several use in these rows.
+    """
+    joined: dict[tuple[str, str, SelectionStage, str, str], dict[str, Any]] = {}
+    for row, name in _named(rows, shared_names):
+        key = (row.game_id, row.request_id, row.stage, row.intention, name)
+        scores = joined.setdefault(key, {"reasonable": None, "think": None, "speak": None})
+        for field in scores:
+            if getattr(row, field) is not None:
+                scores[field] = getattr(row, field)
+    return [Judgement(*key[:4], **scores, rater=key[4]) for key, scores in joined.items()]
+
+
+def _kinds_in(
+    rows: Iterable[JudgementRow], shared_names: Collection[str] | None = None
+) -> dict[str, RaterKind]:
+    """The kind of each rater, by the names that ``judgements_from`` uses. A rater with any judgement of a
+    model or a program does not count as a person.
+    """
+    kinds: dict[str, RaterKind] = {}
+    for row, name in _named(rows, shared_names):
+        if _PLACE[row.kind] >= _PLACE[kinds.get(name, "human")]:
+            kinds[name] = row.kind
+    return kinds
+
+
+def judges_in(rows: Iterable[JudgementRow]) -> frozenset[str]:
+    """The raters that are models or programs. Only people's judgements are pooled; all other raters are
+    measured by their agreement with people.
+    """
+    return frozenset(name for name, kind in _kinds_in(rows).items() if kind != "human")
+
+
+_PLACE: Final[Mapping[RaterKind, int]] = {"human": 0, "program": 1, "model": 2}
+
+
+def _named(rows: Iterable[R], shared_names: Collection[str] | None) -> Iterable[tuple[R, str]]:
+    """Each row with its rater's name, and with the credential if several credentials use that name."""
+    rows = list(rows)
+    if shared_names is None:
+        callers: dict[str, set[str]] = {}
+        for row in rows:
+            callers.setdefault(row.rater, set()).add(row.caller)
+        shared_names = {name for name, callers_of in callers.items() if len(callers_of) > 1}
+    for row in rows:
+        name = row.rater
+        yield row, f"{name} ({row.caller})" if name in shared_names else name
+
+
+def spoken_from(
+    rows: Sequence[StatementsRow], shared_names: Collection[str] | None = None
+) -> list[SpeechJudgement]:
+    """Stored judgements of statements as evaluators take them. ``shared_names``: as of
+    ``judgements_from``.
+    """
+    return [
+        SpeechJudgement(
+            SpeechKey(row.game_id, row.request_id, row.turn),
+            tuple(
+                Statement(
+                    statement["start"],
+                    statement["end"],
+                    statement["verdict"],
+                    statement["record"],
+                    statement["reason"],
+                )
+                for statement in row.statements
+            ),
+            name,
+            _against(row.control_speeches),
+        )
+        for row, name in _named(rows, shared_names)
+    ]
+
+
+def _against(control_speeches: Mapping[str, int] | None) -> dict[Against, int] | None:
+    if control_speeches is None:
+        return None
+    return {
+        (rules, judge): n
+        for (rules, _, judge), n in ((s.partition("/"), n) for s, n in control_speeches.items())
+    }
+
+
+# --- answers ----------------------------------------------------------------------------------------
+
+
+def variant_of(spec: VariantSpec | Mapping[str, Any]) -> Variant:
+    """The variant of the items that are scored: every possible reader is one."""
+    given = spec.model_dump() if isinstance(spec, VariantSpec) else spec
+    return Variant(reader="all", options=given["options"], history=given["history"], context=given["context"])
+
+
+def guesses_of(answers: Sequence[AnswerRow]) -> dict[str, Guess]:
+    """One guess for each item, by item id and in the order of ids; samples are joined by majority.
+
+    This takes long: each text is compared with every wording of every intention.
+    """
+    read = [
+        read_answer(
+            row.item_id,
+            row.named,
+            role=None if row.role is None else Role(row.role),
+            confidence=row.confidence,
+        )
+        for row in sorted(answers, key=lambda row: (row.item_id, row.sample))
+    ]
+    return {
+        item_id: samples[0] if len(samples) == 1 else majority(samples)
+        for item_id, samples in by_item(read).items()
+    }
+
+
+def guesses_by_game(guesses: Mapping[str, Guess]) -> dict[str, dict[str, Guess]]:
+    """Guesses by the game and the id of their items."""
+    by_game_id: dict[str, dict[str, Guess]] = {}
+    for item_id, guess in guesses.items():
+        by_game_id.setdefault(item_id.partition("/")[0], {})[item_id] = guess
+    return by_game_id
+
+
+def answered_by_game(
+    rater: str, dimension: Any, variant: Mapping[str, Any], rows: Iterable[AnswerRow]
+) -> dict[str, Answered]:
+    """One rater's answers to items of one variant, by game."""
+    of_game: dict[str, list[AnswerRow]] = {}
+    for row in rows:
+        of_game.setdefault(row.game_id, []).append(row)
+    return {
+        game_id: Answered(
+            dimension, rater, list(guesses_of(given).values()), variant_of(variant), variant["unmapped"]
+        )
+        for game_id, given in of_game.items()
+    }
+
+
+# --- everything about some games --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RaterWork:
-    """What stands about some games."""
+    """The valid judgements and answers about some games."""
 
     judgements: Mapping[str, Sequence[Judgement]]
     """By game."""
@@ -35,23 +195,23 @@ class RaterWork:
     answers: Mapping[str, Sequence[Answered]]
     """By game; samples joined."""
     statements: Mapping[str, Sequence[SpeechJudgement]]
-    """By game: what judges say of its speeches."""
-    damaged: Sequence[Lost]
-    """What was said and does not read any more."""
+    """By game: judgements of its speeches."""
+    damaged: Sequence[DamagedRow]
+    """Judgements and answers that do not read any more."""
 
     @property
     def judges(self) -> frozenset[str]:
-        """The raters of judgements that are no people."""
+        """The raters of judgements that are not people."""
         return frozenset(name for name, kind in self.kinds.items() if kind != "human")
 
 
 class RaterWorkReader:
-    """Reads what raters say about a set of games. Raters are called alike in all of them: by their
-    name, with the credential behind it where several credentials bear it.
+    """Reads judgements and answers about a set of games. A rater has the same name in all of them, which
+    includes the credential if several credentials use it.
     """
 
     def __init__(self, store: EvaluationStore, whose: str | None, shared_names: frozenset[str]) -> None:
-        """``whose``: the credential that handed it in; None: everybody's."""
+        """``whose``: only what this credential handed in; None: what anybody did."""
         self._store = store
         self._whose = whose
         self._shared = shared_names
@@ -61,57 +221,56 @@ class RaterWorkReader:
     async def games(
         cls, store: EvaluationStore, games: Collection[str], whose: str | None
     ) -> "RaterWorkReader":
-        """Of these games; ``read`` then takes some of them at a time."""
+        """A reader for these games; ``read`` then takes some of them at a time."""
         return cls(store, whose, frozenset() if whose is not None else await store.shared_names(games))
 
     async def read(
         self, games: Collection[str], dimensions: Collection[Dimension] = ("guessing", "summarisation")
     ) -> RaterWork:
-        """What stands about these games: judgements, and answers of these dimensions."""
+        """The valid judgements about these games, and the valid answers of these dimensions."""
         rows = await self._store.judgements_of(games, caller=self._whose)
         spoken: dict[str, list[SpeechJudgement]] = {}
-        words = await self._store.statements_of(games, caller=self._whose)
-        for word in spoken_from(words, self._shared):
-            spoken.setdefault(word.key.game_id, []).append(word)
-        answered, lost = await self._answers(games, dimensions)
+        statements = await self._store.statements_of(games, caller=self._whose)
+        for judged in spoken_from(statements, self._shared):
+            spoken.setdefault(judged.key.game_id, []).append(judged)
+        answered, damaged = await self._answers(games, dimensions)
         return RaterWork(
             by_game(judgements_from(rows, self._shared)),
-            kinds_in(rows, self._shared),
+            _kinds_in(rows, self._shared),
             answered,
             spoken,
-            [*rows.damaged, *words.damaged, *lost],
+            [*rows.damaged, *statements.damaged, *damaged],
         )
 
     async def _answers(
         self, games: Collection[str], dimensions: Collection[Dimension]
-    ) -> tuple[dict[str, list[Answered]], list[Lost]]:
-        """What was answered, and the answers that do not read, or of which nothing tells what was asked."""
-        sorted_: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
-        lost: list[Lost] = []
+    ) -> tuple[dict[str, list[Answered]], list[DamagedRow]]:
+        """The answers by game; and the damaged ones, including those whose evaluation does not read."""
+        by_rater: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
+        damaged: list[DamagedRow] = []
         for dimension in dimensions:
-            found_rows = await self._store.answers_about(games, dimension)
-            lost += found_rows.damaged
-            for row in found_rows:
+            rows = await self._store.answers_about(games, dimension)
+            damaged += rows.damaged
+            for row in rows:
                 if self._whose is None or row.caller == self._whose:
                     rater = row.rater
                     name = f"{rater} ({row.caller})" if rater in self._shared else rater
                     try:
                         variant = await self._variant(row.evaluation_id)
                     except CorruptLog:
-                        lost.append(Lost("answers", row.game_id, name_of(row)))
+                        damaged.append(DamagedRow("answers", row.game_id, name_of(row)))
                         continue
-                    sorted_.setdefault((name, dimension, variant), []).append(row)
-        found: dict[str, list[Answered]] = {}
-        for (rater, about, text), given in sorted(sorted_.items(), key=lambda one: one[0]):
-            # Each text is compared with every wording of every intention.
+                    by_rater.setdefault((name, dimension, variant), []).append(row)
+        by_id: dict[str, list[Answered]] = {}
+        for (rater, about, text), given in sorted(by_rater.items(), key=lambda entry: entry[0]):
             by_game_id = await off_loop(answered_by_game, rater, about, orjson.loads(text), given)
             for game_id, answered in by_game_id.items():
-                found.setdefault(game_id, []).append(answered)
-        return found, lost
+                by_id.setdefault(game_id, []).append(answered)
+        return by_id, damaged
 
     async def _variant(self, evaluation_id: str) -> bytes:
-        """How the evaluation's items were made. Without its filter: whoever reads this tells both, what
-        was followed and all of it. Raises CorruptLog.
+        """How the evaluation's items were made, as JSON. Without its filter on what was followed: the reader
+        of this reports both with and without it. Raises CorruptLog.
         """
         if evaluation_id not in self._variants:
             evaluation = await self._store.evaluation(evaluation_id)

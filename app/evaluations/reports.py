@@ -1,8 +1,7 @@
-"""Reports of batches, one or several together: their finished games, with what was judged and answered
-about them.
+"""Reports of one batch or several: their finished games, with judgements and answers about them.
 
-A report is made once for what stands, whoever asks for it how often and in which form. While it is being
-made, others are told how far it is; a small one does not wait for a large one.
+A report is made once for the same state of its batches, however often and in whichever format it is asked
+for. Until it is done, callers get its progress. A small report does not wait for a large one.
 """
 
 import asyncio
@@ -21,14 +20,13 @@ import structlog
 from app.base.errors import NotFound
 from app.edge.auth import Caller
 from app.evaluations.counting import (
-    Beside,
+    CountingProcess,
     Format,
     StoredGame,
     add_stored,
     add_to,
     begin,
     forget,
-    made,
     rendered,
     report_of,
 )
@@ -50,36 +48,37 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 GroupBy = Literal["agent", "model", "mechanism", "timing", "profile", "players"]
-"""What games and seats are set side by side by."""
+"""What the tables of a report can be grouped by."""
 
 GROUPS: Final[tuple[GroupBy, ...]] = get_args(GroupBy)
 
 _AT_ONCE: Final = 20
-"""Games whose logs, judgements and answers are held at a time."""
+"""Games whose logs, judgements and answers are in memory at a time."""
 
 _HERE: Final = 40
-"""Batches of so many games, about a second, are counted in a thread; the process beside takes longer to
-start."""
+"""Batches of at most so many games are counted in a thread, which takes about a second: the separate process
+takes longer to start.
+"""
 
 _TOGETHER: Final = 4
-"""Reports made at a time; others wait for one to be done."""
+"""Reports that are made at a time; others wait."""
 
 _REPORTS: Final = 4
 _RENDERINGS: Final = 12
-"""Kept: a page that is looked at is looked at again, and in its other forms."""
+"""Reports and renderings that are kept: readers come back to a report, and ask for its other formats."""
 
 
-class _Asked(NamedTuple):
-    """Which report."""
+class _Key(NamedTuple):
+    """Identifies a report."""
 
     batches: tuple[str, ...]
     caller: str | None
-    """None: whoever sees all."""
+    """None: callers who see all."""
     group_by: GroupBy | None
 
 
 class _State(NamedTuple):
-    """What it is made of, of one batch: when any of it grows, the report is made anew."""
+    """How much there is about one batch. When any of it grows, the report is made anew."""
 
     games: tuple[tuple[str, int], ...]
     """By status."""
@@ -92,11 +91,11 @@ class _State(NamedTuple):
 
 
 class Rendering(NamedTuple):
-    """A report in one form."""
+    """A report in one format."""
 
     content: bytes
     etag: str
-    """Of what this caller is told and nothing else."""
+    """Of exactly the content that this caller may see."""
 
 
 @dataclass(slots=True)
@@ -108,7 +107,7 @@ class Making:
     games_done: int = 0
     started: float = field(default_factory=time.monotonic)
     waited_for: bool = False
-    """Somebody was told to come back for it."""
+    """A caller was asked to come back for it."""
     task: asyncio.Task[Report] | None = None
 
     @property
@@ -117,7 +116,7 @@ class Making:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds it will take yet; None before the first games are done."""
+        """The seconds left; None before the first games are done."""
         if not self.games_done:
             return None
         return self.seconds / self.games_done * (self.games - self.games_done)
@@ -127,8 +126,8 @@ class Making:
 class _Made:
     state: tuple[_State, ...]
     report: Report
-    stands_until: float
-    """Until then it is told even where more has come since: somebody was told to come back for it."""
+    valid_until: float
+    """Until then it is given out even if the state has changed: a caller was asked to come back for it."""
 
 
 class Reports:
@@ -141,11 +140,11 @@ class Reports:
         self._reader = reader
         self._store = store
         self._models = models
-        self._beside = Beside()
-        self._names = count()
+        self._process = CountingProcess()
+        self._numbers = count()
         self._places = asyncio.Semaphore(_TOGETHER)
-        self._making: dict[_Asked, Making] = {}
-        self._made: OrderedDict[_Asked, _Made] = OrderedDict()
+        self._making: dict[_Key, Making] = {}
+        self._made: OrderedDict[_Key, _Made] = OrderedDict()
         self._rendered: OrderedDict[tuple[int, Format], tuple[Report, Rendering]] = OrderedDict()
 
     async def rendered(
@@ -156,8 +155,8 @@ class Reports:
         group_by: GroupBy | None = None,
         wait_s: float = 60.0,
     ) -> Rendering | Making:
-        """The report of these batches together as this caller may see it; how far it is where it takes
-        longer than ``wait_s``. Raises NotFound; Forbidden for groups, which tell who sat where.
+        """The report of these batches together, as this caller may see it; or its progress, if it takes
+        longer than ``wait_s``. Raises NotFound; Forbidden for groups, which show who sat where.
         """
         if group_by is not None:
             caller.needs("export:full")
@@ -165,17 +164,17 @@ class Reports:
             batch = await self._games.batch(batch_id)
             if batch is None or (not caller.sees_all and await self._games.is_ahead(batch)):
                 raise NotFound("no such batch for this caller")
-        asked = _Asked(batches, None if caller.sees_all else caller.name, group_by)
+        key = _Key(batches, None if caller.sees_all else caller.name, group_by)
         state = tuple([await self._state(batch_id) for batch_id in batches])
-        held = self._made.get(asked)
-        if held is not None and (held.state == state or time.monotonic() < held.stands_until):
-            self._made.move_to_end(asked)
+        held = self._made.get(key)
+        if held is not None and (held.state == state or time.monotonic() < held.valid_until):
+            self._made.move_to_end(key)
             return await self._form(held.report, format_)
-        making = self._making.get(asked)
+        making = self._making.get(key)
         if making is None:
-            making = self._making[asked] = Making(state, sum(one.finished for one in state))
-            making.task = asyncio.create_task(self._make(asked, making), name=f"report {_names(asked)}")
-            making.task.add_done_callback(partial(self._done, asked))
+            making = self._making[key] = Making(state, sum(batch.finished for batch in state))
+            making.task = asyncio.create_task(self._make(key, making), name=f"report {_names(key)}")
+            making.task.add_done_callback(partial(self._done, key))
         assert making.task is not None
         done, _ = await asyncio.wait([making.task], timeout=wait_s)
         if not done:
@@ -187,18 +186,18 @@ class Reports:
         tally = await self._games.tally(batch_id)
         return _State(tuple(sorted(tally.status.items())), *await self._store.given(batch_id))
 
-    def _done(self, asked: _Asked, task: asyncio.Task[Report]) -> None:
-        del self._making[asked]
-        # Whoever waits is told; where nobody does, the log is.
+    def _done(self, key: _Key, task: asyncio.Task[Report]) -> None:
+        del self._making[key]
+        # A caller who waits gets the error too.
         if not task.cancelled() and task.exception() is not None:
-            log.error("report failed", batch=_names(asked), exc_info=task.exception())
+            log.error("report failed", batch=_names(key), exc_info=task.exception())
 
     async def stop(self) -> None:
-        """Ends what is being made."""
+        """Cancels the reports that are being made."""
         tasks = [making.task for making in self._making.values() if making.task is not None]
         for task in tasks:
             task.cancel()
-        self._beside.stop()
+        self._process.stop()
         if tasks:
             await asyncio.wait(tasks)
 
@@ -217,44 +216,34 @@ class Reports:
         return rendering
 
     async def _work(self, beside: bool, work: Callable[..., T], *given: Any) -> T:
-        return await (self._beside.run(work, *given) if beside else asyncio.to_thread(work, *given))
+        return await (self._process.run(work, *given) if beside else asyncio.to_thread(work, *given))
 
     # --- making -----------------------------------------------------------------------------
 
-    async def _make(self, asked: _Asked, making: Making) -> Report:
+    async def _make(self, key: _Key, making: Making) -> Report:
         async with self._places:
-            batches = "batch" if len(asked.batches) == 1 else "batches"
-            builder = ReportBuilder(f"Report of {batches} {_names(asked)}")
+            batches = "batch" if len(key.batches) == 1 else "batches"
+            builder = ReportBuilder(f"Report of {batches} {_names(key)}")
             finished = []
-            for batch_id in asked.batches:
+            for batch_id in key.batches:
                 finished += await self._games.ids(batch_id, status=("finished",))
-                await self._about(builder, batch_id)
+                await self._count_beside_games(builder, batch_id)
             making.games = len(finished)
-            name = f"{_names(asked)} {next(self._names)}"
-            beside = len(finished) > _HERE
-            if beside:
-                await self._beside.run(begin, name, builder)
-                add: Callable[..., None] = partial(add_to, name)
-            else:
-                add = partial(add_stored, builder)
+            name = f"{_names(key)} {next(self._numbers)}"
+            large = len(finished) > _HERE
+            await self._work(large, begin, name, builder)
             try:
-                async for games in self._stored(finished, asked.caller, asked.group_by):
-                    await self._work(beside, add, games)
+                async for games in self._stored(finished, key.caller, key.group_by):
+                    await self._work(large, add_to, name, games)
                     making.games_done += len(games)
-                sees_all = asked.caller is None
-                report = await (
-                    self._work(True, partial(report_of, sees_all=sees_all), name)
-                    if beside
-                    else asyncio.to_thread(made, builder, sees_all=sees_all)
-                )
+                report = await self._work(large, partial(report_of, sees_all=key.caller is None), name)
             except BaseException:
-                if beside:
-                    with contextlib.suppress(Exception):
-                        await self._beside.run(forget, name)
+                with contextlib.suppress(Exception):
+                    await self._work(large, forget, name)
                 raise
-            stands = making.seconds if making.waited_for else 0.0
-            self._made[asked] = _Made(making.state, report, time.monotonic() + stands)
-            self._made.move_to_end(asked)
+            valid_s = making.seconds if making.waited_for else 0.0
+            self._made[key] = _Made(making.state, report, time.monotonic() + valid_s)
+            self._made.move_to_end(key)
             if len(self._made) > _REPORTS:
                 self._made.popitem(last=False)
             return report
@@ -266,13 +255,13 @@ class Reports:
         finished: Sequence[str],
         group_by: GroupBy | Literal["batch"] | None = None,
     ) -> None:
-        """Counts a batch's finished games here, with everybody's judgements and answers."""
+        """Counts a batch's finished games in this process, with everybody's judgements and answers."""
         async for games in self._stored(finished, None, group_by, batch_id):
             await asyncio.to_thread(add_stored, builder, games)
-        await self._about(builder, batch_id)
+        await self._count_beside_games(builder, batch_id)
 
-    async def _about(self, builder: ReportBuilder, batch_id: str) -> None:
-        """Counts what is not in finished games: the others, and what models were asked."""
+    async def _count_beside_games(self, builder: ReportBuilder, batch_id: str) -> None:
+        """Counts everything else: games that are not finished, and calls to models."""
         tally = await self._games.tally(batch_id)
         for status, n in tally.status.items():
             if status != "finished":
@@ -298,14 +287,16 @@ class Reports:
         group_by: GroupBy | Literal["batch"] | None,
         batch_id: str = "",
     ) -> AsyncIterator[list[StoredGame]]:
-        """The games some at a time. Who may not see all has its own judgements and answers alone."""
-        about = await RaterWorkReader.games(self._store, finished, whose)
+        """The games, some at a time, with judgements and answers; with ``whose``, only those of this
+        credential.
+        """
+        reader = await RaterWorkReader.games(self._store, finished, whose)
         for first in range(0, len(finished), _AT_ONCE):
             ids = finished[first : first + _AT_ONCE]
             rows = await self._games.games_of(ids)
-            said = await about.read(ids)
+            work = await reader.read(ids)
             logs = await self._reader.stored(ids)
-            found = []
+            stored = []
             for game_id in ids:
                 try:
                     row = rows[game_id]
@@ -314,36 +305,36 @@ class Reports:
                     if agents is not None and len(agents) != row.players:
                         raise CorruptLog(f"the seats of {game_id} do not read")
                 except (CorruptLog, *UNREADABLE):
-                    # Without a log it is left out, and named, as one whose log does not read.
+                    # Without a log the game is left out and named, as if its log did not read.
                     logs[game_id], groups, agents = [("", "")], {}, None
-                found.append(
+                stored.append(
                     StoredGame(
                         game_id,
                         logs[game_id],
-                        said.judgements.get(game_id, ()),
-                        said.answers.get(game_id, ()),
-                        said.statements.get(game_id, ()),
+                        work.judgements.get(game_id, ()),
+                        work.answers.get(game_id, ()),
+                        work.statements.get(game_id, ()),
                         agents,
                         groups,
-                        said.judges,
-                        [lost for lost in said.damaged if lost.game_id == game_id],
+                        work.judges,
+                        [damaged for damaged in work.damaged if damaged.game_id == game_id],
                     )
                 )
-            yield found
+            yield stored
 
 
-def _names(asked: _Asked) -> str:
-    return ", ".join(asked.batches)
+def _names(key: _Key) -> str:
+    return ", ".join(key.batches)
 
 
 def agent_name(seat: Mapping[str, Any]) -> str:
-    """What a seat's occupant is called in a report: its kind, its model, its mechanism."""
+    """The name of a seat's agent in a report: its kind, its model, its mechanism."""
     return " ".join(str(seat[name]) for name in ("agent", "model", "mechanism") if seat.get(name))
 
 
 def groups_of(row: GameRow, group_by: GroupBy | None) -> Mapping[str, Collection[Seat]]:
-    """The seats of a stored game by what they are grouped by; a seat that has none of it stands under its
-    kind of agent. Imported games tell of no seats: they are in no group of seats.
+    """The seats of a stored game, by group. A seat without a value for ``group_by`` is grouped by its kind of
+    agent. Imported games have no specs of seats, and are in no group of seats.
     """
     if group_by is None:
         return {}
@@ -351,15 +342,15 @@ def groups_of(row: GameRow, group_by: GroupBy | None) -> Mapping[str, Collection
         return {str(row.profile): _every(row)}
     if group_by == "players":
         return {f"{row.players} players": _every(row)}
-    found: dict[str, set[Seat]] = {}
+    groups: dict[str, set[Seat]] = {}
     for number, seat in enumerate(row.seats, 1):
         value = seat["agent"] if group_by == "agent" else seat.get(group_by)
         if group_by == "timing" and seat["agent"] == "llm":
             value = (seat.get("options") or {}).get("timing", "exact")
         if group_by == "mechanism" and seat["agent"] == "llm":
             value = value or "paper"
-        found.setdefault(str(value or seat["agent"]), set()).add(number)
-    return {name: frozenset(seats) for name, seats in sorted(found.items())}
+        groups.setdefault(str(value or seat["agent"]), set()).add(number)
+    return {name: frozenset(seats) for name, seats in sorted(groups.items())}
 
 
 def _every(row: GameRow) -> frozenset[Seat]:

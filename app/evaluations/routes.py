@@ -12,12 +12,11 @@ from app.base.errors import AlreadyGraded, AlreadyJudged, KeyInUse
 from app.base.off_loop import off_loop
 from app.base.problems import documented, in_text
 from app.base.schemas import Cancelled
-from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute
 from app.edge.deps import CallerDep, IdempotencyKey, matches, needs
 from app.edge.headers import REPORT_POLICY
+from app.edge.idempotency import Repeats, RepeatsDep, RequestKey
 from app.edge.queries import comma_list, listed
-from app.edge.repeats import Repeats, RepeatsDep
 from app.evaluations.items import SHOWING
 from app.evaluations.reports import Format, GroupBy, Making
 from app.evaluations.schemas import (
@@ -39,7 +38,6 @@ from app.evaluations.schemas import (
 )
 from app.evaluations.service import Evaluations
 from app.evaluations.sheet import FIELDS, write_sheet
-from app.store.idempotency import RequestKey
 from app.store.rows import JudgementRow
 from engine.terms import Seat
 from evaluators.ground.contexts import History, View
@@ -106,19 +104,19 @@ async def list_items(
         str,
         Query(
             pattern=r"^(drawn|all|[1-9]|10)$",
-            description="Who guesses: one other seat drawn by `seed`, every other seat, or this seat.",
+            description="Who guesses: one other seat that `seed` draws, every other seat, or this seat.",
         ),
     ] = "drawn",
     seed: Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")] = "0",
     options: Annotated[
-        Options, Query(description="What a guesser chooses from: the impactful set, or the role lists.")
+        Options, Query(description="The intentions to choose from: the impactful set, or the role lists.")
     ] = "impactful",
     history: Annotated[History, Query(description="All earlier rounds, or this round only.")] = "all",
     context: Annotated[
-        View, Query(description="`release`: as the authors' scripts build it, with later things in it.")
+        View, Query(description="`release`: as the authors' scripts build it, with later events in it.")
     ] = "seat",
     followed: Annotated[
-        bool, Query(description="Only what was followed, by the judgements stored by now.")
+        bool, Query(description="Only what was followed, according to the stored judgements.")
     ] = False,
     format_: Annotated[
         Literal["json", "ndjson"], Query(alias="format", description="`ndjson`: all items, one a line.")
@@ -126,17 +124,17 @@ async def list_items(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Items of finished games. They hold what the reader's seat saw and nothing else, and never gold.
+    """Items of finished games. They hold only what the reader's seat saw, and never gold.
 
-    Ids are `{game}/{dimension}/{request}/{stage}/{reader or -}`. Whoever was shown what was chosen in a
-    turn, by selection or following items, may not guess it afterwards (unless it holds `export:full`).
+    Ids are `{game}/{dimension}/{request}/{stage}/{reader or -}`. A credential that was shown what was chosen
+    in a turn, by selection or following items, may no longer guess it (unless it has `export:full`).
     """
     variant = Variant(reader=_reader(reader), seed=seed, history=history, options=options, context=context)
     evaluations.may_see(caller, dimension, variant, followed=followed)
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     if format_ == "ndjson":
-        found = evaluations.all_items(caller, games, dimension, variant, followed=followed)
-        return StreamingResponse(_lines(found), media_type=NDJSON, headers={"Cache-Control": "no-store"})
+        every = evaluations.all_items(caller, games, dimension, variant, followed=followed)
+        return StreamingResponse(_lines(every), media_type=NDJSON, headers={"Cache-Control": "no-store"})
     page = await evaluations.page(
         caller, games, dimension, variant, followed=followed, limit=limit, cursor=cursor
     )
@@ -156,7 +154,7 @@ def _item_views(items: Sequence[Item]) -> list[ItemView]:
 
 
 _WRITTEN_AT_ONCE: Final = 20
-"""Items that are written together; one takes up to 50 kB."""
+"""Items that are written together; one item takes up to 50 kB."""
 
 
 async def _lines(items: AsyncIterator[Item]) -> AsyncIterator[bytes]:
@@ -185,7 +183,7 @@ def _written(items: Sequence[Item]) -> bytes:
         409,
         413,
         415,
-        also={202: {"model": EvaluationView, "description": "A model judge is asked: status `judging`."}},
+        also={202: {"model": EvaluationView, "description": "A model judge has started: status `judging`."}},
     ),
 )
 async def create_evaluation(
@@ -198,13 +196,13 @@ async def create_evaluation(
 ) -> Any:
     """Scores a rater's guesses or summaries against what the seats had chosen.
 
-    Each sample (1 to 5) of an item is graded once for a rater; `regrade_of` grades anew as a new, linked
-    evaluation. Several samples of an item are joined by majority. Without `export:full` totals are told
-    where at least 20 items stand behind them.
+    Each sample (1 to 5) of an item is graded once for a rater; `regrade_of` grades it again, in a new, linked
+    evaluation. Several samples of an item are joined by majority. Without `export:full`, totals are shown for
+    at least 20 items.
 
-    With `judge` the service judges selections, following or statements itself: by rules at once, or by a
-    model in the background (202). Progress, and how well the judge agrees with people (of statements: with
-    the rules), stand in `GET /evaluations/{e}`.
+    With `judge`, the service judges selections, following or statements itself: immediately by rules, or in
+    the background by a model (202). `GET /evaluations/{e}` shows the progress, and how well the judge agrees
+    with people (for statements: with the rules).
     """
     if (repeated := await _repeated(repeats, key)) is not None:
         return repeated
@@ -214,7 +212,7 @@ async def create_evaluation(
         else:
             made = await evaluations.submit(submission, caller, key)
     except (IntegrityError, AlreadyGraded, AlreadyJudged) as faster:
-        # Somebody was faster: with the same key, or with the same answers.
+        # Another request was faster, with the same key or the same answers.
         if (repeated := await _repeated(repeats, key)) is not None:
             return repeated
         if isinstance(faster, IntegrityError):
@@ -270,8 +268,8 @@ NamedRater = Annotated[
     Query(
         max_length=240,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+(),-]*$",
-        description="A rater, named as reports name it: with the variant of its items where that is another "
-        "than the default, and with the credential where several bear the name.",
+        description="A rater, named as in reports: with the variant of its items unless that is the default, "
+        "and with the credential if several use the name.",
     ),
 ]
 
@@ -292,16 +290,16 @@ async def compare_raters(
     game: GameOf = None,
     batch: BatchOf = None,
     followed: Annotated[
-        bool, Query(description="Only what was followed, by the judgements stored by now.")
+        bool, Query(description="Only what was followed, according to the stored judgements.")
     ] = False,
 ) -> ComparisonView:
-    """Everything that stands of two raters about these games: answers of any number of evaluations, or
+    """Compares everything valid from two raters about these games: answers of any number of evaluations, or
     judgements of people, models and programs. The caller's own; everybody's with `export:full`.
 
-    The difference is the first's figure less the second's on what both have, with an interval over games
-    and the p value of a permutation test that exchanges the two within whole games. Totals are told as
-    those of scores are. A judge is compared with a person once it agrees with people; until then `lacking`
-    says what it lacks.
+    The difference is the first rater's figure minus the second's, on what both have, with an interval over
+    games and the p value of a permutation test that exchanges the two raters within whole games. Totals are
+    shown under the same conditions as scores. A judge is compared with a person only if it agrees with
+    people; otherwise `lacking` says what is lacking.
     """
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     return await evaluations.compare_raters(games, dimension, first, second, caller, followed=followed)
@@ -317,9 +315,9 @@ async def compare_raters(
 async def compare_evaluations(
     evaluation_id: EvaluationOf, other: EvaluationOf, evaluations: EvaluationsDep, caller: CallerDep
 ) -> ComparisonView:
-    """Two evaluations of one dimension, both readable by the caller: answers that count by the same
-    `options`, `followed` and `unmapped`, or judges. What raters were shown (`history`, `context`) may differ.
-    Otherwise as `GET /evaluations/compare`.
+    """Compares two evaluations of one dimension that the caller may read: answers with the same `options`,
+    `followed` and `unmapped`, or judges. What raters were shown (`history`, `context`) may differ. Otherwise
+    as `GET /evaluations/compare`.
     """
     return await evaluations.compare(evaluation_id, other, caller)
 
@@ -335,21 +333,21 @@ async def show_evaluation(
     evaluation_id: EvaluationOf,
     evaluations: EvaluationsDep,
     caller: CallerDep,
-    per_item: Annotated[bool, Query(description="Every item beside its gold; needs `export:full`.")] = False,
+    per_item: Annotated[bool, Query(description="Every item with its gold; needs `export:full`.")] = False,
 ) -> EvaluationView:
-    """Scores never change: they are those of the moment of grading."""
+    """Scores never change after grading."""
     return await evaluations.evaluation(evaluation_id, caller, per_item=per_item)
 
 
 @router.get(
     "/evaluations/{evaluation_id}/statements",
-    summary="What a judge read in speeches",
+    summary="Statements that a judge found in speeches",
     response_model=SpeechPage,
     dependencies=[Depends(needs("eval:read"))],
     responses=documented(404),
 )
 async def list_statements(
-    evaluation_id: Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")],
+    evaluation_id: EvaluationOf,
     evaluations: EvaluationsDep,
     caller: CallerDep,
     request: Request,
@@ -357,9 +355,9 @@ async def list_statements(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> SpeechPage:
-    """The statements of each speech with the line of the record that decides them, as far as it has judged.
+    """The statements of each speech that was judged so far, with the line of the record that decides each.
 
-    They are public speeches and the public record: nothing that was hidden is in them.
+    Speeches and record are public: nothing hidden is in them.
     """
     page = await evaluations.statements(evaluation_id, caller, limit=limit, cursor=cursor)
     _link(request, response, page.next)
@@ -375,11 +373,13 @@ async def list_statements(
     responses=documented(404, 409),
 )
 async def cancel_evaluation(
-    evaluation_id: Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")],
+    evaluation_id: EvaluationOf,
     evaluations: EvaluationsDep,
     caller: CallerDep,
 ) -> Cancelled:
-    """Asks its model no further question. What was judged stays and is scored: status `cancelled`."""
+    """The judge asks its model no further questions. What was judged is kept and scored: status
+    `cancelled`.
+    """
     await evaluations.cancel(evaluation_id, caller)
     return Cancelled()
 
@@ -401,22 +401,23 @@ async def deal_tasks(
     rater: RaterOf,
     game: GameOf = None,
     batch: BatchOf = None,
-    limit: Annotated[int, Query(ge=1, le=50, description="Tasks in all, those left included.")] = 8,
+    limit: Annotated[int, Query(ge=1, le=50, description="Tasks in all, including those that are left.")] = 8,
     shared: Annotated[
-        int, Query(ge=0, le=200, description="So many turns go to every rater, to measure agreement.")
+        int, Query(ge=0, le=200, description="Turns that go to every rater, to measure agreement.")
     ] = 2,
-    overlap: Annotated[int, Query(ge=1, le=20, description="Raters that each other turn goes to.")] = 1,
+    overlap: Annotated[
+        int, Query(ge=1, le=20, description="Raters that each of the other turns goes to.")
+    ] = 1,
     seed: Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")] = "0",
 ) -> TasksView:
-    """First what the rater was dealt and has not judged, then new turns. Keep `seed`, `shared` and `overlap`
-    the same for all raters of a study.
+    """First the tasks that the rater was dealt and has not judged, then new ones. Use the same `seed`,
+    `shared` and `overlap` for all raters of a study.
     """
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
-    dealt = await evaluations.tasks.deal(
+    response.headers["Cache-Control"] = "no-store"
+    return await evaluations.tasks.deal(
         games, caller=caller.name, rater=rater, limit=limit, shared=shared, overlap=overlap, seed=seed
     )
-    response.headers["Cache-Control"] = "no-store"
-    return TasksView(rater=rater, tasks=dealt.tasks, left=dealt.left)
 
 
 @router.post(
@@ -434,7 +435,7 @@ async def create_judgements(
     caller: CallerDep,
     key: IdempotencyKey,
 ) -> Any:
-    """All of them or none. A rater judges each intention of an item once, unless it revises."""
+    """Stores all judgements or none. A rater judges each intention of an item once, unless it revises."""
     if (repeated := await _repeated(repeats, key)) is not None:
         return repeated
     try:
@@ -467,10 +468,10 @@ async def create_judgements(
                     "application/json": {"schema": {"type": "object"}},
                     **in_text("text/html", "text/csv"),
                 },
-                "description": "The report in the form asked for.",
+                "description": "The report in the requested format.",
             },
-            202: {"model": ReportProgress, "description": "It is being made: ask again after `Retry-After`."},
-            304: {"description": "It is as `If-None-Match` has it."},
+            202: {"model": ReportProgress, "description": "Being made: ask again after `Retry-After`."},
+            304: {"description": "The report is the one that `If-None-Match` names."},
         },
     ),
 )
@@ -479,50 +480,52 @@ async def show_report(
     caller: CallerDep,
     batch: Annotated[str, comma_list("b_[a-z0-9]{1,32}", "Of the finished games of this batch.")],
     format_: Annotated[
-        Format, Query(alias="format", description="`html`: one page that needs nothing else.")
+        Format, Query(alias="format", description="`html`: one self-contained page.")
     ] = "json",
     group_by: Annotated[
         GroupBy | None,
         Query(
-            description="The same tables side by side, by what sits in the seats (`agent`, `model`, "
+            description="Shows the tables side by side, by what sits in the seats (`agent`, `model`, "
             "`mechanism`, `timing`) or what is played (`profile`, `players`). Needs `export:full`."
         ),
     ] = None,
     wait_s: Annotated[
         float,
-        Query(ge=0, le=300, allow_inf_nan=False, description="Wait so long for it, then say how far it is."),
+        Query(
+            ge=0,
+            le=300,
+            allow_inf_nan=False,
+            description="Seconds to wait for the report; after that, 202 with its progress.",
+        ),
     ] = 60,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """The paper's tables for the batches' finished games, taken together, beside the published figures, and
-    ours: every number with its count, its 95 % interval, or the reason why there is none.
+    """The paper's tables for all finished games of the batches, beside the published figures, and our own
+    tables. Every number comes with its count and its 95 % interval, or with the reason why it is missing.
 
     Without `export:full`: totals over at least 20 items, of the caller's own answers and judgements, no
-    table of single intentions and nothing of who sat where. A large batch takes about 20 ms a game, in a
-    process of its own; a report is kept until more games finish, or more is judged or answered. One that
-    takes longer than `wait_s` answers 202 with its progress, and is there when it is asked for again.
+    tables of single intentions, and nothing about who sat where. A large batch takes about 20 ms a game, in a
+    process of its own. A report is kept until more games finish, or more is judged or answered. If it takes
+    longer than `wait_s`, the response is 202 with its progress: ask again.
     """
-    found = await evaluations.reports.rendered(
+    report = await evaluations.reports.rendered(
         listed(batch, "batch"), caller, format_, group_by, wait_s=wait_s
     )
     headers = {"Cache-Control": "private, no-cache"}
-    if isinstance(found, Making):
-        eta_s = found.eta_s
-        progress = ReportProgress(games=found.games, games_done=found.games_done, eta_s=eta_s)
+    if isinstance(report, Making):
+        eta_s = report.eta_s
+        progress = ReportProgress(games=report.games, games_done=report.games_done, eta_s=eta_s)
         headers["Retry-After"] = str(max(1, min(10, math.ceil(2 if eta_s is None else eta_s))))
         return JSONResponse(progress.model_dump(mode="json"), 202, headers)
-    headers["ETag"] = found.etag
+    headers["ETag"] = report.etag
     if format_ == "html":
         headers["Content-Security-Policy"] = REPORT_POLICY
-    if if_none_match is not None and matches(if_none_match, found.etag):
+    if if_none_match is not None and matches(if_none_match, report.etag):
         return Response(status_code=304, headers=headers)
-    return Response(found.content, media_type=_MEDIA[format_], headers=headers)
+    return Response(report.content, media_type=_MEDIA[format_], headers=headers)
 
 
 _MEDIA = {"json": "application/json", "html": "text/html; charset=utf-8", "csv": "text/csv; charset=utf-8"}
-
-
-CSV_FIELDS = tuple(JudgementView.model_fields)
 
 
 @router.get(
@@ -542,33 +545,24 @@ async def list_judgements(
     rater: RatersOf = None,
     format_: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> Any:
-    """The judgements that stand: the caller's own, or everybody's with `export:full`.
+    """The valid judgements: the caller's own, or everybody's with `export:full`.
 
-    Rows that are damaged where they are stored are left out: `damaged` names them, and with CSV the header
-    `Damaged-Rows` counts them.
+    Rows that are damaged in the store are left out: `damaged` names them; with CSV, the header `Damaged-Rows`
+    counts them.
     """
-    page = await _judgements(evaluations, caller, game, batch, rater)
-    if format_ == "json":
-        return page
-    # The sheet has no place for it: who asks for CSV is told in a header.
-    headers = {"Damaged-Rows": str(len(page.damaged))} if page.damaged else None
-    sheet = await off_loop(write_sheet, page.judgements)
-    return Response(sheet, headers=headers, media_type="text/csv; charset=utf-8")
-
-
-def _judgement_views(rows: Sequence[JudgementRow]) -> list[JudgementView]:
-    return [JudgementView(**{name: getattr(row, name) for name in FIELDS}) for row in rows]
-
-
-async def _judgements(
-    evaluations: Evaluations, caller: Caller, game: str | None, batch: str | None, rater: str | None
-) -> JudgementsPage:
     raters = listed(rater, "rater")
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     rows = await evaluations.store.judgements_of(
         games, caller=None if caller.sees_all else caller.name, raters=raters
     )
-    return JudgementsPage(
-        judgements=await off_loop(_judgement_views, rows),
-        damaged=[lost.name for lost in rows.damaged],
-    )
+    judgements = await off_loop(_judgement_views, rows)
+    if format_ == "json":
+        return JudgementsPage(judgements=judgements, damaged=[damaged.name for damaged in rows.damaged])
+    # A CSV sheet has no place for damaged rows, so a header counts them.
+    headers = {"Damaged-Rows": str(len(rows.damaged))} if rows.damaged else None
+    sheet = await off_loop(write_sheet, judgements)
+    return Response(sheet, headers=headers, media_type="text/csv; charset=utf-8")
+
+
+def _judgement_views(rows: Sequence[JudgementRow]) -> list[JudgementView]:
+    return [JudgementView(**{name: getattr(row, name) for name in FIELDS}) for row in rows]

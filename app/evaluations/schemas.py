@@ -1,4 +1,6 @@
-"""What passes through the routes of evaluations: checked here once, plain values inside."""
+"""The bodies of the routes of evaluations. They are checked here once; everything behind them uses plain
+values.
+"""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -60,69 +62,71 @@ Score = Annotated[int, Field(ge=1, le=5), AS_WHOLE]
 
 
 class RaterSpec(Strict):
-    """Who answers. A name is the rater's own within the credential that hands the answers in."""
+    """Who answers. Under each credential, a name means one rater."""
 
     name: RaterName
     kind: RaterKind = Field("program", description=KINDS)
 
 
 class JudgingRaterSpec(RaterSpec):
-    """Who judges. Only what people say is pooled; models and programs stand by themselves."""
+    """Who judges. Only people's judgements are pooled; those of models and programs are kept apart."""
 
     kind: RaterKind = Field("human", description=KINDS)
 
 
 class VariantSpec(Strict):
-    """How the items were made that are answered; echoed with the scores, which differ by it. The `variant` of
-    a page of items is one.
+    """How the answered items were made. Scores depend on it, and repeat it. The `variant` of a page of items
+    can be sent as it is.
     """
 
     options: Options = "impactful"
     history: History = "all"
     context: View = "seat"
     followed: bool = Field(
-        False, description="Score only what was followed, by the judgements stored by now (PAPER 3)."
+        False,
+        description="Score only what was followed, according to the judgements that are stored (PAPER 3).",
     )
     unmapped: Literal["count", "discard"] = Field(
         "count",
-        description="Text that names no intention counts as predicted; `discard` is the authors' way.",
+        description="`count`: text that names no intention counts as predicted. `discard`: it is "
+        "discarded, as by the authors' scripts.",
     )
     reader: Annotated[str, StringConstraints(pattern=r"^(drawn|all|[1-9]|10)$")] | None = Field(
-        None, exclude=True, description="Who guesses says the item's id: taken, and not looked at."
+        None, exclude=True, description="Accepted and ignored: the item's id says who guesses."
     )
     seed: Annotated[str, StringConstraints(max_length=64)] | None = Field(
-        None, exclude=True, description="What readers were drawn by: taken, and not looked at."
+        None, exclude=True, description="Accepted and ignored: the seed by which readers were drawn."
     )
     impactful: Annotated[list[IntentionId], Field(max_length=100)] | None = Field(
-        None, exclude=True, description="The impactful set; no other than the items give is scored."
+        None, exclude=True, description="The impactful set as the items have it; no other set is scored."
     )
 
     @model_validator(mode="after")
     def _no_other_set(self) -> Self:
         if self.impactful is not None and frozenset(self.impactful) != IMPACTFUL_RELEASE:
-            raise ValueError("impactful is the set that items give, or left out")
+            raise ValueError("impactful is the set that the items have, or left out")
         return self
 
 
 class VariantView(Shown):
-    """How the items of an evaluation were made, and how they are scored."""
+    """How the items of an evaluation were made and scored."""
 
     options: Options
     history: History
     context: View
-    followed: bool = Field(description="Only what was followed was scored.")
+    followed: bool = Field(description="Whether only what was followed was scored.")
     unmapped: Literal["count", "discard"]
 
 
 class ItemsVariant(Shown):
-    """How items are made. `POST /evaluations` takes it as it stands here."""
+    """How items are made. `POST /evaluations` accepts it as it is."""
 
     reader: str = Field(description="`drawn` by `seed`, `all`, or a seat.")
     seed: str
     history: History
     options: Options
     impactful: list[IntentionId] | None = Field(
-        None, description="What a guesser chooses from, where it is that."
+        None, description="The set that guessers choose from, with `options=impactful`."
     )
     context: View
     followed: bool
@@ -134,18 +138,20 @@ class RaterView(Shown):
 
 
 class AnswerSpec(Strict):
-    """What the rater says of one item."""
+    """One answer to one item."""
 
     item_id: ItemName = Field(description=ITEM_ID)
     sample: Annotated[int, Field(ge=1, le=5), AS_WHOLE] = Field(
-        1, description="Which of up to five answers to the item this is. They are joined by majority."
+        1, description="The number of this answer among up to five to the item, joined by majority."
     )
     intentions: Annotated[list[Annotated[str, StringConstraints(max_length=300)]], Field(max_length=20)] = (
-        Field(description="Ids, labels or free text. Empty: the rater sees none.")
+        Field(description="Ids, labels or free text. Empty: the rater sees no intention.")
     )
-    role: RoleName | None = Field(None, description="Guessing only: what the speaker is taken for.")
+    role: RoleName | None = Field(
+        None, description="Guessing only: the role that the rater takes the speaker for."
+    )
     confidence: Annotated[int, Field(ge=0, le=5), AS_WHOLE] | None = Field(
-        None, description="How sure of the role."
+        None, description="How sure the rater is of the role, from 0 to 5."
     )
 
     @model_validator(mode="after")
@@ -163,7 +169,7 @@ class NewEvaluation(Strict):
     variant: VariantSpec = VariantSpec()
     answers: Annotated[list[AnswerSpec], Field(min_length=1, max_length=2000)]
     regrade_of: EvaluationId | None = Field(
-        None, description="An evaluation of the same rater whose items are answered anew; it stays as it is."
+        None, description="An evaluation of the same rater, whose items are answered anew. It is not changed."
     )
 
 
@@ -173,22 +179,25 @@ class ModelJudge(Strict):
     kind: Literal["model"]
     model: ModelName = Field(description="An endpoint of this server.")
     name: RaterName | None = Field(
-        None, description="The rater's name of its judgements. Left out: `judge` and the endpoint's name."
+        None, description="The rater of its judgements. Left out: `judge` and the endpoint's name."
     )
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] = 0.0
     max_output_tokens: Annotated[int, Field(ge=16, le=1_000_000), AS_WHOLE] = 2000
     attempts: Annotated[int, Field(ge=1, le=5), AS_WHOLE] = Field(
-        3, description="Answers asked for at most, where one cannot be used."
+        3, description="The most answers that are asked for, while none can be used."
     )
     planted: Annotated[int, Field(ge=0, le=10), AS_WHOLE] = Field(
         1,
-        description="Of statements: speeches a game of statements of known truth, made of its record, that "
-        "measure the judge and count in no rate.",
+        description="For a judge of statements: the number of control speeches for each game. Their "
+        "statements are made from its record and known to be true or false; they measure the judge and count "
+        "in no rate.",
     )
 
 
 class RuleJudge(Strict):
-    """The rules alone: they refuse what contradicts role, record or another selection, and leave the rest."""
+    """The rules alone: they refuse what contradicts role, record or another selection, and do not decide
+    about the rest.
+    """
 
     kind: Literal["rule"]
 
@@ -197,12 +206,12 @@ JudgeSpec = Annotated[ModelJudge | RuleJudge, Field(discriminator="kind")]
 
 
 class JudgeBudget(Strict):
-    """Where to stop asking. What was judged by then stays."""
+    """When to stop asking. What was judged by then is kept."""
 
     max_tokens: Tokens | None = Field(None, description="Prompt and completion together.")
     max_cost: Cost | None = Field(None, description="In the currency of the configured prices.")
     max_parallel: Annotated[int, Field(ge=1, le=10_000), AS_WHOLE] | None = Field(
-        None, description="Calls in flight at once; the endpoint's own limits hold too."
+        None, description="Calls in flight at once; the endpoint's own limits apply too."
     )
 
 
@@ -210,14 +219,14 @@ class NewJudging(Strict):
     """A judge's work on the finished games of a batch, or on one game."""
 
     dimension: Literal["selection", "following", "statements"] = Field(
-        description="`statements`: what speeches say about the record, and whether it is so."
+        description="`statements`: what speeches say about the record, and whether that is true."
     )
     judge: JudgeSpec
     game: Annotated[str, StringConstraints(pattern=r"^g_[a-z0-9]{1,32}$")] | None = None
     batch: Annotated[str, StringConstraints(pattern=r"^b_[a-z0-9]{1,32}$")] | None = None
     budget: JudgeBudget | None = None
     regrade_of: EvaluationId | None = Field(
-        None, description="An evaluation of the same judge whose items are judged anew; it stays as it is."
+        None, description="An evaluation of the same judge, whose items are judged anew. It is not changed."
     )
 
 
@@ -249,14 +258,16 @@ class ScoredItem(Shown):
 
 
 class ProgressView(Shown):
-    """How far a model judge is. Items (of statements: speeches, planted ones too) are of the games done."""
+    """The progress of a model judge. Items (for statements: speeches, with planted ones) are those of
+    finished games.
+    """
 
     games: int
-    games_done: int = Field(description="Games whose judgements are stored, or that were left out.")
+    games_done: int = Field(description="Games whose judgements are stored, and games that were left out.")
     items: int
     judged: int
-    unusable: int = Field(description="Items to which no answer could be used. They get no score.")
-    unanswered: int = Field(description="Items to which no model answered.")
+    unusable: int = Field(description="Items without a usable answer. They get no score.")
+    unanswered: int = Field(description="Items that the model did not answer.")
     not_asked: int = Field(description="Items that the budget did not reach.")
     left_out: int = Field(description="Games that cannot be judged; `left_out` names them.")
 
@@ -269,16 +280,16 @@ class LeftOutView(Shown):
 
 
 class WaitingView(Shown):
-    """A judge whose database does not answer: it waits twice as long after each fault, 5 minutes at most."""
+    """A judge whose database does not answer. It waits twice as long after each fault, up to 5 minutes."""
 
     since: str
     faults: int = Field(description="Faults in a row.")
     cause: str
-    again_at: str = Field(description="When it tries again.")
+    again_at: str = Field(description="The time of the next try.")
 
 
 class UnusableView(Shown):
-    """An answer that could not be used, as it came."""
+    """An answer that could not be used, as it was received."""
 
     item_id: str = Field(description=ITEM_ID)
     faults: list[str]
@@ -290,51 +301,52 @@ class EvaluationView(Shown):
     status: Literal["scored", "judging", "cancelled", "failed"]
     dimension: EvaluationDimension
     rater: RaterView
-    variant: VariantView | None = Field(description="Null: of a judge.")
+    variant: VariantView | None = Field(description="Null for a judge.")
     created_at: str
-    grade: int = Field(description="1; of a re-grade one more than of what it grades again.")
+    grade: int = Field(
+        description="1; for a re-grade, one more than the grade of the evaluation that it grades again."
+    )
     regrade_of: str | None
-    answers: int = Field(description="Answers handed in, samples counted each.")
-    items: int = Field(description="Items they are about.")
+    answers: int = Field(description="Answers handed in; each sample counts.")
+    items: int = Field(description="Items that they answer.")
     totals: TotalsView | None = Field(
         description="Precision, recall and F1 with 95 % intervals, whole and by round, role, side, stage and "
-        "category. Null, and without the smaller groups, where less than 20 items stand behind it and the "
-        "caller has no `export:full`."
+        "category. Without `export:full`, null for fewer than 20 items, and without the smaller groups."
     )
     roles: RoleFigures | None = Field(
-        None, description="Role guesses: accuracy, Brier score, reliability curve. As `totals`."
+        None, description="Role guesses: accuracy, Brier score, reliability curve. Null as `totals` is."
     )
     excluded: dict[str, int] | None = Field(
-        None, description="Items that do not count, by reason. For `export:full` only."
+        None, description="Items that do not count, by reason. With `export:full` only."
     )
     per_item: list[ScoredItem] | None = Field(
-        None, description="With `?per_item=true`, for `export:full` only."
+        None, description="With `?per_item=true` and `export:full` only."
     )
     damaged: list[str] | None = Field(
-        None, description="Answers whose row does not read; with `?per_item=true`."
+        None, description="Stored answers that are damaged; with `?per_item=true`."
     )
-    judge: JudgeSpec | None = Field(None, description="The judge that was named.")
-    reason: str | None = Field(None, description="Why it failed, or that it was cancelled.")
-    progress: ProgressView | None = Field(None, description="Of a model judge.")
+    judge: JudgeSpec | None = Field(None, description="The judge of the request.")
+    reason: str | None = Field(None, description="Why the evaluation failed, or that it was cancelled.")
+    progress: ProgressView | None = Field(None, description="For a model judge.")
     left_out: list[LeftOutView] | None = Field(
-        None, description="Of a judge: games that cannot be judged, the first 50, with the reason."
+        None, description="For a judge: the first 50 games that cannot be judged, with the reason."
     )
     waiting: WaitingView | None = Field(
-        None, description="Of a judge that this process runs: the database does not answer."
+        None, description="For a judge of this process: the database does not answer."
     )
     agreement: AgreementFigures | None = Field(
         None,
-        description="The judge against people who judged in the same games, by part, with the bar; a judge "
-        "of statements against the rules, where both read the same. In `GET /evaluations/{e}`. Null where "
-        "too few items stand behind it.",
+        description="The judge's agreement with people who judged in the same games, by part, with the bar; "
+        "for a judge of statements, its agreement with the rules. In `GET /evaluations/{e}`. Null for too "
+        "few items.",
     )
     fit_to_show: bool | None = Field(
         None,
-        description="Whether the judge agrees with people well enough for its scores to stand beside "
-        "theirs; of a judge only, in `GET /evaluations/{e}`.",
+        description="For a judge: whether it agrees with people well enough for its scores to be shown "
+        "beside theirs. In `GET /evaluations/{e}`.",
     )
     unusable: list[UnusableView] | None = Field(
-        None, description="The first answers that could not be used; with `?per_item=true`."
+        None, description="For a judge: the first answers that could not be used; with `?per_item=true`."
     )
 
 
@@ -342,10 +354,10 @@ class StatementView(Shown):
     """One statement about the record, as a judge reads it."""
 
     start: int
-    end: int = Field(description="It is these characters of the speech.")
+    end: int = Field(description="`start` and `end` are its place in the speech, in characters.")
     quote: str
     verdict: Literal["supported", "refuted", "uncheckable"]
-    record: str = Field(description="The line of the public record that decides it; empty: none does.")
+    record: str = Field(description="The line of the public record that decides it; empty if none does.")
     reason: str
 
 
@@ -356,12 +368,12 @@ class SpeechView(Shown):
     request_id: str
     turn: int = Field(description="Utterances before it in the attempt.")
     seat: int
-    statements: list[StatementView] = Field(description="Empty: it states nothing about the record.")
+    statements: list[StatementView] = Field(description="Empty if it states nothing about the record.")
 
 
 class SpeechPage(Shown):
     speeches: list[SpeechView]
-    damaged: list[str] = Field([], description="The page's rows that do not read, by the ids in their keys.")
+    damaged: list[str] = Field([], description="Damaged rows of the page, by the ids in their keys.")
     next: str | None = Field(None, description="The cursor of the next page; also in `Link`.")
 
 
@@ -369,42 +381,42 @@ class ComparedRater(Shown):
     """One of two raters that are compared."""
 
     rater: str
-    kind: RaterKind | None = Field(None, description="Null where answers of several evaluations stand.")
+    kind: RaterKind | None = Field(None, description="Null for answers of several evaluations.")
     evaluation_id: str | None = None
     grade: int | None = None
-    variant: VariantView | None = Field(None, description="How the items were made. Null: of a judge.")
+    variant: VariantView | None = Field(None, description="How the items were made. Null for a judge.")
     judge: JudgeSpec | None = None
 
 
 class ComparisonView(Shown):
-    """Two raters on what both have answered or judged."""
+    """Two raters, compared on what both have answered or judged."""
 
     dimension: Dimension
     first: ComparedRater
     second: ComparedRater
     unit: Literal["item", "intention"] = Field(
-        description="What one answer or one judgement is about: an item, or an intention of a stage."
+        description="The subject of one answer or judgement: an item, or an intention of a stage."
     )
     shared: int = Field(description="Units that both have answered or judged, whether or not they count.")
-    first_only: int = Field(description="Units that the first alone has. They tell nothing here.")
+    first_only: int = Field(description="Units of the first rater alone. They are not compared.")
     second_only: int
     items: int | None = Field(
-        description="Shared items that count: all that the totals rest on. Null with fewer than 20 of them "
-        "and no `export:full`."
+        description="Shared items that count: the totals are made of them. Null for fewer than 20 without "
+        "`export:full`."
     )
-    games: int | None = Field(description="The games these are of.")
+    games: int | None = Field(description="The games of these items.")
     totals: dict[str, ComparedPart] | None = Field(
         description="By part (`guessing`, `summarisation`, `reasonable`, `think`, `speak`) and measure: each "
         "rater's figure and the difference, first less second, with 95 % intervals over games, and the p "
-        "value. Null as `items` is, and where a judge may not stand beside people."
+        "value. Null as `items` is, and if a judge may not be compared with people."
     )
-    test: str = Field(description="How the p values are made.")
-    lacking: list[str] = Field(description="What a judge's agreement with people lacks.")
+    test: str = Field(description="How the p values are computed.")
+    lacking: list[str] = Field(description="What a judge lacks in agreement with people.")
 
 
 class EvaluationPage(Shown):
     evaluations: list[EvaluationView]
-    damaged: list[str] = Field([], description="Ids of the page's evaluations whose row does not read.")
+    damaged: list[str] = Field([], description="Ids of damaged evaluations of the page.")
     next: str | None
 
 
@@ -414,7 +426,7 @@ class ReportProgress(Shown):
     status: Literal["making"] = "making"
     games: int
     games_done: int
-    eta_s: float | None = Field(description="Seconds it takes yet, as far as can be told.")
+    eta_s: float | None = Field(description="Estimated seconds left; null before the first games are done.")
 
 
 class OptionView(Shown):
@@ -431,43 +443,47 @@ class ItemView(Shown):
 
     id: str
     game_id: str
-    position: int = Field(description="`seq` of the utterance in the stream of the seat that looks.")
+    position: int = Field(description="`seq` of the utterance in the stream of the reading seat.")
     dimension: Dimension
     request_id: str
     round: int
     attempt: int
     stage: SelectionStage
     speaker: int
-    reader: int = Field(description="The seat that guesses; 0: nobody does.")
-    context: str = Field(description="What that seat saw, as text. Player text stands quoted.")
-    question: str = Field(description="What is asked. With `context` it is a whole prompt for a model.")
+    reader: int = Field(description="The seat that guesses; 0: no guess is asked for.")
+    context: str = Field(description="What that seat saw, as text. Players' words are quoted.")
+    question: str = Field(
+        description="The question. Together with `context` it is a complete prompt for a model."
+    )
     view: dict[str, JsonValue] = Field(description="The context as data.")
     think: str
     speech: str
-    options: list[OptionView] | None = Field(None, description="What to choose from.")
-    asked: list[AskedView] | None = Field(None, description="What is to be judged.")
-    reason: str | None = Field(None, description="Of that selection as a whole; empty: none was given.")
+    options: list[OptionView] | None = Field(None, description="The intentions to choose from.")
+    asked: list[AskedView] | None = Field(None, description="The selected intentions to judge.")
+    reason: str | None = Field(
+        None, description="The reason for the selection as a whole; empty if none was given."
+    )
 
 
 class ItemsPage(Shown):
     variant: ItemsVariant
     items: list[ItemView]
     excluded: dict[str, int] = Field(
-        description="Stages of turns that gave no item, by reason; of this page."
+        description="How many stages of turns gave no item, by reason; on this page."
     )
     next: str | None = Field(None, description="The cursor of the next page; also in `Link`.")
 
 
 class JudgementSpec(Strict):
-    """One rater's word on one intention of a selection or following item."""
+    """One rater's judgement of one intention of a selection or following item."""
 
     item_id: ItemName = Field(description=ITEM_ID)
     intention: Annotated[str, StringConstraints(min_length=1, max_length=300)] = Field(
-        description="Id or label of one of the item's intentions."
+        description="The id or label of one of the item's intentions."
     )
-    reasonable: bool | None = Field(None, description="Of a selection item, and only there.")
-    think: Score | None = Field(None, description="Of a following item: how the thinking follows it.")
-    speak: Score | None = Field(None, description="Of a following item: how the speech follows it.")
+    reasonable: bool | None = Field(None, description="For selection items only.")
+    think: Score | None = Field(None, description="For following items: how well the thinking follows it.")
+    speak: Score | None = Field(None, description="For following items: how well the speech follows it.")
     comment: Annotated[str, StringConstraints(max_length=2000)] | None = None
 
 
@@ -475,13 +491,13 @@ class NewJudgements(Strict):
     rater: JudgingRaterSpec
     judgements: Annotated[list[JudgementSpec], Field(min_length=1, max_length=2000)]
     revise: bool = Field(
-        False, description="Judge anew what this rater has judged already; the earlier word stays stored."
+        False, description="Judge again what this rater has judged; the earlier judgement stays stored."
     )
 
 
 class Stored(Shown):
     stored: int
-    revised: int = Field(description="Of these: judgements that replace an earlier one of the same rater.")
+    revised: int = Field(description="How many of them replace an earlier judgement of the same rater.")
 
 
 class JudgementView(Shown):
@@ -499,20 +515,23 @@ class JudgementView(Shown):
 
 class JudgementsPage(Shown):
     judgements: list[JudgementView]
-    damaged: list[str] = Field([], description="The rows that do not read, by the ids in their keys.")
+    damaged: list[str] = Field([], description="Damaged rows, by the ids in their keys.")
 
 
 class TaskStage(Shown):
     stage: SelectionStage
     selection_item: str | None = Field(
-        description="Judge each intention as reasonable or not. Null: not asked."
+        description="Judge each intention as reasonable or not. Null if not asked."
     )
-    following_item: str | None = Field(description="Score think and speak of each 1 to 5. Null: not asked.")
+    following_item: str | None = Field(
+        description="Score think and speak of each, 1 to 5. Null if not asked."
+    )
     intentions: list[AskedView]
-    reason: str = Field(description="Of the selection as a whole; empty: none was given.")
+    reason: str = Field(description="The reason for the selection as a whole; empty if none was given.")
     without: Literal["", "speech", "summary"] = Field(
-        description="What of the record it had not heard when it selected these: the last `speech`, and "
-        "the team proposed with it; its own `summary` of the attempt before. Empty: it had heard all."
+        description="The part of the record that was missing when the seat selected these: the last "
+        "`speech`, with the team proposed in it, or its own `summary` of the attempt before. Empty if "
+        "nothing was missing."
     )
     think: str
     speech: str
@@ -534,4 +553,4 @@ class TaskView(Shown):
 class TasksView(Shown):
     rater: str
     tasks: list[TaskView]
-    left: int = Field(description="Of these, turns that the rater was dealt earlier and has not judged.")
+    left: int = Field(description="How many of them were dealt earlier and are not judged yet.")

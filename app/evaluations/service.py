@@ -1,4 +1,4 @@
-"""What the routes of evaluations do."""
+"""The service behind the routes of evaluations."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -6,14 +6,15 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.base.clock import timestamp
 from app.base.errors import AlreadyGraded, AlreadyJudged, AlreadyOver, Forbidden, InvalidRequest, NotFound
 from app.edge.auth import Caller
+from app.edge.idempotency import RequestKey, keep
 from app.evaluations.comparisons import Comparisons
-from app.evaluations.games import FinishedGames
-from app.evaluations.items import SHOWING, Found, Items
+from app.evaluations.items import SHOWING, FinishedGames, Items, PagedItems
 from app.evaluations.judge_scores import RuleScores, StatementRules, agreement
 from app.evaluations.judge_work import STATEMENTS
-from app.evaluations.judging import KEPT, Judges, beginning
+from app.evaluations.judging import KEPT, Judges, first_result
 from app.evaluations.reports import Reports
 from app.evaluations.schemas import (
     ComparisonView,
@@ -29,17 +30,14 @@ from app.evaluations.schemas import (
     SpeechView,
     StatementView,
     UnusableView,
-    WaitingView,
 )
-from app.evaluations.scoring import Scorer
 from app.evaluations.tasks import Tasks
 from app.models.registry import ModelRegistry
 from app.runner.claims import Claims
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore, new_id
-from app.store.idempotency import RequestKey, keep
-from app.store.log import LogReader, timestamp
+from app.store.log import LogReader
 from app.store.rows import AnswerRow, EvaluationRow, name_of
 from engine.errors import UNREADABLE, AvalonError, CorruptLog
 from evaluators.ground.items import Dimension, Item, Variant, parse_id
@@ -64,16 +62,15 @@ class Evaluations:
         self.reports = Reports(games, reader, self.store, models)
         self.judges = Judges(database, self.games, self.store, models, claims)
         self._comparisons = Comparisons(self.games, self.items, self.store)
-        self._scorer = Scorer(self.games, self.items, self.store)
 
     # --- which games ------------------------------------------------------------------------
 
     async def chosen(
         self, games: Sequence[str], batches: Sequence[str], caller: Caller | None = None
     ) -> list[str]:
-        """The finished games that are named, or those of the batches that are. Raises InvalidRequest unless
-        either is given, NotFound, and Unfinished for a named game that is not over. Without ``caller`` any
-        game.
+        """The named finished games, or all finished games of the named batches. Without ``caller``, every
+        game is visible. Raises InvalidRequest unless either games or batches are named, NotFound, and
+        Unfinished for a named game that is not over.
         """
         if bool(games) is bool(batches):
             raise InvalidRequest("name games or batches", "/batch", "game_or_batch")
@@ -84,15 +81,16 @@ class Evaluations:
             row = await self._rows.batch(batch)
             if row is None or (not sees_all and await self._rows.is_ahead(row)):
                 raise NotFound("no such batch for this caller")
-        return [game for batch in batches for game in await self.games.finished(batch)]
+        return [game for batch in batches for game in await self._rows.ids(batch, status=("finished",))]
 
     # --- items ------------------------------------------------------------------------------
 
     def may_see(self, caller: Caller, dimension: Dimension, variant: Variant, *, followed: bool) -> None:
-        """Raises Forbidden for items that tell more than the reader's seat saw, unless the caller may know.
+        """Raises Forbidden for items that show more than the reader's seat saw, unless the caller may know
+        it.
 
-        Selection and following show what was chosen, and which items the filter on what was followed
-        drops depends on it: for raters. The release's contexts name the speaker's role.
+        Selection and following items show what was chosen, and the filter on what was followed depends on it:
+        these are for raters only. The release's contexts name the speaker's role.
         """
         if variant.context == "release":
             caller.needs("export:full")
@@ -113,13 +111,11 @@ class Evaluations:
         followed: bool,
         limit: int,
         cursor: str | None,
-    ) -> Found:
-        """A page of items; whoever is shown what was chosen is remembered."""
-        found = await self.items.page(
-            games, dimension, variant, followed=followed, limit=limit, cursor=cursor
-        )
-        await self._remember(caller, dimension, found.items)
-        return found
+    ) -> PagedItems:
+        """A page of items. If they show what was chosen, it is stored that this caller has seen it."""
+        page = await self.items.page(games, dimension, variant, followed=followed, limit=limit, cursor=cursor)
+        await self._remember(caller, dimension, page.items)
+        return page
 
     async def all_items(
         self, caller: Caller, games: list[str], dimension: Dimension, variant: Variant, *, followed: bool
@@ -140,13 +136,13 @@ class Evaluations:
     async def submit(
         self, new: NewEvaluation, caller: Caller, key: RequestKey | None = None
     ) -> EvaluationView:
-        """Scores answers and stores both. Raises AlreadyGraded, AlreadySeen, InvalidRequest; then nothing
-        is stored.
+        """Scores answers, and stores answers and scores. Raises AlreadyGraded, AlreadySeen, InvalidRequest;
+        then nothing is stored.
         """
         grade = 1
         if new.regrade_of is not None:
             grade = await self._regraded(new.regrade_of, new.dimension, new.rater.name, caller) + 1
-        await self._scorer.check(
+        await self.items.check(
             new.dimension, new.answers, new.variant, caller=caller.name, sees_all=caller.sees_all
         )
         evaluation_id, at = new_id("e"), self._database.writer.stamp()
@@ -168,7 +164,7 @@ class Evaluations:
         ]
         await self._refuse_graded(caller.name, new, grade)
         variant = new.variant.model_dump(mode="json")
-        scored = await self._scorer.score(new.dimension, answers, variant)
+        scores = await self.items.score(new.dimension, answers, variant)
         row = EvaluationRow(
             evaluation_id=evaluation_id,
             created_at=at,
@@ -181,7 +177,7 @@ class Evaluations:
             regrade_of=new.regrade_of,
             status="scored",
             spec={"variant": variant},
-            result={**scored.as_json(), "answers": len(answers)},
+            result={**scores, "answers": len(answers)},
         )
         view = evaluation_view(row, sees_all=caller.sees_all)
 
@@ -196,11 +192,11 @@ class Evaluations:
     async def judge(
         self, new: NewJudging, caller: Caller, key: RequestKey | None = None, *, by_command: bool = False
     ) -> EvaluationView:
-        """Judges by the rules at once, or begins to ask a model. Games that cannot be judged are left out and
-        named. ``by_command``: the caller goes on with it itself, and no service takes it up.
+        """Judges by the rules immediately, or starts a model judge. Games that cannot be judged are left out
+        and named. ``by_command``: a command runs the judge itself, so no service does.
 
-        Raises Forbidden for who may not be shown what was chosen, NotFound, InvalidRequest, and
-        AlreadyJudged where the judge has judged in one of these games and nothing is regraded.
+        Raises Forbidden if the caller may not see what was chosen, NotFound, InvalidRequest, and
+        AlreadyJudged if the judge has judged in one of these games and this is no re-grade.
         """
         if new.dimension == STATEMENTS:
             caller.needs("annotate")
@@ -242,7 +238,7 @@ class Evaluations:
                 "sees_all": caller.sees_all,
                 **({"by_command": True} if by_command else {}),
             },
-            result=beginning(len(games), left_out)
+            result=first_result(len(games), left_out)
             if model
             else await self._ruled(new.dimension, games, left_out),
         )
@@ -255,8 +251,8 @@ class Evaluations:
                     connection, caller.name, rater, new.dimension, games
                 ):
                     raise AlreadyJudged(
-                        "this judge has judged in these games, or is at it; regrade_of judges anew, another "
-                        "name is another judge",
+                        "this judge has judged in these games, or is judging; regrade_of judges again, "
+                        "another name is another judge",
                         "/judge",
                     )
             await self.store.insert(connection, row)
@@ -269,11 +265,11 @@ class Evaluations:
 
     async def _unfinished(self, batch: str) -> list[tuple[str, str]]:
         """Games of the batch that have not finished, with the reason why they cannot be judged."""
-        found = []
+        unfinished = []
         for status in ("created", "running", "cancelled", "failed"):
             ids = await self._rows.ids(batch, status=(status,))
-            found += [(game_id, f"it is {status}, not finished") for game_id in ids]
-        return found
+            unfinished += [(game_id, f"it is {status}, not finished") for game_id in ids]
+        return unfinished
 
     async def _ruled(
         self, dimension: str, games: list[str], left_out: list[tuple[str, str]]
@@ -284,14 +280,15 @@ class Evaluations:
                 await asyncio.to_thread(scores.add, await self.games.by_id(game_id))
             except AvalonError as fault:
                 left_out.append((game_id, str(fault)))
-        told = scores.as_json()
-        missing = [{"game_id": game_id, "reason": reason} for game_id, reason in left_out[:KEPT]]
-        return {**told, "items": scores.items, "left_out": missing}
+        named = [{"game_id": game_id, "reason": reason} for game_id, reason in left_out[:KEPT]]
+        return {**scores.as_json(), "items": scores.items, "left_out": named}
 
     async def statements(
         self, evaluation_id: str, caller: Caller, *, limit: int, cursor: str | None
     ) -> SpeechPage:
-        """What a judge of statements said, speech by speech. Raises NotFound, also for another judge's."""
+        """The judgements of a judge of statements, speech by speech. Raises NotFound, also for an evaluation
+        that is not about statements.
+        """
         row = await self._row(evaluation_id, caller)
         if row.dimension != STATEMENTS:
             raise NotFound("this evaluation is not about statements")
@@ -307,16 +304,16 @@ class Evaluations:
                 )
                 for speech in rows
             ],
-            damaged=[lost.name for lost in rows.damaged],
+            damaged=[damaged.name for damaged in rows.damaged],
             next=following,
         )
 
     async def cancel(self, evaluation_id: str, caller: Caller) -> None:
-        """Ends a judge's work; what it has judged stays and is scored. Raises NotFound, AlreadyOver."""
+        """Cancels a judge's work; what it has judged is kept and scored. Raises NotFound, AlreadyOver."""
         row = await self._row(evaluation_id, caller)
         if not await self.store.cancel(evaluation_id):
             raise AlreadyOver(f"this evaluation is {row.status}: there is nothing to cancel")
-        await self.judges.break_off(evaluation_id)
+        await self.judges.cancel(evaluation_id)
 
     async def _regraded(self, evaluation_id: str, dimension: str, rater: str, caller: Caller) -> int:
         row = await self._row(evaluation_id, caller)
@@ -327,22 +324,24 @@ class Evaluations:
         return row.grade
 
     async def _refuse_graded(self, caller: str, new: NewEvaluation, grade: int) -> None:
-        """Says which answer was given before; the key of the table decides all the same."""
-        asked = {answer.item_id for answer in new.answers}
-        graded = await self.store.graded(caller, new.rater.name, asked, grade)
+        """Raises AlreadyGraded for the first answer that was given before. In a race, the key of the table
+        decides.
+        """
+        item_ids = {answer.item_id for answer in new.answers}
+        graded = await self.store.graded(caller, new.rater.name, item_ids, grade)
         for place, answer in enumerate(new.answers):
             if (answer.item_id, answer.sample) in graded:
                 raise AlreadyGraded(
-                    "this rater's sample of the item was graded before; regrade_of grades it anew",
+                    "this rater's sample of the item was graded before; regrade_of grades it again",
                     f"/answers/{place}/item_id",
                 )
 
     async def _row(self, evaluation_id: str, caller: Caller) -> EvaluationRow:
         row = await self.store.evaluation(evaluation_id)
-        # Somebody else's evaluation and none at all answer alike.
+        # The answer is the same for somebody else's evaluation and for none.
         if row is None or not (caller.sees_all or row.caller == caller.name):
             raise NotFound("no such evaluation for this caller")
-        # What it holds is looked at here, for whatever is asked of it.
+        # Its content is checked here, whatever is asked for.
         _readable_view(row, sees_all=caller.sees_all)
         return row
 
@@ -355,40 +354,30 @@ class Evaluations:
         if per_item:
             caller.needs("export:full")
         if "judge" in row.spec:
-            told, fit = await agreement(row, self.games, self.store, sees_all=caller.sees_all)
+            figures, fit = await agreement(row, self.games, self.store, sees_all=caller.sees_all)
             more: dict[str, Any] = {
-                "agreement": told,
+                "agreement": figures,
                 "fit_to_show": fit,
-                "waiting": self._waiting(evaluation_id),
+                "waiting": self.judges.waiting(evaluation_id),
             }
             if per_item:
-                kept = (row.result or {}).get("unusable", [])
-                more["unusable"] = [UnusableView(**one) for one in kept]
+                unusable = (row.result or {}).get("unusable", [])
+                more["unusable"] = [UnusableView(**answer) for answer in unusable]
             return view.model_copy(update=more)
         if not per_item:
             return view
         if row.dimension == STATEMENTS:
             raise CorruptLog(f"{name_of(row)} does not read")  # statements are judged, never answered
         answers = await self.store.answers_of(evaluation_id)
-        shown = await self._scorer.per_item(row.dimension, answers, row.spec["variant"])
-        damaged = [lost.name for lost in answers.damaged]
+        shown = await self.items.per_item(row.dimension, answers, row.spec["variant"])
+        damaged = [damaged.name for damaged in answers.damaged]
         return view.model_copy(update={"per_item": shown, "damaged": damaged})
-
-    def _waiting(self, evaluation_id: str) -> WaitingView | None:
-        found = self.judges.waiting(evaluation_id)
-        if found is None:
-            return None
-        return WaitingView(
-            since=timestamp(found.since),
-            faults=found.faults,
-            cause=found.cause,
-            again_at=timestamp(found.again_at),
-        )
 
     async def compare(self, first: str, second: str, caller: Caller) -> ComparisonView:
         """Two evaluations on the items of both. Raises NotFound, NotComparable."""
-        rows = [await self._row(one, caller) for one in (first, second)]
-        return await self._comparisons.evaluations(rows[0], rows[1], caller)
+        return await self._comparisons.evaluations(
+            await self._row(first, caller), await self._row(second, caller), caller
+        )
 
     async def compare_raters(
         self,
@@ -400,8 +389,8 @@ class Evaluations:
         *,
         followed: bool,
     ) -> ComparisonView:
-        """Two raters on all that stands about these games. Raises Forbidden for who may not be shown what
-        was chosen and asks of judgements of it; InvalidRequest, NotComparable.
+        """Two raters on everything that is valid about these games. Raises Forbidden if the caller may not
+        see what was chosen and compares judgements of it; InvalidRequest, NotComparable.
         """
         self.may_see(caller, dimension, Variant(), followed=followed)
         return await self._comparisons.raters(games, dimension, first, second, caller, followed=followed)
@@ -415,7 +404,7 @@ class Evaluations:
         limit: int,
         cursor: str | None,
     ) -> EvaluationPage:
-        """The caller's evaluations, newest first; everybody's for who sees all."""
+        """The caller's evaluations, newest first; everybody's for a caller who sees all."""
         rows, following = await self.store.page(
             caller=None if caller.sees_all else caller.name,
             dimensions=dimensions,
@@ -423,7 +412,7 @@ class Evaluations:
             limit=limit,
             cursor=cursor,
         )
-        shown, damaged = [], [lost.name for lost in rows.damaged]
+        shown, damaged = [], [damaged_row.name for damaged_row in rows.damaged]
         for row in rows:
             try:
                 shown.append(_readable_view(row, sees_all=caller.sees_all))
@@ -433,7 +422,7 @@ class Evaluations:
 
 
 def _readable_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
-    """As ``evaluation_view``. Raises CorruptLog where the stored row holds something else."""
+    """As ``evaluation_view``. Raises CorruptLog for a stored row that does not read."""
     try:
         return evaluation_view(row, sees_all=sees_all)
     except UNREADABLE:
@@ -443,7 +432,8 @@ def _readable_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
 def evaluation_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
     """An evaluation as its caller sees it."""
     result = row.result or {}
-    told = result.get("full" if sees_all else "limited") or {}
+    scores = result.get("full" if sees_all else "limited") or {}
+    left_out = result.get("left_out", [])
     return EvaluationView(
         evaluation_id=row.evaluation_id,
         status=row.status,
@@ -455,20 +445,14 @@ def evaluation_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
         regrade_of=row.regrade_of,
         answers=result.get("answers", 0),
         items=result.get("items", 0),
-        totals=told.get("totals"),
-        roles=told.get("roles"),
-        excluded=told.get("excluded"),
+        totals=scores.get("totals"),
+        roles=scores.get("roles"),
+        excluded=scores.get("excluded"),
         judge=row.spec.get("judge"),
         reason=result.get("reason"),
         progress=_progress(row),
-        left_out=_left_out(row),
+        left_out=[LeftOutView(**game) for game in left_out] if "judge" in row.spec else None,
     )
-
-
-def _left_out(row: EvaluationRow) -> list[LeftOutView] | None:
-    if "judge" not in row.spec:
-        return None
-    return [LeftOutView(**one) for one in (row.result or {}).get("left_out", [])]
 
 
 def _progress(row: EvaluationRow) -> ProgressView | None:

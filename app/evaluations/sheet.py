@@ -1,4 +1,4 @@
-"""Judgements as CSV, out and in: what ``GET /annotations?format=csv`` gives can be read back."""
+"""Judgements as CSV: what ``GET /annotations?format=csv`` writes can be read back."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ __all__ = ["FIELDS", "SheetLine", "read_sheet", "write_sheet"]
 M = TypeVar("M", bound=BaseModel)
 
 FIELDS: Final = tuple(JudgementView.model_fields)
-"""The columns, in their order."""
+"""The columns in their order."""
 
 _NEEDED: Final = ("game_id", "request_id", "stage", "intention")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -27,7 +27,7 @@ _SCORE: Final = re.compile(r"[1-5](\.0+)?")
 
 
 def write_sheet(views: Iterable[JudgementView]) -> str:
-    """Judgements as CSV with a header, one a line."""
+    """Judgements as CSV: a header, then one judgement a line."""
     text = io.StringIO()
     writer = csv.DictWriter(text, FIELDS)
     writer.writeheader()
@@ -39,7 +39,7 @@ def write_sheet(views: Iterable[JudgementView]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
-    # A spreadsheet takes a leading sign for a formula.
+    # A spreadsheet would read a leading sign as a formula.
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
@@ -48,16 +48,16 @@ class SheetLine:
     """One judgement of a sheet."""
 
     number: int
-    """Of the line in the file, from 1; the last one of a cell with several lines."""
+    """The line of the file, from 1; the last line of a cell with several lines."""
     rater: RaterSpec
     judgement: JudgementSpec
 
 
 def read_sheet(text: str, *, rater: str | None = None, kind: str | None = None) -> Iterator[SheetLine]:
-    """The judgements of a sheet; a line that judges selection and following gives two.
+    """The judgements of a sheet; a line that judges both selection and following gives two.
 
-    ``rater`` and ``kind`` stand for every line in place of the columns. A line without any judgement is
-    passed over: raters leave lines empty. Raises InvalidRequest with line and column.
+    ``rater`` and ``kind`` replace the columns of these names. A line without a judgement is skipped: raters
+    leave lines empty. Raises InvalidRequest, which names line and column.
     """
     lines = text.removeprefix("\ufeff").replace("\0", "\ufffd").splitlines(keepends=True)
     header = lines[0] if lines else ""
@@ -88,12 +88,12 @@ def _columns(cells: list[str]) -> list[str]:
     if missing := [name for name in _NEEDED if name not in columns]:
         raise _wrong(1, "", f"the header lacks {', '.join(missing)}")
     if len(set(columns)) < len(columns):
-        raise _wrong(1, "", "a column stands there twice")
+        raise _wrong(1, "", "a column is there twice")
     return columns
 
 
 def _read(cell: str) -> str:
-    # What stood before a formula's sign to make it none.
+    # Removes the quote that keeps a spreadsheet from reading a formula.
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
 
 
@@ -103,36 +103,38 @@ def _wrong(number: int, column: str, message: str) -> InvalidRequest:
 
 
 def _line(number: int, values: Mapping[str, str], rater: str | None, kind: str | None) -> Iterator[SheetLine]:
-    who = _checked(
+    spec = _checked(
         number,
         RaterSpec,
         {"name": rater or values.get("rater", "").strip(), "kind": kind or values.get("kind") or "human"},
         {"name": "rater", "kind": "kind"},
     )
-    said: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     flag = values.get("reasonable", "").strip().lower()
     if flag:
         if flag not in _FLAGS:
             raise _wrong(number, "reasonable", "1 or 0, true or false, yes or no, or empty")
-        said["reasonable"] = _FLAGS[flag]
+        scores["reasonable"] = _FLAGS[flag]
     for part in ("think", "speak"):
         score = values.get(part, "").strip()
         if score:
             if _SCORE.fullmatch(score) is None:
                 raise _wrong(number, part, "a score is 1, 2, 3, 4 or 5, or empty")
-            said[part] = int(score[0])
+            scores[part] = int(score[0])
     for dimension in ("selection", "following"):
-        own = {name: said[name] for name in said if (name == "reasonable") is (dimension == "selection")}
+        own = {name: scores[name] for name in scores if (name == "reasonable") is (dimension == "selection")}
         if own:
-            yield SheetLine(number, who, _judgement(number, dimension, values, own))
+            yield SheetLine(number, spec, _judgement(number, dimension, values, own))
 
 
-def _judgement(number: int, dimension: Any, values: Mapping[str, str], said: dict[str, Any]) -> JudgementSpec:
+def _judgement(
+    number: int, dimension: Any, values: Mapping[str, str], scores: dict[str, Any]
+) -> JudgementSpec:
     stage: Any = values["stage"].strip()
     if stage not in ("first", "final"):
         raise _wrong(number, "stage", "first or final")
     item = make_id(values["game_id"].strip(), dimension, values["request_id"].strip(), stage, None)
-    given = {"item_id": item, "intention": values["intention"].strip(), **said}
+    given = {"item_id": item, "intention": values["intention"].strip(), **scores}
     if values.get("comment"):
         given["comment"] = values["comment"]
     return _checked(number, JudgementSpec, given, {"item_id": "request_id"})

@@ -1,8 +1,8 @@
-"""Dealing speaking turns to raters, and taking in what they judge.
+"""Deals speaking turns to raters, and stores their judgements.
 
-A task is one speaking turn seen from the speaker's own seat: what it chose in each stage, what it
-thought and said. Some turns go to every rater, so that their agreement can be measured; the others to
-as many raters as asked for. A rater is shown nobody's judgements but its own.
+A task is one speaking turn seen from the speaker's own seat: what it chose in each stage, what it thought and
+said. Some turns go to every rater, so that their agreement can be measured; each of the others goes to as
+many raters as asked for. A rater sees nobody's judgements but its own.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,19 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.errors import AlreadyJudged, InvalidRequest, NotFound
-from app.evaluations.games import FinishedGames, Turn
-from app.evaluations.schemas import AskedView, JudgementSpec, RaterSpec, Stored, TaskStage, TaskView
+from app.edge.idempotency import RequestKey, keep
+from app.evaluations.items import FinishedGames, Turn
+from app.evaluations.schemas import (
+    AskedView,
+    JudgementSpec,
+    RaterSpec,
+    Stored,
+    TaskStage,
+    TasksView,
+    TaskView,
+)
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
-from app.store.idempotency import RequestKey, keep
 from app.store.rows import JudgementRow
 from engine.chance import draw
 from engine.errors import CorruptLog
@@ -26,21 +34,12 @@ from evaluators.errors import UnknownItem
 from evaluators.ground.items import Item, items, parse_id
 from evaluators.ground.turns import Game
 
-__all__ = ["Dealt", "Prepared", "Tasks"]
+__all__ = ["Prepared", "Tasks"]
 
 log = structlog.get_logger()
 
 _LOOK: Final = 200
-"""Games looked through for one deal: enough to find turns, bounded for batches of thousands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dealt:
-    """A rater's tasks."""
-
-    tasks: list[TaskView]
-    left: int
-    """Of these, turns dealt earlier and not judged yet."""
+"""Games that are searched for one deal: enough to find turns, even in batches of thousands."""
 
 
 class Tasks:
@@ -61,23 +60,24 @@ class Tasks:
         shared: int,
         overlap: int,
         seed: str,
-    ) -> Dealt:
-        """What the rater has left of earlier deals, and new turns up to ``limit`` in all.
+    ) -> TasksView:
+        """The rater's tasks that are left from earlier deals, and new ones up to ``limit`` in all.
 
-        The order of turns is fixed by ``seed``: the first ``shared`` of it go to every rater, each of the
-        others to ``overlap`` raters.
+        ``seed`` fixes the order of turns. The first ``shared`` turns go to every rater, each of the others to
+        ``overlap`` raters.
         """
         order = sorted(games, key=lambda game: (draw(seed, "tasks", game), game))[:_LOOK]
         judged = await self._store.judgements_of(order, caller=caller, raters=(rater,))
         done = {(row.game_id, row.request_id) for row in judged}
-        mine = await self._store.tasks_of(caller, rater, order)
+        dealt_before = await self._store.tasks_of(caller, rater, order)
         place = {game_id: at for at, game_id in enumerate(order)}
-        waiting = [turn for turn in mine if turn not in done]
+        waiting = [turn for turn in dealt_before if turn not in done]
         left = sorted(waiting, key=lambda turn: (place[turn[0]], _lot(seed, *turn)))[:limit]
-        new = await self._new(order, limit - len(left), shared, overlap, seed, caller, rater, {*mine, *done})
+        known = {*dealt_before, *done}
+        new = await self._new(order, limit - len(left), shared, overlap, seed, caller, rater, known)
         shown = [await self._task(turn) for turn in (*left, *new)]
         await self._store.mark_seen(caller, (await self._games.first_played({*left, *new})).values())
-        return Dealt(shown, len(left))
+        return TasksView(rater=rater, tasks=shown, left=len(left))
 
     async def _new(
         self,
@@ -88,11 +88,11 @@ class Tasks:
         seed: str,
         caller: str,
         rater: str,
-        mine: set[Turn],
+        known: set[Turn],
     ) -> list[Turn]:
         if wanted <= 0:
             return []
-        # Which turns there are is read before the transaction: it holds up everybody who writes.
+        # The turns are read before the transaction, which holds up every other writer.
         turns: list[Turn] = []
         for game_id in order:
             try:
@@ -101,7 +101,7 @@ class Tasks:
                 log.error("a game is left out of tasks", game=game_id, cause=str(fault))
                 continue
             turns += [(game_id, request) for request in _turns(game, seed)]
-            if len(turns) >= shared + len(mine) + 20 * wanted:
+            if len(turns) >= shared + len(known) + 20 * wanted:
                 break
 
         async def work(connection: AsyncConnection) -> list[Turn]:
@@ -111,7 +111,7 @@ class Tasks:
                 if len(chosen) == wanted:
                     break
                 others = dealt.get(turn, set()) - {(caller, rater)}
-                if turn not in mine and (place < shared or len(others) < overlap):
+                if turn not in known and (place < shared or len(others) < overlap):
                     chosen.append(turn)
             at = self._database.writer.stamp()
             await self._store.deal(
@@ -130,7 +130,7 @@ class Tasks:
         selections = {item.stage: item for item in items(game, "selection")}
         followings = {item.stage: item for item in items(game, "following")}
         known = {**selections, **followings}
-        # The record is shown whole; what a first selection had not heard of it, its stage says.
+        # The whole record is shown; each stage says what its selection had not heard of it.
         whole = [item for item in known.values() if item.context.without is None]
         first = (whole or list(known.values()))[0]
         return TaskView(
@@ -158,17 +158,17 @@ class Tasks:
         sees_all: bool = False,
         key: RequestKey | None = None,
     ) -> Stored:
-        """Stores judgements, all or none. Raises InvalidRequest for one about something that was not
-        chosen, AlreadyJudged for a second one of the same rater unless ``revise``.
+        """Stores judgements, all or none. Raises InvalidRequest for a judgement of something that was not
+        chosen, AlreadyJudged for the same rater's second one unless ``revise``.
 
-        What can be judged in a turn tells what was chosen there: who tries may not guess it any more.
+        What can be judged in a turn shows what was chosen there: a caller who tries may no longer guess it.
         """
         prepared = Prepared(caller, sees_all=sees_all)
         try:
-            for one in given:
-                await self.prepare(prepared, rater, one)
+            for judgement in given:
+                await self.prepare(prepared, rater, judgement)
         finally:
-            # Also where it is refused: what is said then tells what was chosen.
+            # Also after a refusal, whose message shows what was chosen.
             if not sees_all:
                 turns = await self._games.first_played(prepared.turns)
                 await self._store.mark_seen(caller, turns.values())
@@ -181,10 +181,10 @@ class Tasks:
 
         return await self._database.writer.run(work)
 
-    async def prepare(self, prepared: "Prepared", rater: RaterSpec, one: JudgementSpec) -> None:
-        """Checks a judgement and puts it to the others. Raises InvalidRequest."""
+    async def prepare(self, prepared: "Prepared", rater: RaterSpec, judgement: JudgementSpec) -> None:
+        """Checks a judgement and adds it to the prepared ones. Raises InvalidRequest."""
         place = len(prepared.rows)
-        row = await self._row(prepared, rater, one, place)
+        row = await self._row(prepared, rater, judgement, place)
         key = (rater.name, *row.key)
         if key in prepared.keys:
             raise InvalidRequest("this was judged above", f"/judgements/{place}", "twice")
@@ -192,8 +192,8 @@ class Tasks:
         prepared.rows.append(row)
 
     async def write(self, connection: AsyncConnection, prepared: "Prepared", *, revise: bool) -> int:
-        """Stores what was prepared, in the caller's transaction, and returns how many replace an earlier
-        word. Raises AlreadyJudged for one that does, unless ``revise``.
+        """Stores the prepared judgements, in the caller's transaction, and returns how many of them replace
+        an earlier one. Raises AlreadyJudged for one that does, unless ``revise``.
         """
         revised = 0
         raters = {row.rater for row in prepared.rows}
@@ -207,7 +207,7 @@ class Tasks:
             grade = grades[row.rater].get(row.key, 0)
             if grade and not revise:
                 raise AlreadyJudged(
-                    "this rater has judged it already; revise: true judges anew", f"/judgements/{place}"
+                    "this rater has judged it already; revise: true judges again", f"/judgements/{place}"
                 )
             graded.append(replace(row, grade=grade + 1, at=at))
             revised += bool(grade)
@@ -215,22 +215,22 @@ class Tasks:
         return revised
 
     async def _row(
-        self, prepared: "Prepared", rater: RaterSpec, one: JudgementSpec, place: int
+        self, prepared: "Prepared", rater: RaterSpec, judgement: JudgementSpec, place: int
     ) -> JudgementRow:
         pointer = f"/judgements/{place}"
-        item = prepared.items.get(one.item_id)
+        item = prepared.items.get(judgement.item_id)
         if item is None:
-            item = prepared.items[one.item_id] = await self._item(prepared, one.item_id, pointer)
-        intention = normalise(one.intention)
+            item = prepared.items[judgement.item_id] = await self._item(prepared, judgement.item_id, pointer)
+        intention = normalise(judgement.intention)
         if intention is None or all(choice.id != intention for choice in item.asked):
             asked = ", ".join(choice.id for choice in item.asked)
             raise InvalidRequest(f"the item asks about {asked}", f"{pointer}/intention", "intention")
         if item.dimension == "selection":
-            if one.reasonable is None or one.think is not None or one.speak is not None:
+            if judgement.reasonable is None or judgement.think is not None or judgement.speak is not None:
                 raise InvalidRequest(
                     "a selection item takes reasonable, true or false, and nothing else", pointer, "fields"
                 )
-        elif one.reasonable is not None or (one.think is None and one.speak is None):
+        elif judgement.reasonable is not None or (judgement.think is None and judgement.speak is None):
             raise InvalidRequest("a following item takes think, speak, or both, 1 to 5", pointer, "fields")
         return JudgementRow(
             game_id=item.game_id,
@@ -241,10 +241,10 @@ class Tasks:
             caller=prepared.caller,
             rater=rater.name,
             kind=rater.kind,
-            reasonable=one.reasonable,
-            think=one.think,
-            speak=one.speak,
-            comment=one.comment,
+            reasonable=judgement.reasonable,
+            think=judgement.think,
+            speak=judgement.speak,
+            comment=judgement.comment,
         )
 
     async def _item(self, prepared: "Prepared", item_id: str, pointer: str) -> Item:
@@ -268,7 +268,7 @@ class Tasks:
 
 @dataclass(slots=True)
 class Prepared:
-    """Judgements that were checked and are not stored yet."""
+    """Judgements that were checked, but are not stored yet."""
 
     caller: str
     sees_all: bool = True
@@ -276,13 +276,13 @@ class Prepared:
     keys: set[tuple[str, ...]] = field(default_factory=set)
     items: dict[str, Item] = field(default_factory=dict)
     turns: set[Turn] = field(default_factory=set)
-    """What was asked about, whether or not it could be judged."""
+    """The turns that were asked about, whether or not they could be judged."""
 
 
 def _turns(game: Game, seed: str) -> list[str]:
-    """The speaking turns in which something was chosen that can be judged, shuffled by the seed."""
-    found = {item.request_id for item in items(game, "selection")}
-    return sorted(found, key=lambda request: _lot(seed, game.id, request))
+    """The speaking turns with a choice that can be judged, shuffled by the seed."""
+    requests = {item.request_id for item in items(game, "selection")}
+    return sorted(requests, key=lambda request: _lot(seed, game.id, request))
 
 
 def _lot(seed: str, game_id: str, request_id: str) -> tuple[int, str]:

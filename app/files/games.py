@@ -1,8 +1,8 @@
-"""Finished games out of files: exports of our own logs, and foreign records.
+"""Finished games from files: exports of our own logs, and foreign records.
 
-Files are read as a stream, a few games at a time, so that any number of games takes the memory of those
-few; here the lines of a game are only found by its id. They are read where the game is counted, which may be
-another process.
+Files are read as a stream, a few games at a time, so memory does not grow with the number of games.
+``bundles`` only finds the lines of each game, by its id; ``games_in`` reads them where the game is counted,
+which may be another process.
 """
 
 import re
@@ -15,13 +15,12 @@ import orjson
 from app.files.replays import (
     Document,
     FileFault,
-    NotJson,
     OnRead,
     PassedOver,
     Replayed,
     documents,
+    json_fault_of,
     log_line,
-    parse,
     replayed,
 )
 from engine.errors import UNREADABLE, AvalonError
@@ -41,7 +40,7 @@ DAMAGED: Final = "damaged where it was stored"
 
 @dataclass(slots=True)
 class Bundle:
-    """Some whole games as they stand in their file."""
+    """Some whole games, as the lines of their file."""
 
     file: str
     lines: list[Document | FileFault | PassedOver] = field(default_factory=list)
@@ -56,16 +55,21 @@ class Unusable:
     reason: str
 
 
+_END: Final = b'{"t":"export.end"'
+"""The beginning of an export's last line."""
+
 _GAME: Final = re.compile(rb'"game":\s*"([^"\\]+)"')
 
 
 def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bundle]:
-    """What the paths hold, in their order, cut between games. Raises OSError for a path that is not there."""
+    """The content of the paths in their order, divided between games. Raises OSError for a path that does not
+    exist.
+    """
     bundle = Bundle("")
     game = b""
     for document in documents(paths, on_read):
         match = _GAME.search(document.text, 0, 400) if isinstance(document, Document) else None
-        if match is None and _closes(document):
+        if match is None and isinstance(document, Document) and document.text.startswith(_END):
             continue
         starts = match is None or match[1] != game
         game = b"" if match is None else match[1]
@@ -80,13 +84,8 @@ def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bu
         yield bundle
 
 
-def _closes(document: Document | FileFault | PassedOver) -> bool:
-    """Whether this is the line that closes an export."""
-    return isinstance(document, Document) and document.text.startswith(b'{"t":"export.end"')
-
-
 def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
-    """The finished games of a bundle; of what is none, why."""
+    """The finished games of a bundle; in place of anything else, why it is none."""
     log: list[Event] = []
     game_id = ""
     for document in bundle.lines:
@@ -103,7 +102,7 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
                 continue
             line = None if isinstance(value, dict) and "schema" in value else log_line(value)
         except orjson.JSONDecodeError:
-            yield Unusable(str(document.place), f"unreadable: {_not_json(document.text)}")
+            yield Unusable(str(document.place), f"unreadable: {json_fault_of(document.text)}")
             continue
         except AvalonError as fault:
             yield Unusable(str(document.place), f"unreadable: {_first(str(fault))}")
@@ -118,14 +117,6 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
         log.append(line[1])
     if log:
         yield _game(game_id, log)
-
-
-def _not_json(text: bytes) -> str:
-    try:
-        parse(text)
-    except NotJson as fault:
-        return str(fault)
-    return "no JSON"
 
 
 def _first(text: str) -> str:

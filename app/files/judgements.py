@@ -1,4 +1,4 @@
-"""Judgements and answers out of files, as the service gives them and takes them.
+"""Judgements and answers from files, in the forms in which the service sends and accepts them.
 
 Judgements: the CSV or JSON of ``GET /annotations``, or its rows one a line. Answers: bodies of
 ``POST /evaluations``, or single answers with a ``rater``, one a line.
@@ -6,7 +6,6 @@ Judgements: the CSV or JSON of ``GET /annotations``, or its rows one a line. Ans
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import Any, Final
 import orjson
 from pydantic import ValidationError
 
-from app.evaluations.judged import judgements_from, judges_in
+from app.evaluations.rater_work import answered_by_game, judgements_from, judges_in
 from app.evaluations.schemas import AnswerSpec, VariantSpec
-from app.evaluations.scoring import answered_by_game
+from app.files.replays import json_fault_of
 from app.store.rows import AnswerRow, JudgementRow
 from engine.intentions import normalise
 from evaluators.errors import UnknownItem
@@ -30,20 +29,20 @@ __all__ = ["JudgementFile", "UnreadableFile", "read_answers", "read_judgements"]
 
 
 class UnreadableFile(ValueError):
-    """A file that does not read; the message names its line."""
+    """A file does not read; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgementFile:
-    """What a file of judgements holds."""
+    """The content of a file of judgements."""
 
     by_game: Mapping[str, list[Judgement]]
     judges: frozenset[str]
-    """Raters that are no people: their scores are not pooled with people's."""
+    """Raters that are not people: their scores are not pooled with people's."""
 
 
 def read_judgements(path: Path) -> JudgementFile:
-    """The judgements of a file; a rater without a kind is a person. Raises UnreadableFile, OSError."""
+    """The judgements of a file; a rater without a kind counts as a person. Raises UnreadableFile, OSError."""
     text = _read(path)
     numbered: Iterable[tuple[int, Mapping[str, Any]]]
     if path.suffix == ".csv":
@@ -80,7 +79,7 @@ def read_judgements(path: Path) -> JudgementFile:
 
 
 def _text(value: Any) -> str:
-    """A cell as it was before it was kept from spreadsheets."""
+    """A cell without the quote that keeps spreadsheets from reading a formula."""
     text = str(value)
     return text[1:] if text[:1] == "'" and text[1:2] and text[1] in "=+-@\t\r" else text
 
@@ -107,7 +106,7 @@ _SCORES: Final = frozenset("12345")
 
 
 def read_answers(path: Path) -> dict[str, list[Answered]]:
-    """The answers of a file by game, samples joined. Raises UnreadableFile, OSError."""
+    """The answers of a file by game, with samples joined. Raises UnreadableFile, OSError."""
     by_rater: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
     for line, values in _rows(path, _read(path), "answers"):
         try:
@@ -150,7 +149,7 @@ def read_answers(path: Path) -> dict[str, list[Answered]]:
 
 
 def _rows(path: Path, text: str, inside: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """JSON objects: one a line, or one document that holds them in a list of this name."""
+    """JSON objects: one a line, or all in one document, in a list of the name ``inside``."""
     try:
         whole = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -175,15 +174,9 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, Any]]:
             try:
                 yield number, orjson.loads(line)
             except orjson.JSONDecodeError:
-                raise UnreadableFile(f"{path}:{number}: expected JSON, found {_fault_of(line)}") from None
-
-
-def _fault_of(line: str) -> str:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError) as fault:
-        return json_fault(fault)
-    return "something that is no JSON"  # NaN and the like, which Python's reader takes
+                raise UnreadableFile(
+                    f"{path}:{number}: expected JSON, found {json_fault_of(line.encode())}"
+                ) from None
 
 
 def _read(path: Path) -> str:

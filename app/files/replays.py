@@ -1,8 +1,8 @@
-"""Where records and logs are read from: files, directories, archives, standard input.
+"""Reads records and logs from files, directories, archives and standard input.
 
-Everything is read as a stream and nothing is unpacked to disk, so that an archive of a million
-records takes the memory of its largest one. Whatever cannot be read becomes a ``FileFault`` with its
-place; only a path that is not there is raised.
+Everything is read as a stream and nothing is unpacked to disk, so an archive of a million records takes the
+memory of its largest record. Whatever cannot be read becomes a ``FileFault`` with its place; only a path that
+does not exist is raised.
 """
 
 import codecs
@@ -39,6 +39,7 @@ __all__ = [
     "Place",
     "Replayed",
     "documents",
+    "json_fault_of",
     "log_line",
     "parse",
     "replayed",
@@ -46,10 +47,10 @@ __all__ = [
 ]
 
 MAX_DOCUMENT: Final = 64 << 20
-"""Bytes of one record, whether a file, a line or an archive's member; a real one has 50,000."""
+"""The most bytes of a record, whether a file, a line or a member of an archive; a real one has 50,000."""
 
 MAX_HEADER: Final = 1 << 20
-"""Bytes of an archive's extended header: tarfile reads it whole."""
+"""The most bytes of an archive's extended header, which tarfile reads whole."""
 
 _LINES: Final = (".ndjson", ".jsonl")
 _ARCHIVES: Final = (".tar.gz", ".tgz")
@@ -65,7 +66,7 @@ class Place:
     file: str
     """As given or found; ``-`` for standard input."""
     member: str | None = None
-    """Its name within an archive."""
+    """The name within an archive."""
     line: int | None = None
     """From 1, in NDJSON."""
     item: int | None = None
@@ -84,8 +85,8 @@ class Document:
 
     place: Place
     text: bytes
-    found: bool
-    """It was come upon in a directory or an archive, not named: it may be something else."""
+    discovered: bool
+    """It comes from a directory or an archive and was not named by the user, so it may be something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +98,17 @@ class FileFault:
     expected: str
     found: str
     move: int | None = None
-    """From 1; None where no single move is to blame."""
+    """From 1; None if no single move is wrong."""
     record: str | None = None
-    """Its id, where it has one that can be read."""
+    """The record's id; None if it has none that can be read."""
     quest: int | None = None
-    """That the game had reached; None where the set-up is at fault, or nothing can be read."""
+    """The quest that the game had reached; None if the set-up is wrong, or nothing can be read."""
     attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """Something found in a directory or an archive that is plainly not a record."""
+    """A member of a directory or an archive that is plainly not a record."""
 
     place: Place
     reason: str
@@ -128,7 +129,7 @@ class Replayed:
 # --- from paths to documents ------------------------------------------------------------------------
 
 OnRead = Callable[[int], None]
-"""Told how many more bytes of the paths have been read, for a progress bar."""
+"""Called with the number of bytes read since the last call, for a progress bar."""
 
 
 def _ignored(_: int) -> None:
@@ -138,8 +139,7 @@ def _ignored(_: int) -> None:
 def sizes(paths: Iterable[str]) -> int | None:
     """Bytes that ``documents`` will report as read; None with standard input among the paths.
 
-    Raises OSError for paths that are not there, all of them named, and for a directory that cannot be
-    listed.
+    Raises OSError, which names all paths that do not exist, and for a directory that cannot be listed.
     """
     paths = list(paths)
     if missing := [path for path in paths if path != "-" and not os.path.lexists(path)]:
@@ -157,22 +157,22 @@ def sizes(paths: Iterable[str]) -> int | None:
 def documents(
     paths: Iterable[str], on_read: OnRead = _ignored
 ) -> Iterator[Document | FileFault | PassedOver]:
-    """Everything that the paths hold, in the order given; directories in the order of their names.
+    """The content of the paths, in the order given; of directories, in the order of their names.
 
-    What a file is, its bytes tell: gzip, zip and tar are opened, whatever they are called; text is JSON,
-    a JSON list of documents, or (not in a ``.json``) one document a line, in UTF-8 or, with its byte order
-    mark, UTF-16. A directory gives its files with the endings of ``_SCANNED``, whatever their depth; hidden
-    files and links to directories are left out. An archive gives its members by the same endings; what is
-    packed within an archive is passed over, and named. ``-`` is standard input. Raises FileNotFoundError
-    for paths that are not there.
+    The bytes of a file decide what it is: gzip, zip and tar are opened, whatever their name; text is JSON, a
+    JSON list of documents, or (except in a ``.json``) one document a line, in UTF-8 or, with a byte order
+    mark, in UTF-16. Of a directory, files with the endings of ``_SCANNED`` are read, at any depth; hidden
+    files and links to directories are left out. Of an archive, members with the same endings are read; packed
+    members are passed over and named. ``-`` is standard input. Raises FileNotFoundError for paths that do not
+    exist.
     """
     for path in paths:
         if path == "-":
             yield from _opened(cast(IO[bytes], sys.stdin.buffer), Place("-"), False, on_read)
             continue
-        found = Path(path).is_dir()
+        discovered = Path(path).is_dir()
         for file in _files(path):
-            yield from _file(file, found, on_read)
+            yield from _file(file, discovered, on_read)
 
 
 def _files(path: str) -> Iterator[Path]:
@@ -191,7 +191,7 @@ def _files(path: str) -> Iterator[Path]:
 
 
 def _unread(fault: OSError) -> NoReturn:
-    # os.walk would leave the directory out without a word.
+    # os.walk would silently leave out the directory.
     raise fault
 
 
@@ -202,17 +202,17 @@ def _mode(file: Path) -> int:
         return 0
 
 
-def _file(file: Path, found: bool, on_read: OnRead) -> Iterator[Document | FileFault | PassedOver]:
+def _file(file: Path, discovered: bool, on_read: OnRead) -> Iterator[Document | FileFault | PassedOver]:
     place = Place(str(file))
     try:
         with file.open("rb") as source:
-            yield from _opened(source, place, found, on_read)
+            yield from _opened(source, place, discovered, on_read)
     except OSError as fault:
         yield FileFault(place, "reading", "a readable file", fault.strerror or type(fault).__name__)
 
 
 class _Started:
-    """A source of bytes of which some were read to see what it is, and which reports how far it was read."""
+    """A source of bytes that can be peeked at, to see what it is, and that reports how much was read."""
 
     def __init__(self, source: IO[bytes], on_read: OnRead = _ignored) -> None:
         self._source = source
@@ -239,24 +239,24 @@ _TAR: Final = b"ustar"
 
 
 def _opened(
-    source: IO[bytes], place: Place, found: bool, on_read: OnRead
+    source: IO[bytes], place: Place, discovered: bool, on_read: OnRead
 ) -> Iterator[Document | FileFault | PassedOver]:
-    """What a file holds, packed or not."""
+    """The content of a file, packed or not."""
     started = _Started(source, on_read)
     head = started.peek(_TAR_AT + len(_TAR))
     if head.startswith(_ZIP):
         yield from _zip(source, place, on_read)
     elif head.startswith(_GZIP):
-        yield from _gzip(started, place, found)
+        yield from _gzip(started, place, discovered)
     elif head[_TAR_AT:] == _TAR:
         yield from _tar(started, place)
     elif place.file.endswith(_ARCHIVES):
         yield FileFault(place, "reading", "a whole .tar.gz archive", "no gzip")
     else:
-        yield from _text(started, place, found)
+        yield from _text(started, place, discovered)
 
 
-def _gzip(packed: _Started, place: Place, found: bool) -> Iterator[Document | FileFault | PassedOver]:
+def _gzip(packed: _Started, place: Place, discovered: bool) -> Iterator[Document | FileFault | PassedOver]:
     try:
         with gzip.GzipFile(fileobj=cast(IO[bytes], packed)) as plain:
             inner = _Started(cast(IO[bytes], plain))
@@ -267,13 +267,13 @@ def _gzip(packed: _Started, place: Place, found: bool) -> Iterator[Document | Fi
                 for document in _tar(inner, place):
                     whole = whole and not (isinstance(document, FileFault) and document.place == place)
                     yield document
-                # The archive ends before the checksum of its compressed whole does.
+                # The checksum of the compressed file comes after the end of the archive.
                 while whole and plain.read(1 << 16):
                     pass
             elif head.startswith((_GZIP, *_ZIP)):
                 yield PassedOver(place, PACKED)
             else:
-                yield from _text(inner, place, found)
+                yield from _text(inner, place, discovered)
     except _PACKING as fault:
         wanted = "a whole .tar.gz archive" if place.file.endswith(_ARCHIVES) else "a whole gzip file"
         yield FileFault(place, "reading", wanted, _why(fault))
@@ -332,14 +332,14 @@ _MARKS: Final = (
 
 
 class _Utf8:
-    """A text of another encoding, or with a mark, as UTF-8."""
+    """Text in another encoding, or with a byte order mark, as UTF-8."""
 
     def __init__(self, source: _Started, encoding: str) -> None:
         self._source = source
         self._decoder = codecs.getincrementaldecoder(encoding)()
 
     def read(self, size: int = -1) -> bytes:
-        # A call may give more than was asked for; the lines behind it count what they take.
+        # A call may return more than was asked for; ``_Lines`` counts what it takes.
         while part := self._source.read(max(size, 4)):
             if text := self._decoder.decode(part):
                 return text.encode()
@@ -347,7 +347,7 @@ class _Utf8:
 
 
 class _Lines:
-    """Lines, and the beginning of a text, of what can only be read on."""
+    """Lines of a source that cannot be rewound, and its beginning without consuming it."""
 
     def __init__(self, source: "_Started | _Utf8") -> None:
         self._source = source
@@ -355,7 +355,7 @@ class _Lines:
         self._over = False
 
     def fill(self, size: int) -> bytes:
-        """At least so many bytes ahead, unless it ends before."""
+        """At least ``size`` bytes ahead, unless the source ends before."""
         parts = [self._rest]
         ahead = len(self._rest)
         while ahead < size and not self._over:
@@ -370,7 +370,7 @@ class _Lines:
         self._rest = self._rest[size:]
 
     def line(self) -> bytes:
-        """The next line with its end, cut behind ``MAX_DOCUMENT`` bytes; empty at the end."""
+        """The next line with its line end, cut after ``MAX_DOCUMENT`` bytes; empty at the end."""
         size = _BLOCK
         seen = 0
         while True:
@@ -387,8 +387,8 @@ class _Lines:
 _BLOCK: Final = 1 << 16
 
 
-def _text(source: _Started, place: Place, found: bool) -> Iterator[Document | FileFault]:
-    """The documents of a text: a list of them, one a line, or one in all."""
+def _text(source: _Started, place: Place, discovered: bool) -> Iterator[Document | FileFault]:
+    """The documents of a text: a list of documents, one a line, or a single one."""
     head = source.peek(4)
     encoding = next((name for mark, name in _MARKS if head.startswith(mark)), None)
     lines = _Lines(source if encoding is None else _Utf8(source, encoding))
@@ -398,12 +398,13 @@ def _text(source: _Started, place: Place, found: bool) -> Iterator[Document | Fi
         by_line = place.file == "-" or name.removesuffix(".gz").endswith(_LINES)
         is_json = name.removesuffix(".gz").endswith(".json")
         first, _, rest = start.lstrip().partition(b"\n")
-        if first[:1] == b"[" and first[1:].lstrip()[:1] in (b"{", b"") and _is_list(start):
-            yield from _list(lines, place, found)
+        objects = start.lstrip()[1:].lstrip()[:1] == b"{"
+        if first[:1] == b"[" and first[1:].lstrip()[:1] in (b"{", b"") and objects:
+            yield from _list(lines, place, discovered)
         elif (by_line and first.strip() != b"{") or (not is_json and rest.strip() and _is_json(first)):
-            yield from _by_line(lines, place, found)
+            yield from _by_line(lines, place, discovered)
         else:
-            yield _whole(lines, place, found)
+            yield _whole(lines, place, discovered)
     except UnicodeDecodeError as fault:
         yield FileFault(place, "JSON", "JSON", f"no {fault.encoding}: {fault.reason}")
 
@@ -418,20 +419,15 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def _is_list(start: bytes) -> bool:
-    """Whether it is a list of objects that begins here."""
-    return start.lstrip()[1:].lstrip()[:1] == b"{"
-
-
-def _whole(lines: _Lines, place: Place, found: bool) -> Document | FileFault:
+def _whole(lines: _Lines, place: Place, discovered: bool) -> Document | FileFault:
     text = lines.fill(MAX_DOCUMENT + 1)
     if len(text) > MAX_DOCUMENT:
         return _too_large(place)
     lines.drop(len(text))
-    return Document(place, text, found)
+    return Document(place, text, discovered)
 
 
-def _by_line(lines: _Lines, place: Place, found: bool) -> Iterator[Document | FileFault]:
+def _by_line(lines: _Lines, place: Place, discovered: bool) -> Iterator[Document | FileFault]:
     number = 0
     while line := lines.line():
         number += 1
@@ -441,14 +437,14 @@ def _by_line(lines: _Lines, place: Place, found: bool) -> Iterator[Document | Fi
             while line and not line.endswith(b"\n"):
                 line = lines.line()
         elif line.strip():
-            yield Document(here, line, found)
+            yield Document(here, line, discovered)
 
 
 _SPLITTER: Final = json.JSONDecoder()
 _BETWEEN: Final = re.compile(rb"\s*,?\s*")
 
 
-def _list(lines: _Lines, place: Place, found: bool) -> Iterator[Document | FileFault]:
+def _list(lines: _Lines, place: Place, discovered: bool) -> Iterator[Document | FileFault]:
     """The elements of a JSON list, each as soon as it has been read."""
     number = 0
     ahead = lines.fill(_BLOCK)
@@ -475,14 +471,14 @@ def _list(lines: _Lines, place: Place, found: bool) -> Iterator[Document | FileF
                 else FileFault(here, "JSON", "JSON", "a list cut short")
             )
             return
-        yield Document(here, ahead[:end], found)
+        yield Document(here, ahead[:end], discovered)
         lines.drop(end)
 
 
 def _element(text: bytes) -> int | None:
-    """Where the value ends that begins here; None: not in these bytes."""
+    """The end of the JSON value at the beginning of these bytes; None if they do not hold all of it."""
     try:
-        # A sign of several bytes may be cut at the end.
+        # A character of several bytes may be cut at the end.
         plain = text.decode("utf-8", "surrogateescape")
         _, end = _SPLITTER.raw_decode(plain)
     except (ValueError, RecursionError):
@@ -495,11 +491,11 @@ def _too_large(place: Place) -> FileFault:
 
 
 class _Unreadable(Exception):
-    """An archive that cannot be read on."""
+    """The rest of an archive cannot be read."""
 
 
 class _Header(tarfile.TarInfo):
-    """An archive's header, refused where tarfile would end the archive without a word."""
+    """A header in an archive. Raises _Unreadable where tarfile would silently end the archive."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> "_Header":
@@ -563,7 +559,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_no_doubles, parse_constant
 def parse(text: bytes) -> Any:
     """The JSON value in these bytes. Raises NotJson, whose message says what was found instead.
 
-    Not the service's own reader, which refuses more (control characters, depth) and is slower than
+    This is not the service's own reader, which refuses more (control characters, depth) and is slower than
     the replay itself.
     """
     try:
@@ -574,14 +570,23 @@ def parse(text: bytes) -> Any:
         raise NotJson(json_fault(fault)) from None
 
 
+def json_fault_of(text: bytes) -> str:
+    """What there is in place of the JSON that does not read."""
+    try:
+        parse(text)
+    except NotJson as fault:
+        return str(fault)
+    return "no JSON"
+
+
 def replayed(document: Document) -> Replayed | FileFault | PassedOver:
-    """The game that a document tells, or why there is none."""
+    """The game of a document, or why there is none."""
     place = document.place
     try:
         value = parse(document.text)
     except NotJson as fault:
         return FileFault(place, "JSON", "JSON", str(fault))
-    if document.found and _something_else(value):
+    if document.discovered and _something_else(value):
         return PassedOver(place, "no avalon-replay record")
     try:
         record = read_record(value)
@@ -612,7 +617,7 @@ def _id_of(value: Any) -> str | None:
 
 
 def _reached(moves: list[Any], number: int) -> tuple[int, int]:
-    """Quest and attempt of a move that does not read, by what it and the moves before it say."""
+    """Quest and attempt of a move that does not read, according to it and the moves before it."""
     quest = attempt = 1
     for move in moves[:number]:
         if not isinstance(move, dict):
@@ -628,7 +633,7 @@ _PARTS: Final = (1, 2, 3, 4, 5)
 
 
 def _something_else(value: Any) -> bool:
-    """Whether the value neither says that it is a record nor looks like a broken one."""
+    """Whether the value neither claims to be a record nor looks like a broken one."""
     if not isinstance(value, dict):
         return True
     schema = value.get("schema")
@@ -647,9 +652,9 @@ _ENVELOPE: Final = frozenset({"seq", "at", "type", "game"})
 
 
 def log_line(value: Any) -> tuple[str, Event] | None:
-    """(game, event) of one line of an export; None for a line that is no event (its closing line).
+    """(game, event) of one line of an export; None for a line that is no event, such as the last one.
 
-    Raises CorruptLog for a line that says it is an event and is none.
+    Raises CorruptLog for a line that claims to be an event and is none.
     """
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         return None

@@ -1,4 +1,4 @@
-"""Reports of games in files, by any number of processes."""
+"""Reports of games in files, counted by any number of processes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -20,20 +20,20 @@ GroupBy = Literal["file", "profile", "players", "agents", "agent"]
 
 @dataclass(frozen=True, slots=True)
 class ReportWork:
-    """What is known of the games beside their files."""
+    """What is known of the games besides their files."""
 
     title: str
     variant: Variant = field(default_factory=Variant)
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
     """By game."""
     judges: frozenset[str] = frozenset()
-    """Raters among them that are models."""
+    """The raters of judgements that are models."""
     answers: Mapping[str, Sequence[Answered]] = field(default_factory=dict)
     """By game."""
     agents: tuple[str, ...] | None = None
     """Who sat where, in every game; None: unknown."""
     rotate: bool = False
-    """As ``simulate --rotate``: the agents moved one seat on from game to game."""
+    """As in ``simulate --rotate``, the agents moved on by one seat from game to game."""
     group_by: GroupBy | None = None
 
     def agents_of(self, index: int) -> tuple[str, ...] | None:
@@ -63,17 +63,17 @@ class ReportWork:
 
 
 def counted(bundles: Iterator[Bundle], work: ReportWork, *, jobs: int = 1) -> Iterator[ReportBuilder]:
-    """The counts of each bundle, in their order. ``jobs`` processes; the counts do not depend on it."""
+    """The counts of each bundle, in order, by ``jobs`` processes; the counts do not depend on ``jobs``."""
     numbered = _numbered(bundles)
     if jobs <= 1:
         for first, bundle in numbered:
             yield _count(bundle, work, first)
         return
-    with ProcessPoolExecutor(jobs, initializer=_know, initargs=(work,)) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_set_work, initargs=(work,)) as pool:
         ahead: list[Future[ReportBuilder]] = []
         for first, bundle in numbered:
-            ahead.append(pool.submit(_count_known, bundle, first))
-            # A few ahead, not all: bundles wait in memory.
+            ahead.append(pool.submit(_count_in_pool, bundle, first))
+            # Only a few ahead, because bundles wait in memory.
             if len(ahead) > 2 * jobs:
                 yield ahead.pop(0).result()
         for counting in ahead:
@@ -88,18 +88,18 @@ def _numbered(bundles: Iterator[Bundle]) -> Iterator[tuple[int, Bundle]]:
         first += bundle.games
 
 
-_known: ReportWork | None = None
-"""The work of this process of the pool: it may be large, and is sent to the process once."""
+_work: ReportWork | None = None
+"""The work of this process of the pool. It may be large, so it is sent to each process only once."""
 
 
-def _know(work: ReportWork) -> None:
-    global _known
-    _known = work
+def _set_work(work: ReportWork) -> None:
+    global _work
+    _work = work
 
 
-def _count_known(bundle: Bundle, first: int) -> ReportBuilder:
-    assert _known is not None
-    return _count(bundle, _known, first)
+def _count_in_pool(bundle: Bundle, first: int) -> ReportBuilder:
+    assert _work is not None
+    return _count(bundle, _work, first)
 
 
 def _count(bundle: Bundle, work: ReportWork, first: int) -> ReportBuilder:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
+from app.base.clock import timestamp
 from app.base.errors import InvalidRequest, KeyInUse
 from app.base.json_reader import MAX_RECORD
 from app.base.problems import documented, in_text
@@ -15,8 +16,8 @@ from app.base.schemas import Cancelled, GameStatus
 from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
 from app.edge.deps import CallerDep, IdempotencyKey, matches, needs, viewer_for
+from app.edge.idempotency import KeptAnswer, Repeats, RepeatsDep, RequestKey
 from app.edge.queries import comma_list, listed
-from app.edge.repeats import KeptAnswer, Repeats, RepeatsDep
 from app.games.access import Access, needs_or_watches
 from app.games.deps import AccessDep, BatchId, FollowingDep, GameId, GamesDep, SeatTokensDep
 from app.games.schemas import (
@@ -35,8 +36,6 @@ from app.games.seat_tokens import NO_STORE, SeatTokens
 from app.games.service import Games
 from app.games.views import batch_view, game_view, open_requests, readable_summary
 from app.seats.seating import REMOTE
-from app.store.idempotency import RequestKey
-from app.store.log import timestamp
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import payload, type_name
 from engine.rules import pending

@@ -2,14 +2,13 @@
 
 from typing import Final
 
-from app.base.clock import now_ms
+from app.base.clock import now_ms, timestamp
 from app.base.errors import InvalidRequest
 from app.edge.auth import Keys, epoch_of
 from app.edge.tokens import MAX_WATCH_S, SEAT_S, Grant
 from app.games.schemas import BatchCreated, NewGameToken, SeatView, TokenView
 from app.seats.seating import remote_seats
 from app.store.games import GameStore
-from app.store.log import timestamp
 from app.store.rows import GameRow
 from app.stream.feed import Feed, held_name
 from engine.errors import CorruptLog, InvalidInput

@@ -29,6 +29,7 @@ from app.base.errors import (
 )
 from app.base.off_loop import off_loop
 from app.edge.auth import Caller
+from app.edge.idempotency import RequestKey, keep
 from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
     AfterRequest,
@@ -49,14 +50,12 @@ from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import LLM, REMOTE, ModelSeats, has_models, has_remote, remote_seats, seat_agents
+from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, NewGame, Tallied, new_id
-from app.store.idempotency import RequestKey, keep
 from app.store.inbox import no_answer
-from app.store.json_column import Damaged, whole
 from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, game_texts
-from app.store.rows import BatchRow, DamagedGame, GameRow
-from app.store.usage import BUDGET_SPENT
+from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
 from engine.chance import draw

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.base.clock import now_ms
+from app.base.clock import now_ms, timestamp
 from app.games.schemas import (
     BatchView,
     BudgetView,
@@ -22,11 +22,9 @@ from app.games.schemas import (
 )
 from app.games.service import batch_status
 from app.models.registry import Spending
+from app.store.call import Use, UseKey, total
 from app.store.games import Tallied
-from app.store.json_column import whole
-from app.store.log import timestamp
-from app.store.rows import BatchRow, DamagedGame, GameRow
-from app.store.usage import Use, UseKey, total
+from app.store.rows import BatchRow, DamagedGame, GameRow, whole
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, GameEnded
 from engine.rules import Request, pending

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from agents.llm.session import CallKey
 from app.base.errors import BudgetSpent
-from app.store.call import Call
-from app.store.usage import BUDGET_SPENT, Use, UseKey, total, use_of
+from app.store.call import BUDGET_SPENT, Call, Use, UseKey, total, use_of
 
 __all__ = ["Account", "Budget", "SpendingLimits"]
 

@@ -12,11 +12,9 @@ from app.models.endpoints import Endpoints
 from app.models.recording import UNUSED_SESSION
 from app.models.sessions import Flights, GameSessions
 from app.seats.seating import ModelSeats, has_models
-from app.store.call import Call
-from app.store.json_column import whole
+from app.store.call import Call, Use, UseKey, total
 from app.store.model_calls import CallStore
-from app.store.rows import BatchRow, GameRow
-from app.store.usage import Use, UseKey, total
+from app.store.rows import BatchRow, GameRow, whole
 
 __all__ = ["ModelRegistry", "Spending", "budget_of"]
 

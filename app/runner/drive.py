@@ -9,10 +9,10 @@ from app.base.errors import BudgetSpent
 from app.models.registry import ModelRegistry
 from app.seats.inboxes import Inboxes
 from app.seats.seating import has_models, has_remote, seat_agents
+from app.store.call import BUDGET_SPENT
 from app.store.db import Database
 from app.store.games import OPEN, GameStore
 from app.store.log import GameLog, LogReader
-from app.store.usage import BUDGET_SPENT
 from app.stream.feed import Feed
 from engine.events import Event, GameCancelled, GameEnded
 from engine.rules import cancel

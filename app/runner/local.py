@@ -12,8 +12,7 @@ from app.base.clock import now_ms, random_name
 from app.models.registry import ModelRegistry
 from app.runner.drive import drive
 from app.seats.inboxes import Inboxes
-from app.store.db import Conflict, Database
-from app.store.faults import PASSING, is_ours
+from app.store.db import PASSING, Conflict, Database, is_ours
 from app.store.games import GameStore
 from app.store.log import LogReader
 from app.stream.feed import Feed

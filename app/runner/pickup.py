@@ -12,7 +12,7 @@ import structlog
 
 from app.base import metrics
 from app.runner.claims import Claims
-from app.store.faults import PASSING, is_ours
+from app.store.db import PASSING, is_ours
 from app.store.games import GameStore
 from engine.errors import CorruptLog
 

@@ -14,7 +14,7 @@ from app.models.sessions import Answers, Flights, GameSessions
 from app.runner.simulate import Plan, Result, game_id, lines_of
 from app.seats.seating import ModelSeats, seat_agents
 from app.settings import EndpointSettings
-from app.store.usage import Use, UseKey, use_of
+from app.store.call import Use, UseKey, use_of
 from engine.profile import profile_from_settings
 from engine.rules import create
 

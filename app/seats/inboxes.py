@@ -87,7 +87,7 @@ class GameInbox:
         opened_at = self._feed.tails.opened_at(self._game_id)
         # What was opened since this inbox was made, nobody has answered before it is waited for.
         just_opened = self._allowed is not None and opened_at is not None and opened_at > self._made_at
-        told = None if just_opened else await self._store.told(self._game_id, request.id)
+        told = None if just_opened else await self._store.outcome_and_refusals(self._game_id, request.id)
         if told is None:
             if opened_at is None:
                 opened_at = await self._reader.opened_at(self._game_id)
@@ -107,14 +107,14 @@ class GameInbox:
     async def _waited(self, request: Request, deadline: int, *, look_first: bool) -> Told:
         with self._feed.watch(request_name(self._game_id, request.id), self._game_id) as watch:
             # Once more, now that a hint would be heard.
-            told = await self._store.told(self._game_id, request.id) if look_first else None
+            told = await self._store.outcome_and_refusals(self._game_id, request.id) if look_first else None
             while told is None:
                 left_s = (deadline - now_ms()) / 1000
                 if left_s <= 0:
                     # At once: an answer that came first is found by the same step.
                     return await self._missed(request)
                 if await watch.wait(min(left_s, SILENCE_S)) or left_s > SILENCE_S:
-                    told = await self._store.told(self._game_id, request.id)
+                    told = await self._store.outcome_and_refusals(self._game_id, request.id)
                     if told is None:
                         await self._check_open()
         return told

@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from agents.table import ATTEMPTS
-from app.base.clock import now_ms
+from app.base.clock import now_ms, timestamp
 from app.protocol.actions import (
     Action,
     ThoughtsRead,
@@ -19,7 +19,7 @@ from app.protocol.actions import (
     thoughts_schema,
 )
 from app.protocol.messages import Asked
-from app.store.log import LogLine, LogReader, is_seen, timestamp
+from app.store.log import LogLine, LogReader, is_seen
 from app.store.rows import BatchRow, GameRow
 from app.stream.tail import Tails
 from engine.errors import UNREADABLE, CorruptLog

@@ -125,7 +125,7 @@ class Seats:
         request = view.request
         if request is None:
             return None
-        standing = await self._inbox.standing(view.game_id, request.id)
+        standing = await self._inbox.state(view.game_id, request.id)
         return self._still(view, request, standing)
 
     async def asked_after(
@@ -144,7 +144,7 @@ class Seats:
         if live and view.is_just_opened(request):
             standing = RequestState(None, 0)
         else:
-            standing = await self._inbox.standing(view.game_id, request.id)
+            standing = await self._inbox.state(view.game_id, request.id)
         return self._still(view, request, standing)
 
     def _still(self, view: RemoteSeat, request: Request, standing: RequestState) -> Asked | None:

@@ -1,25 +1,40 @@
-"""One call to a model, as it is kept: an answer or a failure, and what it took."""
+"""Calls to models: one call as it is stored, an answer or a failure, and the sums over calls."""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from agents.llm.session import CallKey
 from agents.model.model import Form, Message, ModelUnavailable, Reply, Usage
 
-__all__ = ["Call", "StoredQuestion", "answered", "asked", "failed", "hash_of"]
+__all__ = [
+    "BUDGET_SPENT",
+    "Call",
+    "StoredQuestion",
+    "Use",
+    "UseKey",
+    "answered",
+    "asked",
+    "failed",
+    "hash_of",
+    "total",
+    "use_of",
+]
+
+BUDGET_SPENT: Final = "budget spent"
+"""The reason of a game that ended because its budget allowed no further call."""
 
 _NOTHING: Final = Usage(0, 0, 0, True)
 
 _WORD: Final = 200
-"""Characters kept of what a provider says of itself: its model's name, why it stopped."""
+"""Characters that are kept of a provider's own words: the name of its model, why it stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredQuestion:
-    """What a session was asked."""
+    """A question to a session."""
 
     key: CallKey
     messages: Sequence[Message]
@@ -30,31 +45,31 @@ class StoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is stored of one call. A failure is kept like an answer: what was played upon it is in the log,
+    """What is stored of one call. A failure is stored like an answer: the log holds what was played after it,
     and a run from recorded answers has to fail in the same place.
     """
 
     key: CallKey
     endpoint: str
     model: str
-    """As the provider names it; as the endpoint's settings do where nothing was answered."""
+    """As the provider names it; without an answer, as the endpoint's settings name it."""
     messages_sha256: str
     messages: str | None
-    """What was asked (see ``asked``); None where it is not kept."""
+    """What was asked (see ``asked``), which is the text that was hashed. None unless the settings keep it."""
     asked_temperature: float
     asked_max_tokens: int
-    """What the seat asked for, whatever the server takes; the very same question asks for the same."""
+    """What the seat asked for, whatever the server accepts; the same question asks for the same values."""
     temperature: float | None
     max_tokens: int | None
-    """As they were sent, the last time; None: without."""
+    """As they were sent with the last request, under whatever name; None: it was sent without."""
     parameters: str | None
-    """All that was sent with the messages, as JSON in ASCII. None: nothing was, or it is not known."""
+    """Everything that was sent with the messages, as JSON in ASCII. None: nothing, or unknown."""
     text: str | None
-    """The raw answer as a JSON string in ASCII, so that every database and file takes it. None: none came."""
+    """The raw answer as a JSON string in ASCII, which every database and file can hold. None: no answer."""
     value: str | None
-    """The JSON value found in it, in ASCII. None: there was none."""
+    """The JSON value in the answer, in ASCII. None: there is none."""
     failure: str | None
-    """The cause of the ModelUnavailable that the asker got."""
+    """The cause of the ModelUnavailable that was raised. None: there was an answer."""
     usage: Usage
     cost: float
     latency_s: float
@@ -63,11 +78,11 @@ class Call:
 
     @property
     def seat(self) -> int:
-        """Who was asked: the last part of the request's id."""
+        """The seat that was asked: the last part of the request's id."""
         return int(self.key.request_id.rpartition(".")[2])
 
     def answer(self) -> Reply:
-        """What the asker gets, now and after every restart. Raises ModelUnavailable where that was it."""
+        """The reply, now and after every restart. Raises ModelUnavailable for a failure."""
         if self.text is None:
             raise ModelUnavailable(
                 "the model was asked for this, and did not answer", self.failure or "unknown"
@@ -86,16 +101,16 @@ class Call:
 
 
 def asked(messages: Sequence[Message]) -> str:
-    """The messages as canonical JSON in ASCII: what ``messages_sha256`` is the hash of."""
-    return _json([{"content": one.content, "role": one.role} for one in messages])
+    """The messages as canonical JSON in ASCII; ``messages_sha256`` is the hash of this text."""
+    return _json([{"content": message.content, "role": message.role} for message in messages])
 
 
 def answered(question: StoredQuestion, endpoint: str, reply: Reply, *, whole: bool) -> Call:
-    """The call that brought this reply. ``whole``: with the messages."""
+    """The call that returned this reply. ``whole``: with the messages."""
     try:
         value = None if reply.value is None else _json(reply.value)
     except (RecursionError, ValueError):
-        value = None  # nested beyond reason: nothing that an answer of ours could be
+        value = None  # nested too deeply to be an answer to any of our questions
     text = asked(question.messages)
     return Call(
         key=question.key,
@@ -122,7 +137,7 @@ def answered(question: StoredQuestion, endpoint: str, reply: Reply, *, whole: bo
 def failed(
     question: StoredQuestion, endpoint: str, model: str, fault: ModelUnavailable, *, whole: bool
 ) -> Call:
-    """The call that came to nothing; paid it may have been all the same."""
+    """The call that failed. It may have cost something all the same."""
     text = asked(question.messages)
     spent = fault.spent
     sent = None if spent is None else spent.sent
@@ -150,7 +165,7 @@ def failed(
 
 def _number(sent: Mapping[str, Any] | None, name: str) -> float | None:
     value = None if sent is None else sent.get(name)
-    # What an operator adds to requests wins over ours, and may be anything.
+    # What an operator adds to requests overrides our own values, and may be anything.
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -173,5 +188,79 @@ def _json(value: Any) -> str:
 
 
 def _plain(word: str) -> str:
-    """A provider's own word, fit for any database, log and label."""
+    """A provider's own words, made safe for any database, log and label."""
     return "".join(sign if sign.isprintable() else "\ufffd" for sign in word[:_WORD])
+
+
+# --- sums over calls --------------------------------------------------------------------------------
+
+
+class UseKey(NamedTuple):
+    """The key that uses are summed by."""
+
+    endpoint: str
+    model: str
+    """As the provider names it."""
+    step: str
+
+
+@dataclass(slots=True)
+class Use:
+    """Sums over calls."""
+
+    calls: int = 0
+    failed: int = 0
+    """Calls without an answer."""
+    estimated: int = 0
+    """Calls whose tokens the provider did not count."""
+    http_calls: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens that the provider found in its cache."""
+    completion_tokens: int = 0
+    cost: float = 0.0
+    waiting_s: float = 0.0
+    """Seconds that models took, summed over calls, even where calls ran side by side."""
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
+    def cached_share(self) -> float | None:
+        """The share of cached prompt tokens, in [0, 1]; None without prompt tokens."""
+        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else None
+
+    def add(self, other: "Use") -> None:
+        self.calls += other.calls
+        self.failed += other.failed
+        self.estimated += other.estimated
+        self.http_calls += other.http_calls
+        self.prompt_tokens += other.prompt_tokens
+        self.cached_tokens += other.cached_tokens
+        self.completion_tokens += other.completion_tokens
+        self.cost += other.cost
+        self.waiting_s += other.waiting_s
+
+
+def total(uses: Iterable[Use]) -> Use:
+    """The sum of all uses."""
+    summed = Use()
+    for use in uses:
+        summed.add(use)
+    return summed
+
+
+def use_of(call: Call) -> Use:
+    """The use of one call."""
+    return Use(
+        calls=1,
+        failed=call.text is None,
+        estimated=not call.usage.known,
+        http_calls=call.http_calls,
+        prompt_tokens=call.usage.prompt,
+        cached_tokens=call.usage.cached,
+        completion_tokens=call.usage.completion,
+        cost=call.cost,
+        waiting_s=call.latency_s,
+    )

@@ -1,12 +1,12 @@
-"""Cursors of pages: where a page goes on, as one opaque word."""
+"""Cursors of pages: the place where the next page begins, as one opaque word."""
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import RowMapping
+from sqlalchemy import BigInteger, Column, Integer, RowMapping
 
 from app.base.errors import InvalidRequest
 from engine.errors import CorruptLog
@@ -15,37 +15,48 @@ __all__ = ["next_cursor", "read_cursor", "unknown_cursor", "write_cursor"]
 
 
 def write_cursor(*values: str | int) -> str:
-    """The values as a word for an address."""
+    """The values as one word that can be part of an address."""
     return base64.urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
 
 
-def next_cursor(rows: Sequence[RowMapping], columns: Sequence[str], read: Callable[[str], Any]) -> str:
-    """The cursor behind the last of these rows whose place ``read`` takes: what is damaged in others would
-    be told, and refused. Raises CorruptLog where there is none.
+def next_cursor(rows: Sequence[RowMapping], columns: Mapping[str, Column[Any]]) -> str:
+    """The cursor behind the last of these rows whose place is not damaged: a damaged one would be shown, and
+    refused when it comes back. ``columns``: those that make up a place, by their names in the rows. Raises
+    CorruptLog where every row is damaged.
     """
     for row in reversed(rows):
-        try:
-            cursor = write_cursor(*(row[name] for name in columns))
-            read(cursor)
-        except (InvalidRequest, TypeError):
-            continue
-        return cursor
+        values = [row[name] for name in columns]
+        if _fit(columns, values):
+            return write_cursor(*values)
     raise CorruptLog("none of the rows of this page tells its place; ask for a larger page")
 
 
-def read_cursor(cursor: str, count: int) -> list[Any]:
-    """The ``count`` values of a cursor; what they are, who asked checks. Raises InvalidRequest."""
+def read_cursor(cursor: str, columns: Mapping[str, Column[Any]]) -> list[Any]:
+    """The values of a cursor, one for each column. Raises InvalidRequest for a value that its column cannot
+    hold.
+    """
     try:
-        read = orjson.loads(
+        values = orjson.loads(
             base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         )
     except (binascii.Error, ValueError):
         raise unknown_cursor() from None
-    if not (isinstance(read, list) and len(read) == count):
+    if not (isinstance(values, list) and _fit(columns, values)):
         raise unknown_cursor()
-    return read
+    return values
 
 
-def unknown_cursor(here: str = "") -> InvalidRequest:
-    """The refusal of a cursor that we cannot have given; ``here`` says for what."""
-    return InvalidRequest(f"this cursor was not given by us{here}", "/cursor", "cursor")
+def unknown_cursor(purpose: str = "") -> InvalidRequest:
+    """The refusal of a cursor that this server cannot have given; ``purpose`` says for what."""
+    return InvalidRequest(f"this cursor was not given by us{purpose}", "/cursor", "cursor")
+
+
+def _fit(columns: Mapping[str, Column[Any]], values: Sequence[Any]) -> bool:
+    return len(values) == len(columns) and all(map(_fits, columns.values(), values))
+
+
+def _fits(column: Column[Any], value: object) -> bool:
+    if isinstance(column.type, Integer):
+        most = 2**53 if isinstance(column.type, BigInteger) else 2**31
+        return type(value) is int and 0 <= value < most
+    return isinstance(value, str) and value.isascii() and "\0" not in value

@@ -1,7 +1,7 @@
-"""Engines and the one writer.
+"""Database engines, and the one writer.
 
-SQLite takes one writer at a time, so everything that writes goes through one queue, and many games'
-appends share a commit. PostgreSQL profits from the grouping as well; the code is the same.
+SQLite takes one writer at a time, so all writing goes through one queue, and the appends of many games
+share a commit. PostgreSQL gains from the grouping too; the code is the same.
 """
 
 import asyncio
@@ -16,12 +16,22 @@ from importlib.resources import files
 from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import asyncpg  # type: ignore[import-untyped]
 import structlog
-from sqlalchemy import Connection, Dialect, Engine, create_engine, event, inspect, text
+from sqlalchemy import (
+    Connection,
+    Dialect,
+    Engine,
+    Executable,
+    RowMapping,
+    create_engine,
+    event,
+    inspect,
+    text,
+)
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
     DataError,
@@ -29,57 +39,67 @@ from sqlalchemy.exc import (
     IntegrityError,
     InterfaceError,
     InvalidatePoolError,
+    NotSupportedError,
     ProgrammingError,
 )
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry, NullPool, PoolProxiedConnection
 
 from app.base.clock import now_ms
 from app.settings import Settings
 
-__all__ = ["Append", "Conflict", "Database", "Writer", "now_ms", "sqlite_exists"]
+__all__ = ["PASSING", "Append", "Conflict", "Database", "Writer", "is_ours", "now_ms", "sqlite_exists"]
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
 
 GROUP: Final = 50
-"""Appends that share a commit at most (RECIPES: 10 to 17 times more appends than one by one)."""
+"""The most appends that share a commit (RECIPES: 10 to 17 times more appends than one by one)."""
 
 ASK_AFTER_S: Final = 30.0
-"""A connection that lay idle for longer may be one that something on the way has forgotten."""
+"""A connection that was idle for longer is tested: something between us and the server may have dropped it.
+"""
 
 PREPARED: Final = 100
-"""Statements that are kept compiled. There are a handful, and each is the same object at every commit."""
+"""Compiled statements that are kept. There are a handful, and each is the same object at every commit."""
 
 MIGRATION_LOCK: Final = 4_931_007_221
-"""The advisory lock under which replicas that start together migrate one after the other."""
+"""The advisory lock that makes replicas which start together migrate one after the other."""
 
 
 def sqlite_exists(url: str) -> bool:
-    """Whether the file that an SQLite URL names is there."""
+    """Whether the file that an SQLite URL names exists."""
     file = make_url(url).database
     return bool(file) and Path(str(file)).exists()
 
 
+PASSING: Final = (DBAPIError, PoolTimeout, OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+"""Errors of a database that is restarting, or cannot be reached for a while; they come in many forms."""
+
+
+def is_ours(fault: Exception) -> bool:
+    """Whether trying again is useless, because we sent nonsense."""
+    return isinstance(fault, IntegrityError | DataError | ProgrammingError | NotSupportedError)
+
+
 class Conflict(Exception):
-    """Somebody else has written there: this writer's picture of the game is old."""
+    """Another writer was first: this writer's view of the game is out of date."""
 
 
-class Append:
-    """One game's step, waiting for its commit: what to write, given the commit time."""
+class Append(NamedTuple):
+    """One game's step, waiting for its commit."""
 
-    __slots__ = ("done", "write")
-
-    def __init__(self, write: Callable[[int], Sequence[tuple[Any, Any]]], done: asyncio.Future[int]) -> None:
-        self.write = write
-        """Commit time → (statement, list of parameter sets), in order. Equal statements of a group
-        are executed together, so they must be the same object."""
-        self.done = done
+    write: Callable[[int], Sequence[tuple[Any, Any]]]
+    """Commit time → (statement, list of parameter sets), in order. Equal statements of a group are executed
+    together, so they must be the same object.
+    """
+    done: asyncio.Future[int]
 
 
 class Database:
-    """The engines of one service: one to write with, one to read with."""
+    """The engines of one service: one for writing, one for reading."""
 
     def __init__(self, settings: Settings) -> None:
         self.url = settings.database_url
@@ -92,9 +112,11 @@ class Database:
                 self.url, pool_size=5, max_overflow=4, hide_parameters=True
             )
             _watch(self.write_engine.sync_engine)
-            # A read is one statement as a rule: without a transaction it takes half the round trips.
+            # Most reads are one statement: without a transaction they take half the round trips.
             self.read_engine = self.write_engine.execution_options(isolation_level="AUTOCOMMIT")
-        commits = _SqliteThread(self.url, settings) if self.is_sqlite else _PostgresLine(self.write_engine)
+        commits = (
+            _SqliteCommits(self.url, settings) if self.is_sqlite else _PostgresCommits(self.write_engine)
+        )
         self.writer = Writer(self.write_engine, commits)
 
     async def start(self) -> None:
@@ -103,17 +125,29 @@ class Database:
             await connection.run_sync(_upgrade)
         self.writer.start()
 
+    async def rows(self, query: Executable) -> Sequence[Any]:
+        """Everything that a query finds."""
+        async with self.read_engine.connect() as connection:
+            return (await connection.execute(query)).all()
+
+    async def mappings(self, query: Executable) -> Sequence[RowMapping]:
+        """Everything that a query finds, by the names of its columns."""
+        return [row._mapping for row in await self.rows(query)]
+
+    async def column(self, query: Executable) -> list[Any]:
+        """The values of the first column of everything that a query finds."""
+        return [row[0] for row in await self.rows(query)]
+
     async def answers(self) -> bool:
-        """Whether a query comes back."""
+        """Whether the database answers a query."""
         try:
-            async with self.read_engine.connect() as connection:
-                await connection.execute(text("SELECT 1"))
+            await self.rows(text("SELECT 1"))
         except Exception:
             return False
         return True
 
     async def stop(self) -> None:
-        """Commits what waits, then closes every connection."""
+        """Commits what is waiting, then closes every connection."""
         await self.writer.stop()
         await self.write_engine.dispose()
         await self.read_engine.dispose()
@@ -125,7 +159,7 @@ def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine
         poolclass=AsyncAdaptedQueuePool,
         pool_size=1 if writes else 4,
         max_overflow=0,
-        hide_parameters=True,  # what players say and hold has no place in an error's text
+        hide_parameters=True,  # errors must not quote what players say and hold
         # A read is one statement as a rule, and each step goes to the connection's thread and back.
         skip_autocommit_rollback=not writes,
         isolation_level=None if writes else "AUTOCOMMIT",
@@ -141,8 +175,8 @@ def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
 
     @event.listens_for(engine, "connect")
     def _on_connect(raw: Any, _: Any) -> None:
-        raw.isolation_level = None  # SQLAlchemy's own BEGIN below, not the driver's late one
-        # The driver's fault over bytes that are no UTF-8 quotes the row, and ends every other one's reading.
+        raw.isolation_level = None  # SQLAlchemy sends BEGIN below; the driver would send it too late
+        # For bytes that are no UTF-8 the driver raises an error that quotes the row and hides all others.
         (raw.driver_connection if hasattr(raw, "driver_connection") else raw).text_factory = _text
         cursor = raw.cursor()
         cursor.execute("PRAGMA busy_timeout = 30000")
@@ -161,14 +195,15 @@ def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
 
 
 def _create_private(database: str) -> None:
-    """Creates the file that SQLite is about to open, unless it exists, for its owner alone: it holds roles,
-    keys' hashes and the secret that tokens are signed with. SQLite gives ``-wal`` and ``-shm`` the same mode.
+    """Creates the file that SQLite is about to open, readable by its owner alone: it holds roles, hashes of
+    keys and the secret that signs tokens. An existing file is left alone. SQLite gives ``-wal`` and ``-shm``
+    the same mode.
     """
     path = unquote(urlsplit(database).path) if database.startswith("file:") else database
     if path in ("", ":memory:"):
         return
-    # An existing file is not even opened: closing it would drop the locks this process holds on it. What
-    # forbids making one is SQLite's to report.
+    # An existing file is not even opened: closing it would drop the locks that this process holds on it.
+    # If the file cannot be created, SQLite reports why.
     with suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
@@ -178,10 +213,10 @@ def _text(stored: bytes) -> str:
 
 
 def _watch(engine: Engine) -> None:
-    """Hands out no connection that is known to be lost, and asks only those that were idle for long.
+    """Hands out no connection that is known to be lost, and tests only those that were idle for long.
 
-    SQLAlchemy's ``pool_pre_ping`` asks every time, which is three round trips before the one that counts;
-    when a server goes, the socket's end tells.
+    SQLAlchemy's ``pool_pre_ping`` tests a connection at every use, which takes three round trips before the
+    one that counts. When a server goes away, its sockets close.
     """
 
     @event.listens_for(engine, "checkin")
@@ -206,97 +241,92 @@ Statements = Sequence[tuple[Any, list[Any]]]
 
 
 class _Commits(Protocol):
-    """What executes the writer's grouped commits, one after the other."""
-
-    def start(self) -> None: ...
+    """Executes the writer's grouped commits, one after the other."""
 
     async def commit(self, statements: Statements) -> None:
-        """Returns when all of it is committed. Raises what the database raised, as SQLAlchemy tells it; then
-        nothing of it is, unless the database went away over the commit itself.
+        """Returns when all of it is committed. Raises the database's error in SQLAlchemy's form; then nothing
+        is committed, unless the database went away during the commit itself.
         """
 
     async def stop(self) -> None: ...
 
 
 class _Prepared:
-    """A statement as the driver takes it: its text, and its values in order of their places."""
+    """A statement as the driver takes it: its text, and its values in the order of their placeholders."""
 
-    __slots__ = ("_fixed", "_places", "text", "values")
+    __slots__ = ("_binders", "_fixed", "text", "values")
 
     def __init__(self, statement: Any, columns: Sequence[str] | None, dialect: Any) -> None:
         compiled = statement.compile(dialect=dialect, column_keys=columns)
         if compiled.prefetch:
-            raise TypeError(f"a default of our own cannot be filled in here: {compiled}")
+            raise TypeError(f"defaults from Python cannot be filled in here: {compiled}")
         self.text = str(compiled)
         self._fixed: Mapping[str, Any] = compiled.params
-        self._places: list[tuple[str, Callable[[Any], Any] | None]] = [
+        self._binders: list[tuple[str, Callable[[Any], Any] | None]] = [
             (name, compiled.binds[name].type.dialect_impl(dialect).bind_processor(dialect))
             for name in compiled.positiontup
         ]
         self.values: Callable[[Mapping[str, Any]], Sequence[Any]] = self._values
-        """Of one set of parameters."""
-        names = [name for name, _ in self._places]
-        plain = len(names) > 1 and not any(one for _, one in self._places)
+        """The values of one set of parameters."""
+        names = [name for name, _ in self._binders]
+        plain = len(names) > 1 and not any(bind for _, bind in self._binders)
         if plain and columns is not None and set(names) <= set(columns):
             self.values = itemgetter(*names)
 
     def _values(self, row: Mapping[str, Any]) -> Sequence[Any]:
-        found = [(row[name] if name in row else self._fixed[name], one) for name, one in self._places]
-        return [value if one is None else one(value) for value, one in found]
+        values = [(row[name] if name in row else self._fixed[name], bind) for name, bind in self._binders]
+        return [value if bind is None else bind(value) for value, bind in values]
 
 
-class _Statements:
-    """Statements that were met before, prepared."""
+class _PreparedStatements:
+    """Prepares statements, and keeps them."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._prepared: dict[tuple[Any, ...], _Prepared] = {}
 
     def prepare(self, statements: Statements) -> list[tuple[_Prepared, list[Any]]]:
-        """Each with its parameter sets."""
-        return [(self._one(statement, rows[0]), rows) for statement, rows in statements]
+        """Each statement, prepared, with its parameter sets."""
+        return [(self._prepare(statement, rows[0]), rows) for statement, rows in statements]
 
-    def _one(self, statement: Any, row: Mapping[str, Any]) -> _Prepared:
-        # Of an INSERT the columns are those of its rows.
+    def _prepare(self, statement: Any, row: Mapping[str, Any]) -> _Prepared:
+        # An INSERT has the columns of its rows.
         columns = tuple(row) if statement.is_insert else None
         key = (statement, columns)
-        found = self._prepared.get(key)
-        if found is None:
+        prepared = self._prepared.get(key)
+        if prepared is None:
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()
-            found = self._prepared[key] = _Prepared(statement, columns, self._dialect)
-        return found
+            prepared = self._prepared[key] = _Prepared(statement, columns, self._dialect)
+        return prepared
 
 
-class _PostgresLine:
+class _PostgresCommits:
     """Commits to PostgreSQL over a connection of its own.
 
-    SQLAlchemy compiles the statements, once, and the driver executes them: through SQLAlchemy each commit
-    takes three times as long and four times the processor's time.
+    SQLAlchemy compiles each statement once, and the driver executes it: through SQLAlchemy a commit takes
+    three times as long and four times the processor time.
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._statements = _Statements(engine.dialect)
+        self._statements = _PreparedStatements(engine.dialect)
         self._connection: AsyncConnection | None = None
         self._driver: Any = None
-        """What is below it: a connection of asyncpg's."""
-
-    def start(self) -> None:
-        """Nothing to do: the connection is made for the first commit."""
+        """asyncpg's own connection below it."""
 
     async def commit(self, statements: Statements) -> None:
         prepared = self._statements.prepare(statements)
         driver = await self._connected()
         try:
             async with driver.transaction():
-                for one, rows in prepared:
-                    await driver.executemany(one.text, [one.values(row) for row in rows])
+                for statement, rows in prepared:
+                    await driver.executemany(statement.text, [statement.values(row) for row in rows])
         except asyncpg.IntegrityConstraintViolationError as fault:
-            raise _told(fault) from None
+            raise _sqlalchemy_error(fault) from None
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as fault:
             await self._drop()
-            raise _told(fault) from None
+            raise _sqlalchemy_error(fault) from None
         except BaseException:
             await self._drop()
             raise
@@ -311,11 +341,11 @@ class _PostgresLine:
         return self._driver
 
     async def _drop(self) -> None:
-        """Gives up the connection, whatever state it is in."""
+        """Gives up the connection, whatever its state."""
         connection, driver = self._connection, self._driver
         self._connection = self._driver = None
         if driver is not None:
-            driver.terminate()  # a goodbye may be as impossible as what was tried
+            driver.terminate()  # closing it politely may fail as well
         if connection is not None:
             await connection.invalidate()
             await connection.close()
@@ -326,7 +356,7 @@ class _PostgresLine:
             await connection.close()
 
 
-_TOLD: Final[tuple[tuple[type[Exception], type[DBAPIError]], ...]] = (
+_ERRORS: Final[tuple[tuple[type[Exception], type[DBAPIError]], ...]] = (
     (asyncpg.IntegrityConstraintViolationError, IntegrityError),
     (asyncpg.DataError, DataError),
     (asyncpg.SyntaxOrAccessError, ProgrammingError),
@@ -334,21 +364,21 @@ _TOLD: Final[tuple[tuple[type[Exception], type[DBAPIError]], ...]] = (
 )
 
 
-def _told(fault: Exception) -> DBAPIError:
-    """The fault of PostgreSQL's driver as SQLAlchemy tells it, without what was to be written: the server's
-    details quote rows, and the driver's word on a value of the wrong kind quotes that.
+def _sqlalchemy_error(fault: Exception) -> DBAPIError:
+    """The error of PostgreSQL's driver in SQLAlchemy's form, without what was to be written: the server's
+    details quote rows, and the driver quotes a value of the wrong kind.
     """
-    said = ("a value does not fit its column",) if isinstance(fault, asyncpg.DataError) else fault.args[:1]
-    kind = next((ours for theirs, ours in _TOLD if isinstance(fault, theirs)), DBAPIError)
-    return kind(None, None, type(fault)(*said), hide_parameters=True)
+    message = ("a value does not fit its column",) if isinstance(fault, asyncpg.DataError) else fault.args[:1]
+    kind = next((ours for theirs, ours in _ERRORS if isinstance(fault, theirs)), DBAPIError)
+    return kind(None, None, type(fault)(*message), hide_parameters=True)
 
 
-class _SqliteThread:
+class _SqliteCommits:
     """Commits to an SQLite file on a thread of its own, a whole transaction at a time.
 
-    The asyncio driver goes to and fro between its thread and the loop for every statement, which takes longer
-    than the commit; and this thread shares the interpreter with the loop, so what SQLAlchemy does at every
-    execution counts twice. It compiles the statements, once; the driver executes them.
+    The asyncio driver changes between its thread and the loop for every statement, which takes longer than
+    the commit. This thread shares the interpreter with the loop, so whatever SQLAlchemy does at every
+    execution costs twice: it compiles each statement once, and the driver executes it.
     """
 
     def __init__(self, url: str, settings: Settings) -> None:
@@ -356,16 +386,15 @@ class _SqliteThread:
         self._engine = create_engine(file, poolclass=NullPool, hide_parameters=True)
         _prepare(self._engine, settings, writes=True)
         self._connection: PoolProxiedConnection | None = None
-        self._statements = _Statements(self._engine.dialect)
-        # An executor's futures, one of each kind a commit, cost as much again as handing over does.
+        self._statements = _PreparedStatements(self._engine.dialect)
+        # The two futures that an executor makes for each commit would double the cost of handing it over.
         self._waiting: SimpleQueue[tuple[Statements, asyncio.Future[None]] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="sqlite commits", daemon=True)
-        self._thread.start()
-
     async def commit(self, statements: Statements) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="sqlite commits", daemon=True)
+            self._thread.start()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.put((statements, done))
         await done
@@ -373,14 +402,14 @@ class _SqliteThread:
     def _run(self) -> None:
         while (job := self._waiting.get()) is not None:
             statements, done = job
-            tell: tuple[Any, ...] = (_settle, done, None)
+            outcome: tuple[Any, ...] = (_settle, done, None)
             try:
                 self._commit(statements)
             except Exception as fault:
-                tell = (_fail, done, fault)
-            # A loop that has been closed meanwhile waits for nothing.
+                outcome = (_fail, done, fault)
+            # Nobody waits on a loop that was closed in the meantime.
             with suppress(RuntimeError):
-                done.get_loop().call_soon_threadsafe(*tell)
+                done.get_loop().call_soon_threadsafe(*outcome)
         self._close()
 
     def _commit(self, statements: Statements) -> None:
@@ -390,21 +419,21 @@ class _SqliteThread:
         driver: Any = self._connection.driver_connection
         try:
             driver.execute("BEGIN IMMEDIATE")
-            for one, rows in prepared:
-                driver.executemany(one.text, map(one.values, rows))
+            for statement, rows in prepared:
+                driver.executemany(statement.text, map(statement.values, rows))
             driver.execute("COMMIT")
         except sqlite3.IntegrityError as fault:
             driver.rollback()
-            raise self._told(fault) from fault
+            raise self._error(fault) from fault
         except sqlite3.Error as fault:
             self._close()
-            raise self._told(fault) from fault
+            raise self._error(fault) from fault
         except BaseException:
             self._close()
             raise
 
-    def _told(self, fault: sqlite3.Error) -> BaseException:
-        """The fault as SQLAlchemy tells it, without what was to be written."""
+    def _error(self, fault: sqlite3.Error) -> BaseException:
+        """The error in SQLAlchemy's form, without what was to be written."""
         return DBAPIError.instance(
             None, None, fault, sqlite3.Error, hide_parameters=True, dialect=self._engine.dialect
         )
@@ -415,7 +444,7 @@ class _SqliteThread:
             connection.close()
 
     async def stop(self) -> None:
-        """Returns when what waited is committed and the file is closed."""
+        """Returns when everything that waited is committed and the file is closed."""
         if self._thread is not None:
             self._waiting.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -423,10 +452,10 @@ class _SqliteThread:
 
 
 def _newest() -> str:
-    """The revision that no other builds on, as the migrations' files name them.
+    """The newest revision: no other one builds on it.
 
-    Read from their text: whoever finds nothing to migrate needs no Alembic, whose import takes longer
-    than the rest of the start.
+    It is read from the text of the migrations. Where there is nothing to migrate, Alembic is not imported:
+    that takes longer than the rest of the start.
     """
     revisions: set[str] = set()
     below: set[str] = set()
@@ -443,8 +472,8 @@ _REVISION: Final = re.compile(r"^(revision|down_revision) = \"(\w+)\"", re.MULTI
 def _is_newest(connection: Connection) -> bool:
     if not inspect(connection).has_table("alembic_version"):
         return False
-    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
-    return list(found) == [_newest()]
+    revisions = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+    return list(revisions) == [_newest()]
 
 
 def _upgrade(connection: Connection) -> None:
@@ -454,7 +483,7 @@ def _upgrade(connection: Connection) -> None:
     from alembic.config import Config
 
     if connection.dialect.name == "postgresql":
-        # Held to the end of the transaction: the others wait, then find nothing to do.
+        # Held until the transaction ends: the other replicas wait, then find nothing to do.
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
     config = Config()
     config.set_main_option("script_location", str(files("migrations")))
@@ -463,7 +492,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 class Writer:
-    """Takes appends and other writing, one transaction after the other, in order of arrival."""
+    """Executes appends and other writes, one transaction after the other, in the order of arrival."""
 
     def __init__(self, engine: AsyncEngine, commits: _Commits) -> None:
         self._engine = engine
@@ -474,16 +503,15 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
         self._last_ms = 0
         self.on_commit: Callable[[float, int], None] = lambda seconds, appends: None
-        """Told after each grouped commit: seconds it took, appends it held."""
+        """Called after each grouped commit with the seconds it took and the appends it held."""
 
     def start(self) -> None:
-        """Once; when it runs already, nothing happens."""
+        """Starts the writer, unless it is running."""
         if self._task is None:
-            self._commits.start()
             self._task = asyncio.create_task(self._run(), name="writer")
 
     async def stop(self) -> None:
-        """Returns when everything that was handed in before has been committed."""
+        """Returns when everything that was handed in has been committed."""
         if self._task is not None:
             self._queue.put_nowait(None)
             await self._task
@@ -491,39 +519,45 @@ class Writer:
             await self._commits.stop()
 
     async def append(self, write: Callable[[int], Sequence[tuple[Any, Any]]]) -> int:
-        """Commits one append, perhaps with others', and returns the commit time in ms.
+        """Commits one append, perhaps together with others, and returns the commit time in ms.
 
-        Raises Conflict when its rows are there already; then nothing of it was written.
+        Raises Conflict if its rows exist already; then nothing was written.
         """
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait(Append(write, done))
         return await done
 
     async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """Runs ``work`` in a transaction of its own and returns what it returned.
+        """Runs ``work`` in a transaction of its own and returns its result.
 
-        Raises what it raised; then nothing of it was written.
+        Raises what ``work`` raises; then nothing was written.
         """
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         async def job(connection: AsyncConnection) -> None:
-            result = await work(connection)
-            await connection.commit()
-            _settle(done, result)
-
-        async def guarded(connection: AsyncConnection) -> None:
             try:
-                await job(connection)
+                result = await work(connection)
+                await connection.commit()
             except Exception as fault:
                 _fail(done, fault)
                 await connection.rollback()
+            else:
+                _settle(done, result)
 
-        self._queue.put_nowait(guarded)
+        self._queue.put_nowait(job)
         return await done
 
+    async def execute(self, statement: Executable) -> int:
+        """Executes one statement in a transaction of its own, and returns how many rows it changed."""
+
+        async def work(connection: AsyncConnection) -> int:
+            return (await connection.execute(statement)).rowcount
+
+        return await self.run(work)
+
     def stamp(self) -> int:
-        """Now, in ms, and never earlier than the last one."""
-        # A log's times must not run against its order when the clock is set.
+        """Now, in ms, and never earlier than the last stamp."""
+        # When the clock is set back, the times of a log must still follow its order.
         self._last_ms = max(self._last_ms, now_ms())
         return self._last_ms
 
@@ -531,30 +565,30 @@ class Writer:
         stopping = False
         while not stopping:
             waiting = [await self._queue.get()]
-            # One turn of the loop lets every game that is ready hand in its step.
+            # One turn of the loop lets every game that is ready submit its step.
             await asyncio.sleep(0)
             while not self._queue.empty() and len(waiting) < GROUP:
                 waiting.append(self._queue.get_nowait())
             group: list[Append] = []
-            for one in waiting:
-                if isinstance(one, Append):
-                    group.append(one)
+            for job in waiting:
+                if isinstance(job, Append):
+                    group.append(job)
                     continue
-                # Order of arrival counts: what came before is committed before.
+                # The order of arrival counts: what came first is committed first.
                 await self._commit(group)
                 group = []
-                if one is None:
+                if job is None:
                     stopping = True
                 else:
-                    await self._alone(one)
+                    await self._run_alone(job)
             await self._commit(group)
 
-    async def _alone(self, work: Callable[[AsyncConnection], Awaitable[None]]) -> None:
+    async def _run_alone(self, work: Callable[[AsyncConnection], Awaitable[None]]) -> None:
         try:
             async with self._engine.connect() as connection:
                 await work(connection)
         except Exception:
-            # The work has told its caller; what is left is a connection that could not be returned.
+            # The caller has its result or error; only the connection could not be returned.
             log.exception("a write's connection broke")
 
     async def _commit(self, group: Sequence[Append]) -> None:
@@ -565,32 +599,32 @@ class Writer:
             at = await self._write(group)
         except IntegrityError:
             if len(group) == 1:
-                _fail(group[0].done, Conflict("somebody else has written there"))
+                _fail(group[0].done, Conflict("another writer was first"))
                 return
             # One stale game must not cost the others their step.
-            for one in group:
-                await self._commit([one])
+            for append in group:
+                await self._commit([append])
             return
         except Exception as fault:
-            for one in group:
-                _fail(one.done, fault)
+            for append in group:
+                _fail(append.done, fault)
             return
-        for one in group:
-            _settle(one.done, at)
+        for append in group:
+            _settle(append.done, at)
         self.on_commit(time.perf_counter() - started, len(group))
 
     async def _write(self, group: Sequence[Append]) -> int:
         at = self.stamp()
         together: dict[int, tuple[Any, list[Any]]] = {}
-        for one in group:
-            for statement, rows in one.write(at):
+        for append in group:
+            for statement, rows in append.write(at):
                 together.setdefault(id(statement), (statement, []))[1].extend(rows)
         await self._commits.commit(list(together.values()))
         return at
 
 
 def _settle(done: "asyncio.Future[T]", result: T) -> None:
-    if not done.done():  # its waiter may have been cancelled; the commit stands all the same
+    if not done.done():  # whoever waited may have been cancelled; the commit is valid all the same
         done.set_result(result)
 
 

@@ -1,4 +1,4 @@
-"""Evaluations in the database: answers, judgements, dealt tasks, and who has seen what."""
+"""Evaluations in the database: answers, judgements, dealt tasks, and who was shown what."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
@@ -8,55 +8,67 @@ from sqlalchemy import RowMapping, Select, and_, func, insert, or_, select, tupl
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.cursors import next_cursor, read_cursor, unknown_cursor
+from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
-from app.store.evaluation_tables import answers, evaluations, judgements, seen, statements, tasks
-from app.store.json_column import Damaged
-from app.store.row_checks import is_whole, row_name
 from app.store.rows import (
     AnswerRow,
+    Damaged,
     EvaluationRow,
     JudgementRow,
     StatementsRow,
-    UnfinishedJudging,
+    is_whole,
+    row_name,
     table_of,
     typed_row,
     values_of,
 )
-from app.store.tables import games
+from app.store.tables import answers, evaluations, games, judgements, seen, statements, tasks
 from engine.errors import CorruptLog
 
-__all__ = ["EvaluationStore", "Lost", "Rows"]
+__all__ = ["DamagedRow", "EvaluationStore", "Rows"]
 
 log = structlog.get_logger()
 
 _IN: Final = 500
 """Values in one IN list: SQLite takes some thousands, PostgreSQL plans them one by one."""
 
+_PLACE: Final = {"created_at": evaluations.c.created_at, "evaluation_id": evaluations.c.evaluation_id}
+"""What a cursor of a page of evaluations holds."""
+
+_SPEECH: Final = {name: statements.c[name] for name in ("game_id", "request_id", "turn")}
+"""What a cursor of a page of judged speeches holds."""
 
 R = TypeVar("R")
 
 
-class Lost(NamedTuple):
+class DamagedRow(NamedTuple):
     """A row that does not read."""
 
     table: str
     game_id: str
-    """Empty where it is about none."""
+    """Empty for a row that is not about a game."""
     name: str
+
+
+class UnfinishedJudging(NamedTuple):
+    """An evaluation whose judge is at work."""
+
+    evaluation_id: str
+    status: str
+    spec: Mapping[str, Any] | Damaged
 
 
 class Rows(list[R]):
     """The rows that read."""
 
-    def __init__(self, rows: Iterable[R] = (), damaged: Iterable[Lost] = ()) -> None:
+    def __init__(self, rows: Iterable[R] = (), damaged: Iterable[DamagedRow] = ()) -> None:
         super().__init__(rows)
         self.damaged = list(damaged)
-        """The others."""
+        """The rows that do not read."""
 
 
 class EvaluationStore:
-    """Everything about evaluations but their inputs, which are the games' logs."""
+    """Everything about evaluations except their inputs, which are the games' logs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -68,20 +80,20 @@ class EvaluationStore:
         await connection.execute(insert(evaluations), [values_of(row)])
 
     async def insert_answers(self, connection: AsyncConnection, rows: Sequence[AnswerRow]) -> None:
-        """Writes answers, in the caller's transaction. One that was graded before breaks the key."""
+        """Writes answers, in the caller's transaction. An answer that was graded before violates the key."""
         if rows:
             await connection.execute(insert(answers), [values_of(row) for row in rows])
 
     async def evaluation(self, evaluation_id: str) -> EvaluationRow | None:
         """The evaluation's row. Raises CorruptLog for one that does not read."""
         query = select(evaluations).where(evaluations.c.evaluation_id == evaluation_id)
-        rows = _readable(EvaluationRow, await self._rows(query))
+        rows = _readable(EvaluationRow, await self._database.mappings(query))
         if rows.damaged:
             raise CorruptLog(f"{rows.damaged[0].name} does not read")
         return rows[0] if rows else None
 
     async def judging(self) -> list[UnfinishedJudging]:
-        """Evaluations whose judge has not finished, or that were cancelled and are not scored yet, oldest
+        """Evaluations whose judge has not finished, and cancelled ones that are not scored yet; oldest
         first.
         """
         c = evaluations.c
@@ -90,32 +102,28 @@ class EvaluationStore:
             .where(c.status.in_(("judging", "cancelled")), c.finished_at.is_(None))
             .order_by(c.created_at, c.evaluation_id)
         )
-        return [UnfinishedJudging(**row) for row in await self._rows(query)]
+        return [UnfinishedJudging(**row) for row in await self._database.mappings(query)]
 
     async def cancel(self, evaluation_id: str) -> bool:
-        """Ends a judge's work; False: it had ended. What it has judged is scored afterwards."""
-
-        async def work(connection: AsyncConnection) -> bool:
-            done = await connection.execute(
-                update(evaluations)
-                .where(evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
-                .values(status="cancelled")
-            )
-            return bool(done.rowcount)
-
-        return await self._database.writer.run(work)
+        """Cancels a judge's work. False: it had ended. What was judged is scored afterwards."""
+        cancelled = await self._database.writer.execute(
+            update(evaluations)
+            .where(evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
+            .values(status="cancelled")
+        )
+        return bool(cancelled)
 
     async def judged_before(
         self, connection: AsyncConnection, caller: str, rater: str, dimension: str, games: Collection[str]
     ) -> bool:
-        """Whether this judge has judged in one of these games, or is at it."""
+        """Whether this judge has judged in one of these games, or is judging in one."""
         c = evaluations.c
         rows = await connection.execute(
             select(c.spec).where(
                 c.caller == caller, c.rater == rater, c.dimension == dimension, c.status == "judging"
             )
         )
-        # One whose spec is damaged is ended as failed when it is next looked at.
+        # An evaluation with a damaged spec fails when it is next looked at.
         if any(not (isinstance(spec, Damaged) or set(games).isdisjoint(spec["games"])) for (spec,) in rows):
             return True
         table = statements if dimension == "statements" else judgements
@@ -129,7 +137,7 @@ class EvaluationStore:
         return False
 
     async def lock_rater(self, connection: AsyncConnection, caller: str, rater: str) -> None:
-        """Holds up other transactions of the same rater until this one ends; SQLite does anyway."""
+        """Makes other transactions of the same rater wait until this one ends. On SQLite they wait anyway."""
         if not self._database.is_sqlite:
             await connection.execute(
                 select(func.pg_advisory_xact_lock(func.hashtextextended(f"{caller}/{rater}", 0)))
@@ -138,40 +146,35 @@ class EvaluationStore:
     async def advance(
         self, connection: AsyncConnection, evaluation_id: str, result: Mapping[str, Any]
     ) -> bool:
-        """Writes how far a judge is, in the caller's transaction. False: it was ended meanwhile."""
-        done = await connection.execute(
+        """Writes a judge's progress, in the caller's transaction. False: it was cancelled in the meantime."""
+        written = await connection.execute(
             update(evaluations)
             .where(evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
             .values(result=dict(result))
         )
-        return bool(done.rowcount)
+        return bool(written.rowcount)
 
     async def judged_by(self, evaluation_id: str, games: Collection[str]) -> Rows[JudgementRow]:
-        """What the judge of this evaluation said in these games."""
-        rows: list[RowMapping] = []
-        for some in _parts(games):
-            rows += await self._rows(
-                select(judgements)
-                .where(judgements.c.game_id.in_(some), judgements.c.evaluation_id == evaluation_id)
-                .order_by(judgements.c.game_id, judgements.c.request_id, judgements.c.stage)
-            )
-        return _readable(JudgementRow, rows)
+        """The judgements of this evaluation's judge in these games."""
+        c = judgements.c
+        query = (
+            select(judgements)
+            .where(c.evaluation_id == evaluation_id)
+            .order_by(c.game_id, c.request_id, c.stage)
+        )
+        return _readable(JudgementRow, await self._where_in(query, c.game_id, games))
 
     async def finish(self, evaluation_id: str, status: str, result: Mapping[str, Any], at: int) -> None:
-        """Writes how an evaluation came out; one that has come out already stays as it is."""
-
-        async def work(connection: AsyncConnection) -> None:
-            await connection.execute(
-                update(evaluations)
-                .where(
-                    evaluations.c.evaluation_id == evaluation_id,
-                    evaluations.c.status.in_(("judging", status)),
-                    evaluations.c.finished_at.is_(None),
-                )
-                .values(status=status, result=dict(result), finished_at=at)
+        """Writes the result of an evaluation, unless it has finished already."""
+        await self._database.writer.execute(
+            update(evaluations)
+            .where(
+                evaluations.c.evaluation_id == evaluation_id,
+                evaluations.c.status.in_(("judging", status)),
+                evaluations.c.finished_at.is_(None),
             )
-
-        await self._database.writer.run(work)
+            .values(status=status, result=dict(result), finished_at=at)
+        )
 
     async def page(
         self,
@@ -182,8 +185,8 @@ class EvaluationStore:
         limit: int,
         cursor: str | None,
     ) -> tuple[Rows[EvaluationRow], str | None]:
-        """Evaluations, newest first, and the cursor of the next page. ``caller`` None: everybody's; without
-        dimensions or raters: of all of them.
+        """Evaluations, newest first, and the cursor of the next page. ``caller`` None: everybody's. Without
+        dimensions or raters, those of any dimension or rater.
         """
         query = select(evaluations)
         if caller is not None:
@@ -193,7 +196,7 @@ class EvaluationStore:
         if raters:
             query = query.where(evaluations.c.rater.in_(raters))
         if cursor is not None:
-            at, evaluation_id = _read_cursor(cursor)
+            at, evaluation_id = read_cursor(cursor, _PLACE)
             query = query.where(
                 or_(
                     evaluations.c.created_at < at,
@@ -203,51 +206,43 @@ class EvaluationStore:
         query = query.order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc()).limit(
             limit + 1
         )
-        rows = await self._rows(query)
+        rows = await self._database.mappings(query)
         shown = _readable(EvaluationRow, rows[:limit])
-        if len(rows) <= limit:
-            return shown, None
-        return shown, next_cursor(rows[:limit], ("created_at", "evaluation_id"), _read_cursor)
+        return shown, next_cursor(rows[:limit], _PLACE) if len(rows) > limit else None
 
     async def answers_of(self, evaluation_id: str) -> Rows[AnswerRow]:
-        """What was handed in with one evaluation, by item and sample."""
+        """The answers of one evaluation, by item and sample."""
         query = (
             select(answers)
             .where(answers.c.evaluation_id == evaluation_id)
             .order_by(answers.c.item_id, answers.c.sample)
         )
-        return _readable(AnswerRow, await self._rows(query))
+        return _readable(AnswerRow, await self._database.mappings(query))
 
     async def graded(
         self, caller: str, rater: str, items: Collection[str], grade: int
     ) -> set[tuple[str, int]]:
-        """The (item, sample) of these items that the rater has in this grade or a later one."""
+        """The samples of these items, as (item, sample), that the rater has in this grade or a later one."""
         c = answers.c
-        found: set[tuple[str, int]] = set()
-        for some in _parts(items):
-            query = select(c.item_id, c.sample).where(
-                c.caller == caller, c.rater == rater, c.item_id.in_(some), c.grade >= grade
-            )
-            async with self._database.read_engine.connect() as connection:
-                found |= {(item, sample) for item, sample in (await connection.execute(query)).all()}
-        return found
+        query = select(c.item_id, c.sample).where(c.caller == caller, c.rater == rater, c.grade >= grade)
+        rows = await self._where_in(query, c.item_id, items)
+        return {(row["item_id"], row["sample"]) for row in rows}
 
     async def answers_about(self, games: Collection[str], dimension: str) -> Rows[AnswerRow]:
-        """The answers about items of these games that stand: of each its last grade."""
-        rows: list[RowMapping] = []
-        for some in _parts(games):
-            query = select(answers).where(answers.c.game_id.in_(some), answers.c.dimension == dimension)
-            rows += await self._rows(
-                query.order_by(
-                    answers.c.caller, answers.c.rater, answers.c.item_id, answers.c.sample, answers.c.grade
-                )
-            )
-        return _last(AnswerRow, rows, ("caller", "rater", "item_id", "sample"))
+        """The valid answers about items of these games: the last grade of each."""
+        return await self._last(
+            AnswerRow,
+            select(answers).where(answers.c.dimension == dimension),
+            games,
+            ("caller", "rater", "item_id", "sample"),
+        )
 
     # --- judgements -------------------------------------------------------------------------
 
     async def insert_judgements(self, connection: AsyncConnection, rows: Sequence[JudgementRow]) -> None:
-        """Writes judgements, in the caller's transaction. A second one of a rater breaks the key."""
+        """Writes judgements, in the caller's transaction. A rater's second one of a grade violates the
+        key.
+        """
         if rows:
             await connection.execute(insert(judgements), [values_of(row) for row in rows])
 
@@ -258,7 +253,7 @@ class EvaluationStore:
         transaction sees it.
         """
         c = judgements.c
-        found: dict[tuple[str, str, str, str, str], int] = {}
+        grades: dict[tuple[str, str, str, str, str], int] = {}
         for some in _parts(games):
             query = (
                 select(c.game_id, c.request_id, c.stage, c.intention, c.dimension, func.max(c.grade))
@@ -266,8 +261,8 @@ class EvaluationStore:
                 .group_by(c.game_id, c.request_id, c.stage, c.intention, c.dimension)
             )
             for *key, grade in (await connection.execute(query)).all():
-                found[tuple(key)] = grade
-        return found
+                grades[tuple(key)] = grade
+        return grades
 
     async def judgements_of(
         self,
@@ -278,29 +273,23 @@ class EvaluationStore:
         kind: str | None = None,
         dimension: str | None = None,
     ) -> Rows[JudgementRow]:
-        """The judgements about these games that stand: of each its last grade. Without raters: of all."""
-        c = judgements.c
-        rows: list[RowMapping] = []
-        for some in _parts(games):
-            query = select(judgements).where(c.game_id.in_(some))
-            if raters:
-                query = query.where(c.rater.in_(raters))
-            for column, value in (("caller", caller), ("kind", kind), ("dimension", dimension)):
-                if value is not None:
-                    query = query.where(c[column] == value)
-            rows += await self._rows(
-                query.order_by(
-                    c.game_id, c.request_id, c.stage, c.intention, c.dimension, c.caller, c.rater, c.grade
-                )
-            )
+        """The valid judgements about these games: the last grade of each. Without raters, those of any
+        rater.
+        """
+        query = select(judgements)
+        if raters:
+            query = query.where(judgements.c.rater.in_(raters))
+        for column, value in (("caller", caller), ("kind", kind), ("dimension", dimension)):
+            if value is not None:
+                query = query.where(judgements.c[column] == value)
         key = ("game_id", "request_id", "stage", "intention", "dimension", "caller", "rater")
-        return _last(JudgementRow, rows, key)
+        return await self._last(JudgementRow, query, games, key)
 
     # --- statements -------------------------------------------------------------------------
 
     async def insert_statements(self, connection: AsyncConnection, rows: Sequence[StatementsRow]) -> None:
-        """Writes what a judge says of speeches, in the caller's transaction. A second word of a rater
-        breaks the key.
+        """Writes judgements of speeches, in the caller's transaction. A rater's second one of a grade
+        violates the key.
         """
         if rows:
             await connection.execute(insert(statements), [values_of(row) for row in rows])
@@ -318,16 +307,14 @@ class EvaluationStore:
         return {(request, turn): grade for request, turn, grade in (await connection.execute(query)).all()}
 
     async def statements_by(self, evaluation_id: str, games: Collection[str]) -> Rows[StatementsRow]:
-        """What the judge of this evaluation said of the speeches of these games."""
-        rows: list[RowMapping] = []
+        """This evaluation's judgements of the speeches of these games."""
         c = statements.c
-        for some in _parts(games):
-            rows += await self._rows(
-                select(statements)
-                .where(c.game_id.in_(some), c.evaluation_id == evaluation_id)
-                .order_by(c.game_id, c.request_id, c.turn)
-            )
-        return _readable(StatementsRow, rows)
+        query = (
+            select(statements)
+            .where(c.evaluation_id == evaluation_id)
+            .order_by(c.game_id, c.request_id, c.turn)
+        )
+        return _readable(StatementsRow, await self._where_in(query, c.game_id, games))
 
     async def statement_page(
         self, evaluation_id: str, limit: int, cursor: str | None
@@ -336,64 +323,54 @@ class EvaluationStore:
         the next page.
         """
         c = statements.c
-        place = (c.game_id, c.request_id, c.turn)
+        place = _SPEECH.values()
         query = select(statements).where(c.evaluation_id == evaluation_id, c.turn >= 0)
         if cursor is not None:
-            query = query.where(tuple_(*place) > tuple_(*_read_place(cursor)))
-        rows = await self._rows(query.order_by(*place).limit(limit + 1))
+            query = query.where(tuple_(*place) > tuple_(*read_cursor(cursor, _SPEECH)))
+        rows = await self._database.mappings(query.order_by(*place).limit(limit + 1))
         shown = _readable(StatementsRow, rows[:limit])
-        if len(rows) <= limit:
-            return shown, None
-        return shown, next_cursor(rows[:limit], ("game_id", "request_id", "turn"), _read_place)
+        return shown, next_cursor(rows[:limit], _SPEECH) if len(rows) > limit else None
 
     async def statements_of(
         self, games: Collection[str], *, caller: str | None = None
     ) -> Rows[StatementsRow]:
-        """The judgements of the speeches of these games that stand: of each its last grade."""
-        rows: list[RowMapping] = []
-        c = statements.c
-        for some in _parts(games):
-            query = select(statements).where(c.game_id.in_(some))
-            if caller is not None:
-                query = query.where(c.caller == caller)
-            rows += await self._rows(
-                query.order_by(c.game_id, c.request_id, c.turn, c.caller, c.rater, c.grade)
-            )
-        return _last(StatementsRow, rows, ("game_id", "request_id", "turn", "caller", "rater"))
+        """The valid judgements of the speeches of these games: the last grade of each."""
+        query = select(statements)
+        if caller is not None:
+            query = query.where(statements.c.caller == caller)
+        key = ("game_id", "request_id", "turn", "caller", "rater")
+        return await self._last(StatementsRow, query, games, key)
 
     async def given(self, batch_id: str) -> tuple[int, int]:
-        """Judgements, those of statements included, and answers stored about the batch's games: they are
-        added and never changed.
+        """How many judgements (those of statements included) and how many answers are stored about the
+        batch's games. Neither number ever falls.
         """
         counts = []
-        async with self._database.read_engine.connect() as connection:
-            for table in (judgements, statements, answers):
-                query = (
-                    select(func.count())
-                    .select_from(table.join(games, games.c.game_id == table.c.game_id))
-                    .where(games.c.batch_id == batch_id)
-                )
-                counts.append(int((await connection.execute(query)).scalar_one()))
+        for table in (judgements, statements, answers):
+            query = (
+                select(func.count())
+                .select_from(table.join(games, games.c.game_id == table.c.game_id))
+                .where(games.c.batch_id == batch_id)
+            )
+            counts += await self._database.column(query)
         return counts[0] + counts[1], counts[2]
 
     async def shared_names(self, games: Collection[str]) -> frozenset[str]:
-        """Names that raters of several credentials bear who judged or answered about these games."""
+        """The raters' names that several credentials use for judgements of or answers about these games."""
         callers: dict[str, set[str]] = {}
-        async with self._database.read_engine.connect() as connection:
-            for some in _parts(games):
-                for table in (judgements, statements, answers):
-                    query = select(table.c.rater, table.c.caller).where(table.c.game_id.in_(some)).distinct()
-                    for rater, caller in (await connection.execute(query)).all():
-                        callers.setdefault(rater, set()).add(caller)
-        return frozenset(name for name, held in callers.items() if len(held) > 1)
+        for table in (judgements, statements, answers):
+            query = select(table.c.rater, table.c.caller).distinct()
+            for row in await self._where_in(query, table.c.game_id, games):
+                callers.setdefault(row["rater"], set()).add(row["caller"])
+        return frozenset(name for name, callers_of in callers.items() if len(callers_of) > 1)
 
     # --- tasks, and who has seen what -------------------------------------------------------
 
     async def dealt(
         self, connection: AsyncConnection, games: Collection[str]
     ) -> dict[tuple[str, str], set[tuple[str, str]]]:
-        """By (game, request) the raters, as (caller, name), who were dealt it or have judged it."""
-        found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        """By (game, request): the raters, as (caller, name), who were dealt the turn or have judged it."""
+        raters: dict[tuple[str, str], set[tuple[str, str]]] = {}
         for some in _parts(games):
             for table in (tasks, judgements):
                 c = table.c
@@ -401,62 +378,68 @@ class EvaluationStore:
                     select(c.game_id, c.request_id, c.caller, c.rater).where(c.game_id.in_(some)).distinct()
                 )
                 for game_id, request_id, caller, rater in (await connection.execute(query)).all():
-                    found.setdefault((game_id, request_id), set()).add((caller, rater))
-        return found
+                    raters.setdefault((game_id, request_id), set()).add((caller, rater))
+        return raters
 
     async def deal(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Writes dealt tasks, in the caller's transaction; one that was dealt before stays as it is."""
-        await self._once(connection, tasks, rows)
+        """Writes dealt tasks, in the caller's transaction; a task that was dealt before stays as it is."""
+        await self._insert_new(connection, tasks, rows)
 
     async def tasks_of(self, caller: str, rater: str, games: Collection[str]) -> list[tuple[str, str]]:
         """The turns of these games that the rater was dealt, as (game, request)."""
-        found: list[tuple[str, str]] = []
         c = tasks.c
-        for some in _parts(games):
-            query = select(c.game_id, c.request_id).where(
-                c.caller == caller, c.rater == rater, c.game_id.in_(some)
-            )
-            async with self._database.read_engine.connect() as connection:
-                found += [(game, request) for game, request in (await connection.execute(query)).all()]
-        return found
+        query = select(c.game_id, c.request_id).where(c.caller == caller, c.rater == rater)
+        rows = await self._where_in(query, c.game_id, games)
+        return [(row["game_id"], row["request_id"]) for row in rows]
 
     async def mark_seen(self, caller: str, turns: Iterable[tuple[str, str]]) -> None:
-        """Remembers that the credential was shown what was chosen in these turns."""
-        told = sorted(set(turns))
-        if told:
-            await self._database.writer.run(lambda connection: self.mark_seen_in(connection, caller, told))
+        """Stores that the credential was shown what was chosen in these turns."""
+        shown = set(turns)
+        if shown:
+            await self._database.writer.run(lambda connection: self.mark_seen_in(connection, caller, shown))
 
     async def mark_seen_in(
         self, connection: AsyncConnection, caller: str, turns: Iterable[tuple[str, str]]
     ) -> None:
-        """The same in the caller's transaction."""
+        """As ``mark_seen``, in the caller's transaction."""
         rows = [
             {"caller": caller, "game_id": game, "request_id": request} for game, request in sorted(set(turns))
         ]
-        await self._once(connection, seen, rows)
+        await self._insert_new(connection, seen, rows)
 
     async def seen_by(self, caller: str, turns: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Those of these turns whose choices the credential was shown."""
-        found: set[tuple[str, str]] = set()
-        for some in _parts(turns):
-            query = select(seen.c.game_id, seen.c.request_id).where(
-                seen.c.caller == caller, tuple_(seen.c.game_id, seen.c.request_id).in_(some)
-            )
-            async with self._database.read_engine.connect() as connection:
-                found |= {(game, request) for game, request in (await connection.execute(query)).all()}
-        return found
+        """The turns among these whose choices the credential was shown."""
+        turn = tuple_(seen.c.game_id, seen.c.request_id)
+        query = select(seen.c.game_id, seen.c.request_id).where(seen.c.caller == caller)
+        rows = await self._where_in(query, turn, turns)
+        return {(row["game_id"], row["request_id"]) for row in rows}
 
-    async def _once(self, connection: AsyncConnection, table: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    async def _insert_new(
+        self, connection: AsyncConnection, table: Any, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
         if rows:
             dialect = sqlite if self._database.is_sqlite else postgresql
             await connection.execute(
                 dialect.insert(table).on_conflict_do_nothing(), [dict(row) for row in rows]
             )
 
-    async def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
-        async with self._database.read_engine.connect() as connection:
-            rows: Sequence[RowMapping] = (await connection.execute(query)).mappings().all()
+    async def _where_in(self, query: Select[Any], column: Any, values: Collection[Any]) -> list[RowMapping]:
+        """What the query finds where the column (or the tuple of columns) has one of these values."""
+        rows: list[RowMapping] = []
+        for some in _parts(values):
+            rows += await self._database.mappings(query.where(column.in_(some)))
         return rows
+
+    async def _last(
+        self, kind: type[R], query: Select[Any], games: Collection[str], key: Sequence[str]
+    ) -> Rows[R]:
+        """What the query finds about these games: of each ``key``, the row with the last grade. If that row
+        is damaged, an earlier one does not take its place.
+        """
+        c = table_of(kind).c
+        query = query.order_by(*(c[name] for name in key), c.grade)
+        rows = await self._where_in(query, c.game_id, games)
+        return _readable(kind, {tuple(row[name] for name in key): row for row in rows}.values())
 
 
 def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
@@ -465,40 +448,27 @@ def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
         yield every[first : first + _IN]
 
 
-def _last(kind: type[R], rows: Iterable[RowMapping], key: Sequence[str]) -> Rows[R]:
-    """Of rows in the order of ``key`` and grade, the last of each key. Where that one is damaged, no earlier
-    word stands in its place.
-    """
-    last: dict[tuple[Any, ...], RowMapping] = {}
-    for row in rows:
-        last[tuple(row[name] for name in key)] = row
-    return _readable(kind, last.values())
-
-
 def _readable(kind: type[R], rows: Iterable[RowMapping]) -> Rows[R]:
-    """These rows without those that are damaged, which are named, in the service's own log too."""
+    """The rows that read. The damaged ones are named, in the service's own log too."""
     table = table_of(kind)
     whole: list[R] = []
     damaged = []
     for row in rows:
-        if is_whole(table, row) and _FITS.get(table.name, _fits)(row):
+        fits = _FITS.get(table.name)
+        if is_whole(table, row) and (fits is None or fits(row)):
             whole.append(typed_row(kind, row))
         else:
             name = row_name(table, row)
-            # Rows about games are asked for by their games.
-            damaged.append(Lost(table.name, row.get("game_id", ""), name))
-    # A command has no log: it says itself what it leaves out.
+            # The query chose rows about games by their games, so this id is one of those asked for.
+            damaged.append(DamagedRow(table.name, row.get("game_id", ""), name))
+    # A command has no log: it reports what it leaves out itself.
     if damaged and structlog.is_configured():
         log.error("damaged rows are left out", table=table.name, rows=len(damaged), first=damaged[0].name)
     return Rows(whole, damaged)
 
 
-def _fits(row: RowMapping) -> bool:
-    return True
-
-
 def _spec_fits(row: RowMapping) -> bool:
-    """Whether an evaluation tells what it was made of."""
+    """Whether the spec of an evaluation has the form in which it was written."""
     spec = row["spec"]
     if "judge" not in spec:
         return isinstance(spec.get("variant"), dict)
@@ -511,12 +481,12 @@ def _spec_fits(row: RowMapping) -> bool:
 
 
 def _statements_fit(row: RowMapping) -> bool:
-    """Whether a judge's word on a speech has the form in which it was written."""
+    """Whether a judge's statements have the form in which they were written."""
     control_speeches = row["control_speeches"] or {}
     return all(
-        all(type(one.get(name)) is kind for name, kind in _STATEMENT.items())
-        and one["verdict"] in ("supported", "refuted", "uncheckable")
-        for one in row["statements"]
+        all(type(statement.get(name)) is kind for name, kind in _STATEMENT.items())
+        and statement["verdict"] in ("supported", "refuted", "uncheckable")
+        for statement in row["statements"]
     ) and all(span.count("/") == 1 and type(n) is int for span, n in control_speeches.items())
 
 
@@ -526,24 +496,3 @@ _FITS: Final[Mapping[str, Callable[[RowMapping], bool]]] = {
     "evaluations": _spec_fits,
     "statement_judgements": _statements_fit,
 }
-
-
-def _read_cursor(cursor: str) -> tuple[int, str]:
-    wrong = unknown_cursor()
-    at, evaluation_id = read_cursor(cursor, 2)
-    if type(at) is not int or not 0 <= at < 2**53:
-        raise wrong
-    if not isinstance(evaluation_id, str) or not evaluation_id.isascii() or "\0" in evaluation_id:
-        raise wrong
-    return at, evaluation_id
-
-
-def _read_place(cursor: str) -> tuple[str, str, int]:
-    wrong = unknown_cursor()
-    game_id, request_id, turn = read_cursor(cursor, 3)
-    for text in (game_id, request_id):
-        if not isinstance(text, str) or not text.isascii() or "\0" in text:
-            raise wrong
-    if type(turn) is not int or not 0 <= turn < 2**31:
-        raise wrong
-    return game_id, request_id, turn

@@ -1,19 +1,20 @@
-"""Batches and games in the database: laying them out, finding them, counting them."""
+"""Batches and games in the database: creating, finding and counting them."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 from sqlalchemy import RowMapping, Select, and_, case, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import random_bits
-from app.store.cursors import next_cursor, read_cursor, unknown_cursor
+from app.base.schemas import GameStatus
+from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
 from app.store.log import INSERT_EVENTS, event_rows
-from app.store.row_checks import STATUSES, is_moment
-from app.store.rows import BatchRow, DamagedGame, GameRow, read_row, values_of
+from app.store.rows import BatchRow, DamagedGame, GameRow, is_moment, read_row, values_of
 from app.store.tables import batches, games
 from engine.errors import CorruptLog
 from engine.events import Event
@@ -37,7 +38,7 @@ def new_id(prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewGame:
-    """A game to lay out: its row's own values and its first events."""
+    """A game to be stored: its row's own values and its first events."""
 
     game_id: str
     position: int
@@ -52,14 +53,15 @@ class NewGame:
     ending: str | None = None
 
 
-_SIDES: Final = frozenset(Side)
-_ENDINGS: Final = frozenset(Ending)
+_EVENTS: Final = 500
+"""Events that are written together; between two writes the event loop goes on with other work."""
 
-_ROWS: Final = 500
-"""Events written in one piece: the loop goes on with other things in between."""
-
-_INSERT_BATCH: Final = insert(batches)
-_INSERT_GAMES: Final = insert(games)
+_PLACE: Final = {
+    "batch_at": batches.c.created_at,
+    "batch_id": games.c.batch_id,
+    "position": games.c.position,
+}
+"""What a cursor of a page of games holds."""
 
 
 def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
@@ -86,29 +88,29 @@ def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
     }
 
 
-def _first_rows(laid: Sequence[NewGame], at: int) -> Iterator[dict[str, Any]]:
-    for game in laid:
-        for first in range(0, len(game.log), _ROWS):
-            yield from event_rows(game.game_id, first + 1, game.log[first : first + _ROWS], at)
+def _first_rows(new: Sequence[NewGame], at: int) -> Iterator[dict[str, Any]]:
+    for game in new:
+        for first in range(0, len(game.log), _EVENTS):
+            yield from event_rows(game.game_id, first + 1, game.log[first : first + _EVENTS], at)
 
 
 class GameStore:
-    """Everything about games and batches but their logs."""
+    """Everything about games and batches except their logs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def insert_batch(self, connection: AsyncConnection, batch: BatchRow) -> None:
         """Writes a batch's row, in the caller's transaction."""
-        await connection.execute(_INSERT_BATCH, [values_of(batch)])
+        await connection.execute(insert(batches), [values_of(batch)])
 
     async def insert_games(
-        self, connection: AsyncConnection, batch_id: str, laid: Sequence[NewGame], at: int
+        self, connection: AsyncConnection, batch_id: str, new: Sequence[NewGame], at: int
     ) -> None:
         """Writes games and their first events, in the caller's transaction."""
-        await connection.execute(_INSERT_GAMES, [_game_row(batch_id, game, at) for game in laid])
-        rows = _first_rows(laid, at)
-        while some := list(islice(rows, _ROWS)):
+        await connection.execute(insert(games), [_game_row(batch_id, game, at) for game in new])
+        rows = _first_rows(new, at)
+        while some := list(islice(rows, _EVENTS)):
             await connection.execute(INSERT_EVENTS, some)
 
     async def batch(self, batch_id: str) -> BatchRow | None:
@@ -120,37 +122,34 @@ class GameStore:
         return await self._row(GameRow, select(games).where(games.c.game_id == game_id))
 
     async def games_of(self, game_ids: Iterable[str]) -> dict[str, GameRow]:
-        """The rows of these games that read, by id; of 100 games at most."""
+        """The rows of these games, by id, without damaged ones. For 100 games at most."""
         query = select(games).where(games.c.game_id.in_(list(game_ids)))
-        async with self._database.read_engine.connect() as connection:
-            rows = map(_listed, (await connection.execute(query)).mappings())
+        rows = map(_listed, await self._database.mappings(query))
         return {row.game_id: row for row in rows if isinstance(row, GameRow)}
 
     async def heads(self, game_ids: Sequence[str]) -> dict[str, tuple[int, str, str]]:
-        """How long the logs of these games are, their status, and the epochs of their seats' tokens."""
-        found: dict[str, tuple[int, str, str]] = {}
-        async with self._database.read_engine.connect() as connection:
-            for first in range(0, len(game_ids), 1000):
-                query = select(games.c.game_id, games.c.head, games.c.status, games.c.epochs).where(
-                    games.c.game_id.in_(game_ids[first : first + 1000])
-                )
-                for game, head, status, epochs in await connection.execute(query):
-                    found[game] = (head, status, str(epochs))
-        return found
+        """The length of each game's log, its status, and the epochs of its seats' tokens."""
+        heads: dict[str, tuple[int, str, str]] = {}
+        for first in range(0, len(game_ids), 1000):
+            query = select(games.c.game_id, games.c.head, games.c.status, games.c.epochs).where(
+                games.c.game_id.in_(game_ids[first : first + 1000])
+            )
+            for game, head, status, epochs in await self._database.rows(query):
+                heads[game] = (head, status, str(epochs))
+        return heads
 
     async def _row(self, kind: type[R], query: Select[Any]) -> R | None:
-        async with self._database.read_engine.connect() as connection:
-            row = (await connection.execute(query)).mappings().one_or_none()
-        return None if row is None else read_row(kind, row)
+        rows = await self._database.mappings(query)
+        return read_row(kind, rows[0]) if rows else None
 
     async def ahead(self, game_ids: Sequence[str]) -> set[str]:
-        """Of these games, the forks that carry the past of a game that is not over yet."""
+        """The forks among these games that carry the past of a game which is not over yet."""
         if not game_ids:
             return set()
         forks = games.alias()
         parent = forks.c.forked_from["game_id"].as_string()
         if self._database.is_sqlite:
-            # What is no JSON would end the whole query.
+            # A value that is no JSON would end the whole query.
             parent = case((func.json_valid(forks.c.forked_from), parent), else_=None)
         line = (
             select(forks.c.game_id.label("fork"), parent.label("source"))
@@ -168,18 +167,16 @@ class GameStore:
             .where(games.c.status.in_(OPEN))
             .distinct()
         )
-        async with self._database.read_engine.connect() as connection:
-            return set((await connection.execute(query)).scalars())
+        return set(await self._database.column(query))
 
     async def is_ahead(self, batch: BatchRow) -> bool:
-        """Whether the batch is such a fork: each fork has a batch of its own."""
+        """Whether the batch holds such a fork: each fork has a batch of its own."""
         return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
 
     async def rows_laid(self, batch_id: str) -> int:
-        """Games of the batch that have been laid out."""
+        """How many games of the batch have been stored."""
         query = select(func.count()).where(games.c.batch_id == batch_id)
-        async with self._database.read_engine.connect() as connection:
-            return int((await connection.execute(query)).scalar_one())
+        return int((await self._database.column(query))[0])
 
     async def ids(
         self, batch_id: str, limit: int | None = None, status: Sequence[str] | None = None
@@ -193,11 +190,10 @@ class GameStore:
         )
         if status is not None:
             query = query.where(games.c.status.in_(status))
-        async with self._database.read_engine.connect() as connection:
-            return list((await connection.execute(query)).scalars())
+        return await self._database.column(query)
 
     async def open_batches(self) -> list[str]:
-        """Batches with games that somebody has to drive on, or to cancel; oldest first."""
+        """Batches with games that still have to be driven or cancelled; oldest first."""
         query = (
             select(games.c.batch_id)
             .join(batches, batches.c.batch_id == games.c.batch_id)
@@ -205,21 +201,19 @@ class GameStore:
             .group_by(games.c.batch_id)
             .order_by(func.min(games.c.created_at), games.c.batch_id)
         )
-        async with self._database.read_engine.connect() as connection:
-            return list((await connection.execute(query)).scalars())
+        return await self._database.column(query)
 
     async def to_drive(self, batch_id: str) -> list[str]:
-        """The batch's games that are driven automatically and are not over, in their order."""
+        """The batch's games that are driven automatically and not over, in their order."""
         query = (
             select(games.c.game_id)
             .where(games.c.batch_id == batch_id, games.c.status.in_(OPEN), games.c.drive == "auto")
             .order_by(games.c.position)
         )
-        async with self._database.read_engine.connect() as connection:
-            return list((await connection.execute(query)).scalars())
+        return await self._database.column(query)
 
     async def unlaid_batches(self) -> list[str]:
-        """Batches that have fewer games than they shall have, and are not cancelled."""
+        """Batches that have fewer games than they are to have, and are not cancelled."""
         laid = select(games.c.batch_id, func.count().label("n")).group_by(games.c.batch_id).subquery()
         query = (
             select(batches.c.batch_id)
@@ -227,8 +221,7 @@ class GameStore:
             .where(func.coalesce(laid.c.n, 0) < batches.c.count, batches.c.cancelled.is_(False))
             .order_by(batches.c.created_at)
         )
-        async with self._database.read_engine.connect() as connection:
-            return list((await connection.execute(query)).scalars())
+        return await self._database.column(query)
 
     async def is_cancelled(self, connection: AsyncConnection, batch_id: str) -> bool:
         """Whether the batch was cancelled, as the caller's transaction sees it. True when there is none."""
@@ -236,24 +229,17 @@ class GameStore:
         return (await connection.execute(query)).scalar_one_or_none() is not False
 
     async def mark_cancelled(self, batch_id: str) -> None:
-        async def work(connection: AsyncConnection) -> None:
-            await connection.execute(
-                update(batches).where(batches.c.batch_id == batch_id).values(cancelled=True)
-            )
-
-        await self._database.writer.run(work)
+        await self._database.writer.execute(
+            update(batches).where(batches.c.batch_id == batch_id).values(cancelled=True)
+        )
 
     async def mark_failed(self, game_id: str, fault: str, at: int) -> None:
-        """Takes a game out of the runner's hands. Its log stays as it is."""
-
-        async def work(connection: AsyncConnection) -> None:
-            await connection.execute(
-                update(games)
-                .where(games.c.game_id == game_id, games.c.status.in_(OPEN))
-                .values(status="failed", fault=fault, finished_at=at)
-            )
-
-        await self._database.writer.run(work)
+        """Ends a game that cannot be driven on. Its log stays as it is."""
+        await self._database.writer.execute(
+            update(games)
+            .where(games.c.game_id == game_id, games.c.status.in_(OPEN))
+            .values(status="failed", fault=fault, finished_at=at)
+        )
 
     async def tally(self, batch_id: str) -> "Tallied":
         """Counts over a batch's games."""
@@ -268,20 +254,15 @@ class GameStore:
             .where(games.c.batch_id == batch_id)
             .group_by(games.c.status, games.c.winner, games.c.ending)
         )
-        async with self._database.read_engine.connect() as connection:
-            rows = (await connection.execute(query)).all()
-        status: dict[str, int] = {}
-        winners: dict[str, int] = {}
-        endings: dict[str, int] = {}
+        status, winners, endings = Counter[str](), Counter[str](), Counter[str]()
         last = None
-        for state, winner, ending, count, finished in rows:
-            # What a damaged row holds in their place is counted, and not told.
-            state = state if state in STATUSES else "damaged"
-            status[state] = status.get(state, 0) + count
-            if winner in _SIDES:
-                winners[winner] = winners.get(winner, 0) + count
-            if ending in _ENDINGS:
-                endings[ending] = endings.get(ending, 0) + count
+        for state, winner, ending, count, finished in await self._database.rows(query):
+            # Damaged values are counted, but not shown.
+            status[state if state in get_args(GameStatus) else "damaged"] += count
+            if winner in list(Side):
+                winners[winner] += count
+            if ending in list(Ending):
+                endings[ending] += count
             if is_moment(finished):
                 last = max(last or 0, finished)
         return Tallied(status, winners, endings, last)
@@ -290,7 +271,7 @@ class GameStore:
         self, *, statuses: Sequence[str], of_batches: Sequence[str], limit: int, cursor: str | None
     ) -> tuple[list[GameRow | DamagedGame], str | None]:
         """Games, newest batch first and in their order within it, and the cursor of the next page. Without
-        statuses those of every status, without batches those of every batch.
+        statuses, games of any status; without batches, games of any batch.
         """
         query = select(games, batches.c.created_at.label("batch_at")).join(
             batches, batches.c.batch_id == games.c.batch_id
@@ -300,7 +281,7 @@ class GameStore:
         if of_batches:
             query = query.where(games.c.batch_id.in_(of_batches))
         if cursor is not None:
-            at, batch_id, position = _read_cursor(cursor)
+            at, batch_id, position = read_cursor(cursor, _PLACE)
             query = query.where(
                 or_(
                     batches.c.created_at < at,
@@ -311,12 +292,9 @@ class GameStore:
         query = query.order_by(batches.c.created_at.desc(), games.c.batch_id, games.c.position).limit(
             limit + 1
         )
-        async with self._database.read_engine.connect() as connection:
-            rows = (await connection.execute(query)).mappings().all()
+        rows = await self._database.mappings(query)
         shown = [_listed(row) for row in rows[:limit]]
-        if len(rows) <= limit:
-            return shown, None
-        return shown, next_cursor(rows[:limit], ("batch_at", "batch_id", "position"), _read_cursor)
+        return shown, next_cursor(rows[:limit], _PLACE) if len(rows) > limit else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,12 +312,3 @@ def _listed(row: RowMapping) -> GameRow | DamagedGame:
         return read_row(GameRow, row)
     except CorruptLog:
         return DamagedGame(row["game_id"], row["forked_from"])
-
-
-def _read_cursor(cursor: str) -> tuple[int, str, int]:
-    wrong = unknown_cursor()
-    at, batch_id, position = read_cursor(cursor, 3)
-    whole = type(at) is int and 0 <= at < 2**53 and type(position) is int and 0 <= position < 2**31
-    if not whole or not isinstance(batch_id, str) or not batch_id.isascii() or "\0" in batch_id:
-        raise wrong
-    return at, batch_id, position

@@ -1,7 +1,7 @@
-"""What came from outside for remote seats: one outcome a request, refusals, and who holds a seat.
+"""What remote seats sent: one outcome for each request, refusals, and which connection holds a seat.
 
-An accepted answer and a deadline race for one primary key. Whoever writes uses the row that is stored
-afterwards, never its own: it may have been the slower one.
+An accepted answer and a deadline race for one primary key. Every writer then uses the row that is stored,
+never its own, which may have been too late.
 """
 
 import hashlib
@@ -43,20 +43,21 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """What a request to a remote seat came to: an answer, or why there is none."""
+    """The outcome of a request to a remote seat: an answer, or the reason why there is none."""
 
     seat: Seat
     cause: Cause | None
-    """Why the default is played; None: an answer was accepted."""
+    """Why the default is played: deadline, attempts or cancelled. None: an answer was accepted."""
     action: str | None
-    """Canonical JSON of the accepted action."""
+    """Canonical JSON (RFC 8785) of the accepted action as it was sent, lines ending with LF."""
     thoughts: str | None
-    """JSON of those that are kept."""
+    """JSON list of the thoughts that are kept, as they were sent. None: there are none."""
     thoughts_refused: str | None
-    """JSON of what was wrong with the others."""
+    """JSON list of what was wrong with the other thoughts: pointer and message. None: nothing."""
     via: str
-    """The connection it came by, ``http``, or ``service``."""
+    """The name of the socket's connection, ``http``, or ``service``."""
     receipt: str
+    """Random: whoever wrote the row recognises it by this."""
     at: int = 0
     """Commit time, ms; 0 before."""
 
@@ -71,12 +72,12 @@ class StoredRefusal:
 
 
 PROCESS: Final = 16
-"""Signs of a holder's name that name its process."""
+"""Characters of a connection's name that identify its process."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """How a request stands."""
+    """The state of a request."""
 
     outcome: RequestOutcome | None
     refused: int
@@ -84,7 +85,7 @@ class RequestState:
 
 
 def canonical(action: JsonValue) -> str:
-    """The action in the form of RFC 8785. Raises InvalidAction for numbers that have none."""
+    """The action in the form of RFC 8785. Raises InvalidAction for numbers that have no such form."""
     try:
         return rfc8785.dumps(action).decode()
     except rfc8785.CanonicalizationError:
@@ -98,16 +99,18 @@ def answer_outcome(
     refused: Sequence[Mapping[str, str]],
     via: str,
 ) -> RequestOutcome:
-    """An answer to be accepted; ``action`` is canonical, ``refused`` what was wrong with other thoughts."""
-    return RequestOutcome(seat, None, action, _listed(thoughts), _listed(refused), via, random_name())
+    """The outcome that accepts an answer. ``action`` is canonical; ``refused`` says what was wrong with
+    thoughts that are not among ``thoughts``.
+    """
+    return RequestOutcome(seat, None, action, _json(thoughts), _json(refused), via, random_name())
 
 
-def _listed(values: Sequence[Any]) -> str | None:
+def _json(values: Sequence[Any]) -> str | None:
     return orjson.dumps(list(values)).decode() if values else None
 
 
 def no_answer(seat: Seat, cause: Cause) -> RequestOutcome:
-    """The default is to be played."""
+    """The outcome that plays the default."""
     return RequestOutcome(seat, cause, None, None, None, "service", random_name())
 
 
@@ -134,7 +137,7 @@ class InboxStore:
         self._hold = hold.on_conflict_do_update(
             index_elements=[holders.c.game_id, holders.c.seat],
             set_={"conn": hold.excluded.conn, "at": hold.excluded.at},
-            # Of one process's connections the one that came last: an older one may only have been slower.
+            # Within a process the newest connection holds the seat, even if an older one writes after it.
             where=or_(
                 holders.c.conn < hold.excluded.conn,
                 func.substr(holders.c.conn, 1, PROCESS) != func.substr(hold.excluded.conn, 1, PROCESS),
@@ -148,46 +151,48 @@ class InboxStore:
         async with self._database.read_engine.connect() as connection:
             return await _outcome(connection, game_id, request_id)
 
-    async def standing(self, game_id: str, request_id: str) -> RequestState:
-        """The request's outcome, and how many answers to it were refused."""
+    async def state(self, game_id: str, request_id: str) -> RequestState:
+        """The request's outcome, and the number of its answers that were refused."""
         async with self._database.read_engine.connect() as connection:
             outcome = await _outcome(connection, game_id, request_id)
             return RequestState(outcome, await _refused(connection, game_id, request_id))
 
     async def settled(self, keys: Sequence[Key]) -> set[Key]:
-        """Those of the requests that have an outcome."""
-        found: set[Key] = set()
-        async with self._database.read_engine.connect() as connection:
-            # SQLite binds 32,766 values at most, and a plan for thousands of pairs takes its time.
-            for first in range(0, len(keys), 500):
-                part = keys[first : first + 500]
-                query = select(inbox.c.game_id, inbox.c.request_id).where(
-                    tuple_(inbox.c.game_id, inbox.c.request_id).in_(part)
-                )
-                found.update((game, request) for game, request in await connection.execute(query))
-        return found
+        """The requests among these that have an outcome."""
+        settled: set[Key] = set()
+        # SQLite binds 32,766 values at most, and planning for thousands of pairs is slow.
+        for first in range(0, len(keys), 500):
+            query = select(inbox.c.game_id, inbox.c.request_id).where(
+                tuple_(inbox.c.game_id, inbox.c.request_id).in_(keys[first : first + 500])
+            )
+            settled.update((game, request) for game, request in await self._database.rows(query))
+        return settled
 
     async def settle(self, game_id: str, request_id: str, outcome: RequestOutcome) -> RequestOutcome:
-        """Commits the outcome unless there is one, and returns the one that is stored."""
+        """Commits the outcome unless the request has one, and returns the outcome that is stored."""
         stored, _ = await self.settle_and_tell(game_id, request_id, outcome)
         return stored
 
     async def settle_and_tell(
         self, game_id: str, request_id: str, outcome: RequestOutcome
     ) -> tuple[RequestOutcome, list[StoredRefusal]]:
-        """The same, with the refused answers. Nothing may take long here: a deadline has just passed."""
+        """As ``settle``, with the refused answers. This must be quick: a deadline has just passed."""
         row = _row(game_id, request_id, outcome)
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
             return [(self._settle, [{**row, "at": at}])]
 
         await self._database.writer.append(write)
-        told = await self.told(game_id, request_id)
-        assert told is not None
-        return told
+        stored = await self.outcome_and_refusals(game_id, request_id)
+        assert stored is not None
+        return stored
 
-    async def told(self, game_id: str, request_id: str) -> tuple[RequestOutcome, list[StoredRefusal]] | None:
-        """The request's outcome with the answers that were refused before, oldest first; None: open."""
+    async def outcome_and_refusals(
+        self, game_id: str, request_id: str
+    ) -> tuple[RequestOutcome, list[StoredRefusal]] | None:
+        """The request's outcome, and the answers that were refused before it, oldest first. None while the
+        request is open.
+        """
         query = (
             select(*_COLUMNS, refusals.c.code, refusals.c.detail, refusals.c.pointer)
             .outerjoin(
@@ -197,8 +202,7 @@ class InboxStore:
             .where(inbox.c.game_id == game_id, inbox.c.request_id == request_id)
             .order_by(refusals.c.attempt)
         )
-        async with self._database.read_engine.connect() as connection:
-            rows = (await connection.execute(query)).all()
+        rows = await self._database.rows(query)
         if not rows:
             return None
         width = len(_COLUMNS)
@@ -219,12 +223,12 @@ class InboxStore:
         message: str | None,
         attempts: int,
     ) -> RequestState:
-        """Counts a refused answer, and settles the request when it was the last of ``attempts``.
+        """Counts a refused answer, and settles the request after the last of ``attempts``.
 
-        The same message (its client's id and what it said), sent again, is not counted again. Nothing
-        is counted where there is an outcome.
+        A message that is sent again (the same id and the same answer) is not counted again. Once the request
+        has an outcome, nothing is counted.
         """
-        # Not orjson: what is refused may hold a number of any length.
+        # Not orjson: a refused answer may hold a number of any length.
         digest = hashlib.sha256(json.dumps(answer, sort_keys=True).encode()).hexdigest()
 
         async def work(connection: AsyncConnection) -> RequestState:
@@ -254,8 +258,8 @@ class InboxStore:
             try:
                 return await self._database.writer.run(work)
             except IntegrityError:
-                continue  # another replica has refused another answer just now
-        return await self.standing(game_id, request_id)
+                continue  # another replica refused another answer at the same time
+        return await self.state(game_id, request_id)
 
     async def _repeated(
         self, connection: AsyncConnection, game_id: str, request_id: str, message: str | None, digest: str
@@ -273,8 +277,9 @@ class InboxStore:
     # --- who holds a seat -------------------------------------------------------------------
 
     async def hold(self, game_id: str, seat: Seat, conn: str) -> None:
-        """Makes this connection the seat's, unless one that came to the same process later is. Returns when
-        it is committed. ``conn``: the process in its first ``PROCESS`` signs, then the order of coming.
+        """Gives the seat to this connection, unless a newer connection of the same process holds it. Returns
+        after the commit. ``conn``: its first ``PROCESS`` characters name the process, the rest the order in
+        which connections were opened.
         """
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
@@ -284,14 +289,13 @@ class InboxStore:
 
     async def holders(self, seats: Sequence[tuple[str, Seat]]) -> Mapping[tuple[str, Seat], str]:
         """The connections that hold these seats."""
-        found: dict[tuple[str, Seat], str] = {}
-        async with self._database.read_engine.connect() as connection:
-            for first in range(0, len(seats), 500):
-                query = select(holders.c.game_id, holders.c.seat, holders.c.conn).where(
-                    tuple_(holders.c.game_id, holders.c.seat).in_(seats[first : first + 500])
-                )
-                found.update(((game, seat), conn) for game, seat, conn in await connection.execute(query))
-        return found
+        held: dict[tuple[str, Seat], str] = {}
+        for first in range(0, len(seats), 500):
+            query = select(holders.c.game_id, holders.c.seat, holders.c.conn).where(
+                tuple_(holders.c.game_id, holders.c.seat).in_(seats[first : first + 500])
+            )
+            held.update(((game, seat), conn) for game, seat, conn in await self._database.rows(query))
+        return held
 
 
 def _row(game_id: str, request_id: str, outcome: RequestOutcome) -> dict[str, Any]:

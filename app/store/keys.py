@@ -1,53 +1,16 @@
 """API keys and the secrets that tokens are signed with, in the database."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
-from app.store.json_column import Damaged
-from app.store.row_checks import is_readable
+from app.store.rows import ApiKey, TokenSecret, is_readable, is_whole, typed_row, values_of
 from app.store.tables import api_keys, games, token_secrets
 
-__all__ = ["ApiKey", "KeyStore", "TokenSecret"]
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """A key as it is kept: what it may do, never the key itself. Times are UTC, ms since 1970."""
-
-    key_id: str
-    name: str
-    hash: str
-    """SHA-256 of the key, hexadecimal."""
-    scopes: tuple[str, ...]
-    created_at: int
-    expires_at: int | None = None
-    used_at: int | None = None
-    """The hour of the last use."""
-    revoked_at: int | None = None
-
-    def state(self, now_ms: int) -> str:
-        """``active``, ``expired`` or ``revoked``."""
-        if self.revoked_at is not None:
-            return "revoked"
-        return "expired" if self.expires_at is not None and self.expires_at <= now_ms else "active"
-
-
-@dataclass(frozen=True, slots=True)
-class TokenSecret:
-    """A secret of the service's own making; the one with the highest number signs."""
-
-    number: int
-    secret: str
-    created_at: int
-
-
-_KEY_COLUMNS: Final = tuple(api_keys.c[name] for name in ApiKey.__slots__)
+__all__ = ["KeyStore"]
 
 
 class KeyStore:
@@ -57,58 +20,46 @@ class KeyStore:
         self._database = database
 
     async def keys(self) -> list[ApiKey]:
-        """Every key there ever was, oldest first, but for those whose row does not read."""
-        query = select(*_KEY_COLUMNS).order_by(api_keys.c.created_at, api_keys.c.key_id)
-        async with self._database.read_engine.connect() as connection:
-            rows = (await connection.execute(query)).mappings().all()
+        """Every key there ever was, oldest first, without those whose row does not read."""
+        query = select(api_keys).order_by(api_keys.c.created_at, api_keys.c.key_id)
         return [
-            ApiKey(**{**row, "scopes": tuple(row["scopes"])})
-            for row in rows
-            if is_readable(api_keys, row) and not isinstance(row["scopes"], Damaged)
+            typed_row(ApiKey, {**row, "scopes": tuple(row["scopes"])})
+            for row in await self._database.mappings(query)
+            if is_whole(api_keys, row)
         ]
 
     async def damaged_keys(self) -> list[str]:
-        """Ids of keys whose row does not read: they open nothing."""
-        async with self._database.read_engine.connect() as connection:
-            ids = (await connection.execute(select(api_keys.c.key_id))).scalars().all()
+        """Ids of keys whose row does not read: they give no access."""
+        ids = await self._database.column(select(api_keys.c.key_id))
         known = {key.key_id for key in await self.keys()}
         return [str(key_id) for key_id in ids if key_id not in known]
 
     async def has_keys(self) -> bool:
-        """Whether there ever was a key. False where the schema is older than keys, or not there yet.
+        """Whether there ever was a key. False where the schema is older than keys, or does not exist yet.
 
-        Raises what a database raises that cannot be reached.
+        Raises the database's error if it cannot be reached.
         """
         async with self._database.read_engine.connect() as connection:
             try:
-                found = await connection.execute(select(func.count()).select_from(api_keys))
+                count = await connection.execute(select(func.count()).select_from(api_keys))
             except DBAPIError:
                 return False
-            return bool(found.scalar_one())
+            return bool(count.scalar_one())
 
     async def add(self, key: ApiKey) -> None:
-        values = {name: getattr(key, name) for name in ApiKey.__slots__}
-
-        async def work(connection: AsyncConnection) -> None:
-            await connection.execute(insert(api_keys), [{**values, "scopes": list(key.scopes)}])
-
-        await self._database.writer.run(work)
+        await self._database.writer.execute(insert(api_keys).values(values_of(key)))
 
     async def revoke(self, key_id: str, at: int) -> bool:
-        """Ends a key. False when there is none of this id that was not ended before."""
-
-        async def work(connection: AsyncConnection) -> bool:
-            done = await connection.execute(
-                update(api_keys)
-                .where(api_keys.c.key_id == key_id, api_keys.c.revoked_at.is_(None))
-                .values(revoked_at=at)
-            )
-            return done.rowcount == 1
-
-        return await self._database.writer.run(work)
+        """Revokes a key. False if no key of this id is left to revoke."""
+        revoked = await self._database.writer.execute(
+            update(api_keys)
+            .where(api_keys.c.key_id == key_id, api_keys.c.revoked_at.is_(None))
+            .values(revoked_at=at)
+        )
+        return revoked == 1
 
     async def mark_used(self, used: Mapping[str, int]) -> None:
-        """Writes the hour of the last use, by key."""
+        """Writes the hour of the last use of each key."""
 
         async def work(connection: AsyncConnection) -> None:
             for key_id, hour in used.items():
@@ -119,44 +70,33 @@ class KeyStore:
         await self._database.writer.run(work)
 
     async def secrets(self) -> list[TokenSecret]:
-        """The secrets of tokens that read, newest first."""
+        """The secrets that tokens are signed with, newest first, without damaged ones."""
         query = select(token_secrets).order_by(token_secrets.c.number.desc())
-        async with self._database.read_engine.connect() as connection:
-            rows = (await connection.execute(query)).mappings().all()
-        return [TokenSecret(**row) for row in rows if is_readable(token_secrets, row)]
+        rows = await self._database.mappings(query)
+        return [typed_row(TokenSecret, row) for row in rows if is_readable(token_secrets, row)]
 
     async def last_secret(self) -> int:
         """The highest number of a secret, readable or not; 0 where there is none."""
         query = select(func.coalesce(func.max(token_secrets.c.number), 0))
-        async with self._database.read_engine.connect() as connection:
-            return int((await connection.execute(query)).scalar_one())
+        return int((await self._database.column(query))[0])
 
     async def add_secret(self, secret: TokenSecret) -> bool:
-        """Stores a secret under its number. False when another process was faster: read again."""
-
-        async def work(connection: AsyncConnection) -> None:
-            values = {name: getattr(secret, name) for name in TokenSecret.__slots__}
-            await connection.execute(insert(token_secrets), [values])
-
+        """Stores a secret under its number. False if another process was faster: read again."""
         try:
-            await self._database.writer.run(work)
+            await self._database.writer.execute(insert(token_secrets).values(values_of(secret)))
         except IntegrityError:
             return False
         return True
 
     async def drop_secrets(self, numbers: Sequence[int]) -> None:
-        """Forgets secrets: what they signed is void."""
-
-        async def work(connection: AsyncConnection) -> None:
-            await connection.execute(delete(token_secrets).where(token_secrets.c.number.in_(numbers)))
-
-        await self._database.writer.run(work)
+        """Deletes secrets. Tokens that they signed are no longer valid."""
+        await self._database.writer.execute(delete(token_secrets).where(token_secrets.c.number.in_(numbers)))
 
     async def raise_epoch(self, game_id: str, seat: int) -> int:
-        """Counts a seat's epoch up by one and returns the new one; older tokens of the seat are void."""
+        """Raises a seat's epoch by one, which revokes the seat's older tokens, and returns the new epoch."""
 
         async def work(connection: AsyncConnection) -> int:
-            # FOR UPDATE, which SQLite leaves out: it has one writer anyway.
+            # SQLite leaves out FOR UPDATE: it has one writer anyway.
             query = select(games.c.epochs).where(games.c.game_id == game_id).with_for_update()
             epochs = dict((await connection.execute(query)).scalar_one() or {})
             epochs[str(seat)] = epochs.get(str(seat), 1) + 1

@@ -1,17 +1,16 @@
-"""Logs in the database: appending a step, reading on, counting a viewer's positions."""
+"""Logs in the database: appending a step, reading events, counting a viewer's positions."""
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
 from sqlalchemy import and_, bindparam, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.base.clock import timestamp
 from app.base.off_loop import off_loop
 from app.store.db import Database
-from app.store.row_checks import LAST_MS
+from app.store.rows import LAST_MS
 from app.store.tables import events, games
 from engine.errors import CorruptLog
 from engine.events import Event, GameCancelled, GameEnded, audience, payload, read_event, type_name
@@ -29,12 +28,11 @@ __all__ = [
     "is_last",
     "is_seen",
     "line_text",
-    "timestamp",
 ]
 
 
 class LogLine(NamedTuple):
-    """One stored event as it is carried: its payload stays the JSON text it was stored as."""
+    """One stored event; its payload is still the JSON text that was stored."""
 
     seq: int
     """Place in the full log."""
@@ -45,7 +43,9 @@ class LogLine(NamedTuple):
 
 
 _SHORT_LOG: Final = 1_000
-"""Events that are read on the loop: at most 10 ms. A played game has hundreds, an import up to 12,000."""
+"""The most events that are read on the event loop; this takes 10 ms. A played game has hundreds of events, an
+imported one up to 12,000.
+"""
 
 _LAST: Final = frozenset({"game_ended", "game_cancelled"})
 
@@ -76,11 +76,11 @@ def event_rows(game_id: str, first: int, written: Sequence[Event], at: int) -> l
             "game_id": game_id,
             "seq": seq,
             "at": at,
-            "audience": audience(one),
-            "type": type_name(one),
-            "payload": orjson.dumps(payload(one)).decode(),
+            "audience": audience(event),
+            "type": type_name(event),
+            "payload": orjson.dumps(payload(event)).decode(),
         }
-        for seq, one in enumerate(written, first)
+        for seq, event in enumerate(written, first)
     ]
 
 
@@ -93,13 +93,13 @@ class GameLog:
         self.head = head
 
     async def append(self, written: Sequence[Event]) -> list[LogLine]:
-        """Returns the events as they are stored, once they are committed. Raises Conflict when others were
-        written there.
+        """Commits the events, and returns them as they are stored. Raises Conflict if another writer was
+        first.
         """
         first = self.head + 1
         head = self.head + len(written)
         last = written[-1]
-        # Encoded here, in the game's own turn, so that the writer only has to bind.
+        # Encoded here, in the game's own task, so that the writer only has to bind.
         rows = event_rows(self._game_id, first, written, 0)
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
@@ -131,7 +131,7 @@ class GameLog:
 
 
 def is_seen(line: LogLine, viewer: Viewer) -> bool:
-    """Whether the viewer is shown this event."""
+    """Whether the viewer may see this event."""
     return viewer == FULL or line.audience in (PUBLIC, viewer)
 
 
@@ -150,12 +150,12 @@ def _event(game_id: str, seq: Any, seen_by: Any, type_: Any, text: Any) -> Event
         raise CorruptLog(f"the log of {game_id} has a row without its place")
     fault = ""
     try:
-        # As it is written: it is carried to viewers as it stands, on one line.
+        # It is sent to viewers exactly as it is stored, so it must be on one line.
         if type(text) is str and text[:1] == "{" and "\n" not in text and "\r" not in text:
             event = read_event(type_, orjson.loads(text))
             if audience(event) == seen_by:
                 return event
-            # Sent to whom it names, it would tell them what they may not see.
+            # The stored audience would show the event to somebody who may not see it.
             fault = " (audience)"
     except orjson.JSONDecodeError:
         fault = " (no JSON)"
@@ -169,7 +169,7 @@ def _events(game_id: str, rows: Sequence[Any]) -> list[Event]:
 
 
 def _line(game_id: str, row: Any) -> LogLine:
-    """A stored row as it is carried, when it reads. Raises CorruptLog."""
+    """The line of a stored row. Raises CorruptLog for one that does not read."""
     seq, at, seen_by, type_, text = row
     _event(game_id, seq, seen_by, type_, text)
     if type(at) is not int or not 0 <= at <= LAST_MS:
@@ -178,13 +178,13 @@ def _line(game_id: str, row: Any) -> LogLine:
 
 
 def _follow_on(lines: Sequence[LogLine], after: int, last: int) -> bool:
-    """Whether these are all the events between the two places."""
+    """Whether these are all the events after ``after`` up to ``last``."""
     return len(lines) == last - after and all(line.seq == seq for seq, line in enumerate(lines, after + 1))
 
 
 async def _check_between(connection: AsyncConnection, game_id: str, after: int, last: int) -> None:
-    """Raises CorruptLog unless every place between the two, the last included, has an event that says who
-    sees it: a viewer cannot tell by its own events, and would not miss what is not there.
+    """Raises CorruptLog unless every place after ``after`` up to ``last`` has an event with a valid audience.
+    A viewer's own events cannot show a gap: the missing event might have been somebody else's.
     """
     query = select(func.count()).where(
         events.c.game_id == game_id,
@@ -197,22 +197,19 @@ async def _check_between(connection: AsyncConnection, game_id: str, after: int, 
 
 
 class LogReader:
-    """Reads one database's logs. What does not read is a CorruptLog, which quotes nothing."""
+    """Reads logs. What does not read raises CorruptLog, which quotes nothing."""
 
     def __init__(self, database: Database) -> None:
-        self._engine = database.read_engine
+        self._database = database
 
     async def events(self, game_id: str) -> list[Event]:
-        """The whole log. Raises CorruptLog when it does not read or has holes."""
-        async with self._engine.connect() as connection:
-            rows = (
-                await connection.execute(
-                    select(events.c.seq, events.c.audience, events.c.type, events.c.payload, games.c.head)
-                    .join(games, games.c.game_id == events.c.game_id)
-                    .where(events.c.game_id == game_id)
-                    .order_by(events.c.seq)
-                )
-            ).all()
+        """The whole log. Raises CorruptLog if it does not read or has holes."""
+        rows = await self._database.rows(
+            select(events.c.seq, events.c.audience, events.c.type, events.c.payload, games.c.head)
+            .join(games, games.c.game_id == events.c.game_id)
+            .where(events.c.game_id == game_id)
+            .order_by(events.c.seq)
+        )
         head = rows[0].head if rows else 0
         if not rows or head != len(rows) or any(row[0] != seq for seq, row in enumerate(rows, 1)):
             raise CorruptLog(f"the log of {game_id} has holes")
@@ -221,42 +218,40 @@ class LogReader:
         return await off_loop(_events, game_id, rows)
 
     async def whole(self, game_id: str) -> bool:
-        """Whether all the events are there, each once."""
+        """Whether all events are stored, each once."""
         query = (
             select(games.c.head, func.count(events.c.seq), func.min(events.c.seq), func.max(events.c.seq))
             .select_from(games.join(events, events.c.game_id == games.c.game_id))
             .where(games.c.game_id == game_id)
             .group_by(games.c.head)
         )
-        async with self._engine.connect() as connection:
-            row = (await connection.execute(query)).one_or_none()
-        return row is not None and row[2] == 1 and row[0] == row[1] == row[3]
+        rows = await self._database.rows(query)
+        return bool(rows) and rows[0][2] == 1 and rows[0][0] == rows[0][1] == rows[0][3]
 
     async def stored(self, game_ids: Collection[str]) -> dict[str, list[tuple[str, bytes | str]]]:
-        """Whole logs of these games as they are stored: type and payload of every event, in order.
+        """The logs of these games as they are stored: type and payload of every event, in order.
 
-        A log with holes is cut before the first: whoever reads it finds that it has no end.
+        A log with holes is cut before the first hole: its reader finds that the game has no end.
         """
-        found: dict[str, list[tuple[str, bytes | str]]] = {game_id: [] for game_id in game_ids}
+        logs: dict[str, list[tuple[str, bytes | str]]] = {game_id: [] for game_id in game_ids}
         query = (
             select(events.c.game_id, events.c.seq, events.c.type, events.c.payload)
-            .where(events.c.game_id.in_(list(found)))
+            .where(events.c.game_id.in_(list(logs)))
             .order_by(events.c.game_id, events.c.seq)
         )
-        async with self._engine.connect() as connection:
-            for game_id, seq, type_, text in (await connection.execute(query)).all():
-                if seq == len(found[game_id]) + 1:
-                    found[game_id].append((type_, text))
-        return found
+        for game_id, seq, type_, text in await self._database.rows(query):
+            if seq == len(logs[game_id]) + 1:
+                logs[game_id].append((type_, text))
+        return logs
 
     async def places(self, game_id: str, viewer: Viewer, after_place: int) -> list[int]:
-        """Where in the full log the viewer's events after a place stand."""
+        """The places in the full log of the viewer's events after a place."""
         query = (
             select(events.c.seq)
             .where(events.c.game_id == game_id, events.c.seq > after_place, *_seen_by(viewer))
             .order_by(events.c.seq)
         )
-        async with self._engine.connect() as connection:
+        async with self._database.read_engine.connect() as connection:
             places = list((await connection.execute(query)).scalars())
             if any(type(place) is not int for place in places):
                 raise CorruptLog(f"the log of {game_id} has a row without its place")
@@ -267,9 +262,9 @@ class LogReader:
     async def follow(
         self, game_id: str, viewer: Viewer, after_place: int, limit: int
     ) -> tuple[str | None, list[LogLine]]:
-        """The game's status and the viewer's next events after a place, of the same moment; None for a game
-        that there is not. Raises CorruptLog for a hole up to the last of them, and to the head where nothing
-        follows on them.
+        """The game's status, None if there is no such game, and the viewer's next events after a place, both
+        at the same moment. Raises CorruptLog for a hole before the last of these events, or before the head
+        if these are the last ones.
         """
         joined = games.outerjoin(
             events, and_(events.c.game_id == games.c.game_id, events.c.seq > after_place, *_seen_by(viewer))
@@ -281,7 +276,7 @@ class LogReader:
             .order_by(events.c.seq)
             .limit(limit)
         )
-        async with self._engine.connect() as connection:
+        async with self._database.read_engine.connect() as connection:
             rows = (await connection.execute(query)).all()
             if not rows:
                 return None, []
@@ -295,24 +290,23 @@ class LogReader:
         return status, lines
 
     async def opened_at(self, game_id: str) -> int:
-        """Commit time (ms) of the latest public event: it opened whatever is open now."""
+        """Commit time (ms) of the latest public event, which opened whatever is open now."""
         query = (
             select(events.c.at)
             .where(events.c.game_id == game_id, events.c.audience == PUBLIC)
             .order_by(events.c.seq.desc())
             .limit(1)
         )
-        async with self._engine.connect() as connection:
-            at = (await connection.execute(query)).scalar_one_or_none()
-        if type(at) is not int:
+        times = await self._database.column(query)
+        if not times or type(times[0]) is not int:
             raise CorruptLog(f"the log of {game_id} does not tell when its last event was")
-        return at
+        return times[0]
 
     async def lines(self, game_id: str, viewer: Viewer, after_place: int, limit: int) -> list[LogLine]:
         """The viewer's next events after a place in the full log, at most ``limit``. Raises CorruptLog for a
-        hole up to the last of them.
+        hole before the last of them.
         """
-        async with self._engine.connect() as connection:
+        async with self._database.read_engine.connect() as connection:
             query = (
                 select(*_COLUMNS)
                 .where(events.c.game_id == game_id, events.c.seq > after_place, *_seen_by(viewer))
@@ -326,16 +320,16 @@ class LogReader:
 
 
 EXPORT_DAMAGED: Final = "export.damaged"
-"""``t`` of the line of an export that names a game which does not read."""
+"""The ``t`` of an export's line that names a game which does not read."""
 
 
 async def game_texts(reader: LogReader, game_id: str, viewer: Viewer, page: int = 500) -> list[bytes]:
-    """All the viewer's events so far, one a line. Raises CorruptLog for a game that does not read whole."""
+    """All the viewer's events so far, one a line. Raises CorruptLog unless the whole log reads."""
     if not await reader.whole(game_id):
         raise CorruptLog(f"the log of {game_id} has holes")
     texts: list[bytes] = []
     place = 0
-    # All of it, whoever looks: a row whose audience is damaged would be missing without a word.
+    # The full log is read for every viewer: a row with a damaged audience would silently be missing.
     while lines := await reader.lines(game_id, FULL, place, page):
         for line in lines:
             if is_seen(line, viewer):
@@ -344,20 +338,12 @@ async def game_texts(reader: LogReader, game_id: str, viewer: Viewer, page: int 
     return texts
 
 
-# All of a commit, and what hundreds of viewers are told of it, have one time.
-@lru_cache(256)
-def timestamp(ms: int) -> str:
-    """RFC 3339, UTC, milliseconds."""
-    moment = datetime.fromtimestamp(ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
-
-
 def is_last(line: LogLine) -> bool:
-    """Whether the event ends its game, so that nothing can follow."""
+    """Whether the event ends its game."""
     return line.type in _LAST
 
 
 def line_text(game_id: str, seq: int, line: LogLine) -> str:
-    """One event as a viewer gets it: ``seq`` is the viewer's own position."""
+    """One event as a viewer gets it; ``seq`` is the viewer's own position."""
     head = f'{{"seq":{seq},"at":"{timestamp(line.at)}","type":"{line.type}","game":"{game_id}"'
     return head + ("}" if line.payload == "{}" else "," + line.payload[1:])

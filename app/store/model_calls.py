@@ -1,7 +1,8 @@
-"""What models answered, in the database: stored once, never changed."""
+"""Calls to models in the database: stored once, never changed."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import astuple
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -10,11 +11,10 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from agents.llm.session import CallKey
 from agents.model.model import Usage
-from app.store.call import Call
+from app.store.call import BUDGET_SPENT, Call, Use, UseKey
 from app.store.db import Conflict, Database
-from app.store.row_checks import is_readable, row_name
+from app.store.rows import is_readable, row_name
 from app.store.tables import events, games, model_calls
-from app.store.usage import BUDGET_SPENT, Use, UseKey
 from engine.errors import CorruptLog
 
 __all__ = ["CallStore", "CalledGame"]
@@ -25,7 +25,7 @@ _INSERT: Final = insert(model_calls)
 _c: Final = model_calls.c
 
 _PAGE: Final = 500
-"""Calls read at once, where there may be very many."""
+"""Calls that are read at once where there may be very many."""
 
 
 class CalledGame(NamedTuple):
@@ -74,7 +74,7 @@ _JSON: Final[Mapping[str, tuple[type, ...]]] = {
     "text": (str,),
     "value": (object,),
 }
-"""Columns that hold JSON as a text, and what it is."""
+"""Columns that hold JSON as a text, and the types of its value."""
 
 
 def _reads(row: Mapping[Any, Any]) -> bool:
@@ -90,10 +90,10 @@ def _reads(row: Mapping[Any, Any]) -> bool:
 
 
 def _readable(row: Mapping[Any, Any]) -> Call | None:
-    """The call; None for a row that is damaged. Whoever needs it asks again, and is told."""
+    """The call; None for a damaged row. Whoever needs the call asks again, and gets the error then."""
     if _reads(row):
         return _call(row)
-    # A command has no log: it says itself what it leaves out.
+    # A command has no log: it reports what it leaves out itself.
     if structlog.is_configured():
         log.error("a damaged row is left out", row=row_name(model_calls, row))
     return None
@@ -131,14 +131,12 @@ class CallStore:
         self._database = database
 
     async def of_game(self, game: str) -> dict[CallKey, Call]:
-        """What is stored of a game, by key."""
-        async with self._database.read_engine.connect() as connection:
-            found = await connection.execute(select(model_calls).where(_c.game_id == game))
-            calls = [_readable(row) for row in found.mappings()]
-        return {call.key: call for call in calls if call is not None}
+        """The calls of a game, by key."""
+        rows = await self._database.mappings(select(model_calls).where(_c.game_id == game))
+        return {call.key: call for row in rows if (call := _readable(row)) is not None}
 
     async def one_by_one(self, game: str) -> AsyncIterator[Call]:
-        """The same without holding all of them: a judge's calls stand under its evaluation's id."""
+        """The calls of a game, or of an evaluation's judge, without holding all of them in memory."""
         columns = (_c.request_id, _c.step, _c.about, _c.attempt)
         query = select(model_calls).where(_c.game_id == game).order_by(*columns).limit(_PAGE)
         after: CallKey | None = None
@@ -147,18 +145,17 @@ class CallStore:
             if after is not None:
                 last = (after.request_id, after.step, after.about, after.attempt)
                 beyond = query.where(tuple_(*columns) > tuple_(*last))
-            async with self._database.read_engine.connect() as connection:
-                found = (await connection.execute(beyond)).mappings().all()
-            for row in found:
+            rows = await self._database.mappings(beyond)
+            for row in rows:
                 if (call := _readable(row)) is not None:
                     yield call
-            if len(found) < _PAGE:
+            if len(rows) < _PAGE:
                 return
-            after = CallKey(*(found[-1][column.name] for column in columns))
+            after = CallKey(*(rows[-1][column.name] for column in columns))
 
     async def keep(self, game: str, call: Call) -> Call:
-        """Commits a call and returns it; or, where there is one under its key, that one. Raises CorruptLog
-        where that one is damaged.
+        """Commits a call and returns it. Where a call is stored under its key, returns that call. Raises
+        CorruptLog if the stored call is damaged.
         """
         row = _row(game, call)
 
@@ -179,16 +176,16 @@ class CallStore:
             _c.about == key.about,
             _c.attempt == key.attempt,
         )
-        async with self._database.read_engine.connect() as connection:
-            row = (await connection.execute(query)).mappings().one()
+        (row,) = await self._database.mappings(query)
         if not _reads(row):
             raise CorruptLog(f"{row_name(model_calls, row)} does not read")
         return _call(row)
 
     async def uses(self, batch_id: str) -> dict[UseKey, Use]:
         """Sums over a batch's calls."""
-        query = _SUMS.join(games, games.c.game_id == _c.game_id).where(games.c.batch_id == batch_id)
-        return await self._sums(query)
+        return await self._sums(
+            _SUMS.join(games, games.c.game_id == _c.game_id).where(games.c.batch_id == batch_id)
+        )
 
     async def uses_of(self, game: str) -> dict[UseKey, Use]:
         """Sums over the calls of one game, or of one evaluation's judge."""
@@ -200,12 +197,16 @@ class CallStore:
             .group_by(_c.endpoint, _c.model, _c.step)
             .order_by(_c.endpoint, _c.model, _c.step)
         )
-        async with self._database.read_engine.connect() as connection:
-            rows = (await connection.execute(query)).all()
-        return {UseKey(*row[:3]): _use(*row[3:]) for row in rows if all(type(one) is str for one in row[:3])}
+        uses = {}
+        for endpoint, model, step, *sums in await self._database.rows(query):
+            if all(type(part) is str for part in (endpoint, model, step)):
+                # PostgreSQL returns the sum of integers as a decimal.
+                use = Use(*map(int, sums[:7]), *map(float, sums[7:]))
+                uses[UseKey(endpoint, model, step)] = use
+        return uses
 
     async def stopped_by_budget(self, batch_id: str) -> int:
-        """Games of the batch that ended because they could pay no further call."""
+        """How many games of the batch ended because their budget allowed no further call."""
         reason = f'{{"reason":"{BUDGET_SPENT}"}}'
         query = (
             select(func.count())
@@ -219,59 +220,25 @@ class CallStore:
                 events.c.payload == reason,
             )
         )
-        async with self._database.read_engine.connect() as connection:
-            return int((await connection.execute(query)).scalar_one())
+        return int((await self._database.column(query))[0])
 
     async def of_batch(self, batch_id: str) -> AsyncIterator[tuple[CalledGame, Call | str]]:
-        """A batch's calls in a stable order: games as they were laid out, calls by request and key. In place
-        of a damaged row its name, after the calls of its game.
+        """A batch's calls in a stable order: games by position, calls by request and key. The name of a
+        damaged row comes in its place, after the calls of its game.
         """
         query = (
             select(games.c.game_id, games.c.position, games.c.seed)
             .where(games.c.batch_id == batch_id)
             .order_by(games.c.position)
         )
-        async with self._database.read_engine.connect() as connection:
-            called = [CalledGame(*row) for row in (await connection.execute(query)).all()]
-        for game in called:
-            async with self._database.read_engine.connect() as connection:
-                query = select(model_calls).where(_c.game_id == game.game_id)
-                rows = (await connection.execute(query)).mappings().all()
+        for game in [CalledGame(*row) for row in await self._database.rows(query)]:
+            rows = await self._database.mappings(select(model_calls).where(_c.game_id == game.game_id))
             calls = [_call(row) for row in rows if _reads(row)]
-            for call in sorted(calls, key=lambda one: _order(one.key)):
+            for call in sorted(calls, key=lambda call: astuple(call.key)):
                 yield game, call
             for row in rows:
                 if not _reads(row):
                     yield game, row_name(model_calls, row)
-
-
-def _order(key: CallKey) -> tuple[str, str, str, int]:
-    return key.request_id, key.step, key.about, key.attempt
-
-
-def _use(
-    calls: int,
-    failed: int,
-    estimated: int,
-    http_calls: int,
-    prompt: int,
-    cached: int,
-    completion: int,
-    cost: float,
-    waiting_s: float,
-) -> Use:
-    # PostgreSQL sums whole numbers to decimals.
-    return Use(
-        calls=calls,
-        failed=int(failed),
-        estimated=int(estimated),
-        http_calls=int(http_calls),
-        prompt_tokens=int(prompt),
-        cached_tokens=int(cached),
-        completion_tokens=int(completion),
-        cost=float(cost),
-        waiting_s=float(waiting_s),
-    )
 
 
 def _count(condition: ColumnElement[bool]) -> Any:
@@ -279,7 +246,7 @@ def _count(condition: ColumnElement[bool]) -> Any:
 
 
 _MOST: Final = (1 << 31) - 1
-"""More than any one call takes; what is damaged may be so much that a sum cannot hold it."""
+"""More than any call takes. A damaged value may be so large that a sum overflows."""
 
 _COUNTED: Final = and_(
     *(
@@ -310,3 +277,4 @@ _SUMS: Final = select(
     func.sum(_c.cost),
     func.sum(_c.latency_s),
 )
+"""The key of a use, then the fields of ``Use`` in their order."""

@@ -1,147 +1,376 @@
-"""Rows as the store hands them out, and takes them in."""
+"""Rows of the database: the columns of each, the types as which they are read, and what is damaged in them.
 
-from collections.abc import Mapping, Sequence
+SQLite keeps any value in any column, so every row is checked as it is read. One damaged value neither hides
+the other rows nor is quoted in an error.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from functools import cache
+from math import isfinite
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from sqlalchemy import Table
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+)
+from sqlalchemy.types import TypeDecorator
+from sqlmodel import SQLModel
 
 from app.base.schemas import GameStatus
-from app.store.evaluation_tables import answers, evaluations, judgements, statements
-from app.store.json_column import Damaged
-from app.store.row_checks import check_row, row_name
-from app.store.tables import batches, games
+from engine.errors import CorruptLog
+from engine.intentions import BY_ID
+from engine.profile import TEAM_SIZES
+from engine.terms import Ending, Role, Side
 from engine.thoughts import SelectionStage
 
 __all__ = [
+    "LAST_MS",
+    "METADATA",
     "AnswerRow",
+    "ApiKey",
     "BatchRow",
+    "BooleanColumn",
+    "Damaged",
     "DamagedGame",
     "EvaluationRow",
     "GameRow",
+    "JsonColumn",
     "JudgementRow",
     "StatementsRow",
-    "UnfinishedJudging",
+    "TokenSecret",
+    "check_row",
+    "is_moment",
+    "is_readable",
+    "is_whole",
     "name_of",
     "read_row",
+    "row_name",
     "table_of",
     "typed_row",
     "values_of",
+    "whole",
 ]
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+LAST_MS: Final = 253_402_300_799_999
+"""The last moment that can be written as a date: the end of the year 9999, UTC, ms."""
+
+METADATA: Final = SQLModel.metadata
+
+# --- types of columns -------------------------------------------------------------------------------
+
+
+class Damaged:
+    """Takes the place of a value that does not read. Any use of it raises CorruptLog."""
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise CorruptLog("a JSON column of the database does not read")
+
+    __bool__ = __len__ = __iter__ = __getitem__ = __contains__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        self._refuse()
+
+
+def whole(value: T | Damaged) -> T:
+    """The value. Raises CorruptLog for one that does not read."""
+    if isinstance(value, Damaged):
+        raise CorruptLog("a JSON column of the database does not read")
+    return value
+
+
+class BooleanColumn(TypeDecorator[Any]):
+    """True or false. Any other value is left as it is stored: SQLAlchemy's own reader would call it true."""
+
+    impl = Boolean
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        def read(stored: Any) -> Any:
+            return bool(stored) if type(stored) is int and stored in (0, 1) else stored
+
+        return read
+
+
+class JsonColumn(TypeDecorator[Any]):
+    """JSON of one kind, ``dict`` or ``list``; for a list also the kind of its items. Anything else reads as
+    ``Damaged``.
+    """
+
+    impl = JSON
+    cache_ok = True
+
+    def __init__(self, kind: type, items: type = object, *, none_as_null: bool = False) -> None:
+        super().__init__(none_as_null=none_as_null)
+        self.kind = kind
+        self.items = items
+        self.none_as_null = none_as_null
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        """Reads the stored text itself: SQLAlchemy's own reader would end the whole result."""
+
+        def read(stored: Any) -> Any:
+            value = stored
+            if isinstance(stored, str):  # SQLite's; the driver of PostgreSQL gives the value
+                try:
+                    value = json.loads(stored)
+                    stored.encode()  # bytes that are no UTF-8 arrive as lone surrogates
+                except (ValueError, RecursionError):
+                    return Damaged()
+            if isinstance(value, self.kind) and isinstance(value, dict | list):
+                fits = all(isinstance(item, self.items) for item in value)
+            else:
+                fits = value is None and self.none_as_null
+            return value if fits else Damaged()
+
+        return read
+
+
+# --- tables out of typed rows -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """What a field's annotation says of its column beyond the type of its values."""
+
+    type_: Any = None
+    """Of SQLAlchemy; None: the default for the type of the field's values."""
+    key: bool = False
+    """Part of the primary key."""
+    values: Iterable[Any] = ()
+    """Everything that the column may hold, where that can be listed. Literals need no list."""
+    nullable: bool = False
+    """Nullable in the database, though it is always written."""
+    unique: bool = False
+    references: str | None = None
+    name: str | None = None
+    """In the database, where that differs from the field's."""
+
+
+_TYPES: Final[Mapping[type, Any]] = {int: Integer(), str: String(), bool: Boolean()}
+_TABLES: Final[dict[type, Table]] = {}
+
+
+def _stored(name: str, *indexes: Index) -> Callable[[type[R]], type[R]]:
+    """Makes the table of a typed row: a column for each field."""
+
+    def register(kind: type[R]) -> type[R]:
+        hints = get_type_hints(kind, include_extras=True)
+        columns = [_column(part.name, hints[part.name]) for part in fields(kind)]  # type: ignore[arg-type]
+        _TABLES[kind] = Table(name, METADATA, *columns, *indexes)
+        return kind
+
+    return register
+
+
+def _column(name: str, hint: Any) -> Column[Any]:
+    spec = ColumnSpec()
+    types = []
+    parts = [hint]
+    while parts:
+        part = parts.pop()
+        if get_origin(part) is Annotated:
+            spec = part.__metadata__[0]
+            parts.append(part.__origin__)
+        elif get_origin(part) in (Union, UnionType):
+            parts += get_args(part)
+        else:
+            types.append(part)
+    literals = [value for part in types if get_origin(part) is Literal for value in get_args(part)]
+    return Column(
+        spec.name or name,
+        spec.type_ or (String() if literals else _TYPES[next(part for part in types if part in _TYPES)]),
+        *([ForeignKey(spec.references)] if spec.references else []),
+        key=name,
+        primary_key=spec.key,
+        autoincrement=False,
+        nullable=spec.nullable or NoneType in types,
+        unique=spec.unique or None,
+        info={"values": frozenset(spec.values) or frozenset(literals)},
+    )
+
+
 Json = Mapping[str, Any]
+Moment = Annotated[int, ColumnSpec(BigInteger())]
+"""UTC, milliseconds since 1970."""
+Id = Annotated[str, ColumnSpec(String(40))]
+IdKey = Annotated[str, ColumnSpec(String(40), key=True)]
+CallerKey = Annotated[str, ColumnSpec(key=True)]
+"""The credential that handed it in, by its public name."""
+RaterKey = Annotated[str, ColumnSpec(String(80), key=True)]
+GradeKey = Annotated[int, ColumnSpec(key=True)]
+"""1 at first; a second opinion is another row with the next grade."""
+RaterKind = Literal["model", "human", "program"]
+JsonOrNone = Annotated[Json | Damaged | None, ColumnSpec(JsonColumn(dict, none_as_null=True))]
+
+_SCORES: Final = range(1, 6)
 
 
+@_stored("batches")
 @dataclass(frozen=True, slots=True, repr=False)
 class BatchRow:
-    """Games created together. See ``BatchesTable`` for the columns."""
+    """Games created together."""
 
-    batch_id: str
-    created_at: int
+    batch_id: IdKey
+    created_at: Moment
     count: int
+    """Games that it is to have. While there are fewer rows, it is still being laid out."""
     seed: str
-    spec: Json | Damaged
-    labels: Json | Damaged = field(default_factory=dict)
+    """Decimal: the games' own seeds are drawn from it where none are given."""
+    spec: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))]
+    """The checked request."""
+    labels: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))] = field(default_factory=dict)
     cancelled: bool = False
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_stored(
+    "games",
+    Index("ix_games_batch", "batch_id", "position", unique=True),
+    Index("ix_games_status", "status", "created_at"),
+)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class GameRow:
-    """One game beside its log. See ``GamesTable`` for the columns."""
+    """One game beside its log. Status, winner, ending and head repeat what the log says; they are written in
+    the same transaction as the events that they repeat.
+    """
 
-    game_id: str
-    batch_id: str
+    game_id: IdKey
+    batch_id: Annotated[str, ColumnSpec(String(40), references="batches.batch_id")]
     position: int
-    created_at: int
+    """Place in the batch, from 0."""
+    created_at: Moment
+    finished_at: Moment | None = None
     status: GameStatus
-    drive: str
-    seed: str
-    seats: Sequence[Json] | Damaged
+    drive: Annotated[str, ColumnSpec(values=("auto", "manual"))]
+    seed: Annotated[str, ColumnSpec(nullable=True)]
+    """Decimal: the agents' own seeds are drawn from it. In a fork of an imported game it is not the seed of
+    the deal.
+    """
+    seats: Annotated[Sequence[Json] | Damaged, ColumnSpec(JsonColumn(list, dict))]
+    """The specs, seat 1 first. Empty: an imported game."""
     profile: str
-    players: int
+    players: Annotated[int, ColumnSpec(values=TEAM_SIZES)]
     head: int
-    finished_at: int | None = None
-    winner: str | None = None
-    ending: str | None = None
-    forked_from: Json | Damaged | None = None
-    imported_from: Json | Damaged | None = None
+    """Events in the log."""
+    winner: Annotated[str | None, ColumnSpec(values=Side)] = None
+    ending: Annotated[str | None, ColumnSpec(values=Ending)] = None
+    forked_from: JsonOrNone = None
+    imported_from: JsonOrNone = None
     fault: str | None = None
-    epochs: Mapping[str, int] | Damaged | None = None
+    """Trace id of what failed the game; the error itself is in the service's own log."""
+    epochs: Annotated[Mapping[str, int] | Damaged | None, ColumnSpec(JsonColumn(dict, none_as_null=True))] = (
+        None
+    )
+    """By seat, how often its tokens were renewed, from 1; a seat that is not named is at 1."""
 
 
 class DamagedGame(NamedTuple):
-    """Stands in a list for the row of a game that does not read."""
+    """Takes the place of a game in a list when its row does not read."""
 
     game_id: str
     forked_from: Any
     """As it is stored; None: not forked off another game."""
 
 
-RaterKind = Literal["model", "human", "program"]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
+@_stored("evaluations", Index("ix_evaluations_created", "created_at", "evaluation_id"))
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class EvaluationRow:
-    """Answers handed in together, or the work of a model judge. See ``EvaluationsTable`` for the columns."""
+    """Answers handed in together, or the work of a model judge."""
 
-    evaluation_id: str
-    created_at: int
-    finished_at: int | None
+    evaluation_id: IdKey
+    created_at: Moment
+    finished_at: Moment | None
     caller: str
+    """The credential that handed it in, by its public name."""
     dimension: Literal["selection", "following", "summarisation", "guessing", "statements"]
-    rater: str
+    rater: Annotated[str, ColumnSpec(String(80))]
     kind: RaterKind
     grade: int
-    regrade_of: str | None
+    """1 at first; a re-grade has the grade of what it grades again, plus 1."""
+    regrade_of: Id | None
     status: Literal["scored", "judging", "cancelled", "failed"]
-    spec: Json
-    result: Json | None
+    spec: Annotated[Json, ColumnSpec(JsonColumn(dict), name="wish")]
+    """The variant of the items; for a judge, what it judges."""
+    result: Annotated[Json | None, ColumnSpec(JsonColumn(dict, none_as_null=True))]
+    """The scores; written once."""
 
 
-class UnfinishedJudging(NamedTuple):
-    """What is to be known of an evaluation whose judge is at work."""
-
-    evaluation_id: str
-    status: str
-    spec: Json | Damaged
-
-
-@dataclass(frozen=True, slots=True, repr=False)
+@_stored(
+    "answers",
+    Index("ix_answers_evaluation", "evaluation_id"),
+    Index("ix_answers_game", "game_id", "dimension"),
+)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class AnswerRow:
-    """One rater's answer about one item. See ``AnswersTable`` for the columns."""
+    """One rater's answer about one item. The key ensures that each is graded once."""
 
-    item_id: str
-    sample: int
-    game_id: str
-    dimension: str
-    named: Sequence[str]
-    role: str | None
-    confidence: int | None
-    caller: str = ""
-    rater: str = ""
-    grade: int = 1
-    evaluation_id: str = ""
+    caller: CallerKey = ""
+    rater: RaterKey = ""
+    item_id: Annotated[str, ColumnSpec(String(160), key=True)]
+    sample: Annotated[int, ColumnSpec(SmallInteger(), key=True, values=_SCORES)]
+    grade: GradeKey = 1
+    evaluation_id: Annotated[str, ColumnSpec(String(40), references="evaluations.evaluation_id")] = ""
+    game_id: Id
+    dimension: Annotated[str, ColumnSpec(values=("summarisation", "guessing"))]
+    named: Annotated[Sequence[str], ColumnSpec(JsonColumn(list, str))]
+    """Ids or free text, as they were given."""
+    role: Annotated[str | None, ColumnSpec(values=Role)]
+    confidence: Annotated[int | None, ColumnSpec(SmallInteger(), values=range(6))]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_stored("judgements", Index("ix_judgements_game", "game_id"))
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class JudgementRow:
-    """One rater's judgement of one intention. See ``JudgementsTable`` for the columns."""
+    """One rater's judgement of one intention in one stage of a speaking turn."""
 
-    game_id: str
-    request_id: str
-    stage: SelectionStage
-    intention: str
-    dimension: str
-    caller: str
-    rater: str
+    game_id: IdKey
+    request_id: IdKey
+    stage: Annotated[SelectionStage, ColumnSpec(String(8), key=True)]
+    intention: Annotated[str, ColumnSpec(String(80), key=True, values=BY_ID)]
+    dimension: Annotated[str, ColumnSpec(String(16), key=True, values=("selection", "following"))]
+    """selection: ``reasonable`` is given; following: ``think``, ``speak``, or both."""
+    caller: CallerKey
+    rater: RaterKey
+    grade: GradeKey = 1
+    at: Moment = 0
     kind: RaterKind
-    grade: int = 1
-    at: int = 0
-    evaluation_id: str | None = None
-    reasonable: bool | None = None
-    think: int | None = None
-    speak: int | None = None
-    comment: str | None = None
+    evaluation_id: Id | None = None
+    """Of a model judge: the evaluation that asked it."""
+    reasonable: Annotated[bool | None, ColumnSpec(BooleanColumn())] = None
+    think: Annotated[int | None, ColumnSpec(SmallInteger(), values=_SCORES)] = None
+    speak: Annotated[int | None, ColumnSpec(SmallInteger(), values=_SCORES)] = None
+    comment: Annotated[str | None, ColumnSpec(Text())] = None
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
@@ -149,58 +378,205 @@ class JudgementRow:
         return self.game_id, self.request_id, self.stage, self.intention, self.dimension
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_stored(
+    "statement_judgements",
+    Index("ix_statement_judgements_evaluation", "evaluation_id", "game_id", "request_id", "turn"),
+)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class StatementsRow:
-    """One rater's judgement of the statements of one speech. See ``StatementsTable`` for the columns."""
+    """One rater's judgement of the statements of one speech: what it says of the record, and whether that is
+    true.
+    """
 
-    game_id: str
-    request_id: str
-    turn: int
-    caller: str
-    rater: str
+    game_id: IdKey
+    request_id: IdKey
+    turn: Annotated[int, ColumnSpec(key=True)]
+    """Utterances before it in the attempt; negative: a control speech."""
+    caller: CallerKey
+    rater: RaterKey
+    grade: GradeKey = 1
+    at: Moment = 0
     kind: RaterKind
-    evaluation_id: str
-    statements: Sequence[Json]
-    control_speeches: Mapping[str, int] | None = None
-    grade: int = 1
-    at: int = 0
+    evaluation_id: Id
+    statements: Annotated[Sequence[Json], ColumnSpec(JsonColumn(list, dict))]
+    """Each with start, end, quote, verdict, record and reason; empty: the speech states nothing."""
+    control_speeches: Annotated[
+        Mapping[str, int] | None, ColumnSpec(JsonColumn(dict, none_as_null=True), name="planted")
+    ] = None
+    """Of a control speech: how often rules and judge agree or differ about its statements."""
 
 
-_TABLES: Final[Mapping[type, Table]] = {
-    BatchRow: batches,
-    GameRow: games,
-    EvaluationRow: evaluations,
-    AnswerRow: answers,
-    JudgementRow: judgements,
-    StatementsRow: statements,
-}
+@_stored("api_keys")
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it is kept: what it may do, never the key itself. Revoked keys stay: a service that ever had a
+    key asks for one.
+    """
 
-R = TypeVar("R")
+    key_id: IdKey
+    name: Annotated[str, ColumnSpec(String(100))]
+    hash: Annotated[str, ColumnSpec(String(64), unique=True)]
+    """SHA-256 of the key, hexadecimal. The key has 256 random bits, so there is nothing to guess."""
+    scopes: Annotated[tuple[str, ...], ColumnSpec(JsonColumn(list, str))]
+    created_at: Moment
+    expires_at: Moment | None = None
+    used_at: Moment | None = None
+    """The hour of the last use."""
+    revoked_at: Moment | None = None
+
+    def state(self, now_ms: int) -> str:
+        """``active``, ``expired`` or ``revoked``."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now_ms else "active"
+
+
+@_stored("token_secrets")
+@dataclass(frozen=True, slots=True)
+class TokenSecret:
+    """A secret that tokens are signed with, where the settings name none."""
+
+    number: Annotated[int, ColumnSpec(key=True)]
+    """From 1; the highest signs. Of two processes that make the same one, only one can store it."""
+    secret: str
+    created_at: Moment
+
+
+# --- reading and writing ----------------------------------------------------------------------------
 
 
 def read_row(kind: type[R], row: Mapping[Any, Any]) -> R:
-    """The row of the database as ``kind``. Raises CorruptLog, which names row and column and quotes nothing,
-    for a plain value that the column cannot hold; JSON that does not read stays as ``Damaged``.
+    """The row of the database as ``kind``. JSON that does not read becomes ``Damaged``. Raises CorruptLog for
+    a plain value that the column cannot hold; the error names row and column, and quotes nothing.
     """
     check_row(table_of(kind), row)
     return typed_row(kind, row)
 
 
 def typed_row(kind: type[R], row: Mapping[Any, Any]) -> R:
-    """The same of a row that was checked."""
+    """As ``read_row``, for a row that was checked before."""
     return kind(**{column.key: row[column.key] for column in table_of(kind).columns})
 
 
 def table_of(kind: type) -> Table:
-    """Where rows of this kind are stored."""
+    """The table that holds rows of this kind."""
     return _TABLES[kind]
 
 
 def name_of(row: Any) -> str:
-    """How the row is told from others."""
+    """What identifies a typed row in a message: see ``row_name``."""
     return row_name(table_of(type(row)), values_of(row))
 
 
 def values_of(row: Any) -> dict[str, Any]:
     """The row as it is written, by column."""
     return {column.name: getattr(row, column.name) for column in fields(row)}
+
+
+# --- checks -----------------------------------------------------------------------------------------
+
+_REQUEST: Final = r"[0-9]{1,2}\.[0-9]{1,2}\.[a-z_]{1,20}\.[0-9]{1,2}"
+
+_IDS: Final[Mapping[str, re.Pattern[str]]] = {
+    "game_id": re.compile(r"[ge]_[a-z0-9]{1,38}"),  # a judge's calls are stored under its evaluation
+    "evaluation_id": re.compile(r"e_[a-z0-9]{1,38}"),
+    "request_id": re.compile(_REQUEST),
+    "step": re.compile(r"[a-z_]{1,40}"),
+    "item_id": re.compile(rf"g_[a-z0-9]{{1,38}}/[a-z]{{1,16}}/{_REQUEST}/[a-z]{{1,8}}/(-|[0-9]{{1,2}})"),
+}
+"""The forms of ids. Nothing that a player says has one of them."""
+
+_FORMS_CHECKED: Final = frozenset({"answers", "judgements", "statement_judgements"})
+"""Tables in which every id must have its form."""
+
+
+def check_row(table: Table, row: Mapping[Any, Any]) -> None:
+    """Raises CorruptLog for a plain value of the wrong kind; the error names row and column, and quotes
+    nothing. JSON is not looked at: it reads as ``Damaged``.
+    """
+    for name, nullable, fits in _checks(table):
+        value = row[name]
+        if not (nullable if value is None else fits(value)):
+            raise CorruptLog(f"{row_name(table, row, but=name)} does not read ({name})")
+
+
+def is_readable(table: Table, row: Mapping[Any, Any]) -> bool:
+    """Whether ``check_row`` accepts the row."""
+    try:
+        check_row(table, row)
+    except CorruptLog:
+        return False
+    return True
+
+
+def is_whole(table: Table, row: Mapping[Any, Any]) -> bool:
+    """Whether everything in the row reads, its JSON too."""
+    return is_readable(table, row) and not any(isinstance(value, Damaged) for value in row.values())
+
+
+def row_name(table: Table, row: Mapping[Any, Any], *, but: str = "") -> str:
+    """What identifies the row in a message: the parts of its key that can only be ids, numbers or words of
+    ours. ``but``: the column that is damaged.
+    """
+    first = next(iter(table.primary_key)).name
+    parts = [
+        str(row[column.name])
+        for column in table.primary_key
+        if column.name != but and _is_safe(column, row[column.name], first=column.name == first)
+    ]
+    return f"the row {' '.join(parts) or 'without a name'} of {table.name}"
+
+
+def _is_safe(column: Column[Any], value: object, *, first: bool) -> bool:
+    """Whether a message may quote this part of a key."""
+    if column.name in _IDS:
+        return type(value) is str and _IDS[column.name].fullmatch(value) is not None
+    if values := column.info.get("values"):
+        return _is_one_of(values, value)
+    if column.name == "caller":
+        return False
+    # Bytes that are no UTF-8 arrive as lone surrogates.
+    return first and type(value) is str and value.isprintable()
+
+
+def _is_one_of(values: Collection[Any], value: object) -> bool:
+    return type(value) in (int, str) and value in values
+
+
+def is_moment(value: object) -> bool:
+    """Whether it is a time as we store it: UTC, ms since 1970."""
+    return type(value) is int and 0 <= value <= LAST_MS
+
+
+@cache
+def _checks(table: Table) -> tuple[tuple[str, bool, Callable[[Any], bool]], ...]:
+    return tuple(
+        (column.key, bool(column.nullable), _check(table.name, column))
+        for column in table.columns
+        if not isinstance(column.type, JsonColumn)
+    )
+
+
+def _check(table: str, column: Column[Any]) -> Callable[[Any], bool]:
+    name = column.name
+    if values := column.info.get("values"):
+        return lambda value: _is_one_of(values, value)
+    if table in _FORMS_CHECKED and (form := _IDS.get(name)):
+        return lambda value: type(value) is str and form.fullmatch(value) is not None
+    if name == "at" or name.endswith("_at"):
+        return is_moment
+    if isinstance(column.type, Boolean | BooleanColumn):
+        return lambda value: type(value) is bool
+    if isinstance(column.type, Integer):
+        return lambda value: type(value) is int
+    if isinstance(column.type, Float):
+        return lambda value: type(value) in (int, float) and isfinite(value)
+    return lambda value: type(value) is str and _is_utf8(value)
+
+
+def _is_utf8(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

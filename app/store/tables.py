@@ -1,102 +1,56 @@
 """The tables. A game is its rows in ``events``; all other tables hold requests and indexes.
 
-Columns that repeat what the log tells (status, winner, ending, head) are written in the same
-transaction as the events they repeat.
+The columns of tables that are read as typed rows are the fields of those rows. Of evaluations, rows are added
+and never changed; gold is in none of their tables: it is a query over the games' logs.
 """
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Index, Integer, SmallInteger, Text
+from sqlalchemy import BigInteger, Column, Integer, SmallInteger, Text
 from sqlmodel import Field, SQLModel
 
-from app.store.json_column import JsonColumn, YesNo
+from app.store.rows import (
+    METADATA,
+    AnswerRow,
+    ApiKey,
+    BatchRow,
+    BooleanColumn,
+    EvaluationRow,
+    GameRow,
+    JsonColumn,
+    JudgementRow,
+    StatementsRow,
+    TokenSecret,
+    table_of,
+)
 
 __all__ = [
-    "ApiKeysTable",
-    "BatchesTable",
-    "EventsTable",
-    "GamesTable",
-    "HoldersTable",
-    "IdempotencyTable",
-    "InboxTable",
-    "ModelCallsTable",
-    "RefusalsTable",
-    "TokenSecretsTable",
+    "answers",
     "api_keys",
     "batches",
+    "evaluations",
     "events",
     "games",
     "holders",
     "idempotency",
     "inbox",
+    "judgements",
     "model_calls",
     "refusals",
+    "seen",
+    "statements",
+    "tasks",
     "token_secrets",
 ]
 
-Json = dict[str, Any]
-
-
-class BatchesTable(SQLModel, table=True):
-    """Games created together."""
-
-    __tablename__ = "batches"
-
-    batch_id: str = Field(primary_key=True, max_length=40)
-    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
-    """UTC, milliseconds since 1970."""
-    count: int
-    """Games it shall have. Fewer rows: it is still being laid out."""
-    seed: str
-    """Decimal: what the games' own seeds are drawn from where none are given."""
-    spec: Json = Field(sa_column=Column(JsonColumn(dict), nullable=False))
-    """The checked request."""
-    labels: Json = Field(sa_column=Column(JsonColumn(dict), nullable=False))
-    cancelled: bool = False
-
-
-class GamesTable(SQLModel, table=True):
-    """One game beside its log."""
-
-    __tablename__ = "games"
-    __table_args__ = (
-        Index("ix_games_batch", "batch_id", "position", unique=True),
-        Index("ix_games_status", "status", "created_at"),
-    )
-
-    game_id: str = Field(primary_key=True, max_length=40)
-    batch_id: str = Field(foreign_key="batches.batch_id", max_length=40)
-    position: int
-    """Place in the batch, from 0."""
-    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
-    finished_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-    status: str
-    """created, running, finished, cancelled, failed."""
-    drive: str
-    """auto or manual."""
-    seed: str | None = None
-    """What agents' own seeds are drawn from; decimal. Not the deal's where a game was forked off an
-    imported one."""
-    seats: list[Json] = Field(sa_column=Column(JsonColumn(list, dict), nullable=False))
-    """The spec of seat 1 first. Empty: an imported game."""
-    profile: str
-    players: int
-    head: int
-    """Events in the log."""
-    winner: str | None = None
-    ending: str | None = None
-    forked_from: Json | None = Field(
-        default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
-    )
-    imported_from: Json | None = Field(
-        default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
-    )
-    fault: str | None = None
-    """Trace id of what failed the game; the error itself is in the service's own log."""
-    epochs: dict[str, int] | None = Field(
-        default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
-    )
-    """By seat, how often its tokens were made anew, from 1; a seat that is not named is at 1."""
+batches: Final = table_of(BatchRow)
+games: Final = table_of(GameRow)
+evaluations: Final = table_of(EvaluationRow)
+answers: Final = table_of(AnswerRow)
+judgements: Final = table_of(JudgementRow)
+statements: Final = table_of(StatementsRow)
+api_keys: Final = table_of(ApiKey)
+token_secrets: Final = table_of(TokenSecret)
 
 
 class EventsTable(SQLModel, table=True):
@@ -117,6 +71,9 @@ class EventsTable(SQLModel, table=True):
     """JSON, fields in the order of the event's definition."""
 
 
+events: Final = METADATA.tables["events"]
+
+
 class IdempotencyTable(SQLModel, table=True):
     """An answer kept for a repeated request."""
 
@@ -128,7 +85,10 @@ class IdempotencyTable(SQLModel, table=True):
     body_hash: str
     created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
     status: int
-    answer: Json = Field(sa_column=Column(JsonColumn(dict), nullable=False))
+    answer: dict[str, Any] = Field(sa_column=Column(JsonColumn(dict), nullable=False))
+
+
+idempotency: Final = METADATA.tables["idempotency"]
 
 
 class ModelCallsTable(SQLModel, table=True):
@@ -173,12 +133,15 @@ class ModelCallsTable(SQLModel, table=True):
     prompt_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     cached_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     completion_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
-    tokens_known: bool = Field(sa_column=Column(YesNo, nullable=False))
+    tokens_known: bool = Field(sa_column=Column(BooleanColumn, nullable=False))
     """False: the provider did not say, and the numbers are our estimate."""
     cost: float
     latency_s: float
     finish: str
     http_calls: int
+
+
+model_calls: Final = METADATA.tables["model_calls"]
 
 
 class InboxTable(SQLModel, table=True):
@@ -208,6 +171,9 @@ class InboxTable(SQLModel, table=True):
     """Random: whoever wrote the row knows it by this."""
 
 
+inbox: Final = METADATA.tables["inbox"]
+
+
 class RefusalsTable(SQLModel, table=True):
     """An answer of a remote seat that was refused; they count for the attempts left."""
 
@@ -227,6 +193,9 @@ class RefusalsTable(SQLModel, table=True):
     pointer: str = Field(sa_column=Column(Text, nullable=False))
 
 
+refusals: Final = METADATA.tables["refusals"]
+
+
 class HoldersTable(SQLModel, table=True):
     """Which connection holds a remote seat: the newest, on whichever replica."""
 
@@ -238,42 +207,32 @@ class HoldersTable(SQLModel, table=True):
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
 
 
-class ApiKeysTable(SQLModel, table=True):
-    """A key, ended ones too: a service that ever had one asks for one. The key itself is not stored."""
-
-    __tablename__ = "api_keys"
-
-    key_id: str = Field(primary_key=True, max_length=40)
-    name: str = Field(max_length=100)
-    hash: str = Field(max_length=64, unique=True)
-    """SHA-256, hexadecimal. The key has 256 random bits, so there is nothing to guess."""
-    scopes: list[str] = Field(sa_column=Column(JsonColumn(list, str), nullable=False))
-    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
-    expires_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-    used_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
-    """The hour of the last use."""
-    revoked_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+holders: Final = METADATA.tables["holders"]
 
 
-class TokenSecretsTable(SQLModel, table=True):
-    """A secret that tokens are signed with, where the settings name none."""
+class TasksTable(SQLModel, table=True):
+    """A speaking turn that a rater was dealt to judge."""
 
-    __tablename__ = "token_secrets"
+    __tablename__ = "annotation_tasks"
 
-    number: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
-    """From 1; the highest signs. Two processes that make the same one cannot both be right."""
-    secret: str
-    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    caller: str = Field(primary_key=True)
+    rater: str = Field(primary_key=True, max_length=80)
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
 
 
-_tables: Final = SQLModel.metadata.tables
-batches: Final = _tables["batches"]
-games: Final = _tables["games"]
-events: Final = _tables["events"]
-idempotency: Final = _tables["idempotency"]
-model_calls: Final = _tables["model_calls"]
-inbox: Final = _tables["inbox"]
-refusals: Final = _tables["refusals"]
-holders: Final = _tables["holders"]
-api_keys: Final = _tables["api_keys"]
-token_secrets: Final = _tables["token_secrets"]
+tasks: Final = METADATA.tables["annotation_tasks"]
+
+
+class SeenTable(SQLModel, table=True):
+    """A credential that was shown what a seat chose in a speaking turn: it may not guess that any more."""
+
+    __tablename__ = "seen_turns"
+
+    caller: str = Field(primary_key=True)
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+
+
+seen: Final = METADATA.tables["seen_turns"]

@@ -27,7 +27,8 @@ from app.games.schemas import NewGames
 from app.protocol.messages import MAX_IDENTIFY, MAX_MESSAGE
 from app.store.db import now_ms
 from app.store.games import new_id
-from app.store.keys import ApiKey, KeyStore
+from app.store.keys import KeyStore
+from app.store.rows import ApiKey
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.twins import SocketWire
 

@@ -21,7 +21,8 @@ from urllib.parse import quote
 import httpx
 import structlog
 
-from app.store.keys import ApiKey, KeyStore
+from app.store.keys import KeyStore
+from app.store.rows import ApiKey
 from tests.app.calling import Caller, calling
 
 __all__ = ["Outcome", "Texts", "hostile"]

@@ -24,8 +24,8 @@ from app.games.schemas import ForkGame, NewGames
 from app.protocol.messages import ClientMessage
 from app.store.db import now_ms
 from app.store.games import new_id
-from app.store.keys import ApiKey, KeyStore
-from app.store.rows import EvaluationRow
+from app.store.keys import KeyStore
+from app.store.rows import ApiKey, EvaluationRow
 from engine.events import EVENT_TYPES
 from tests.app.calling import Caller, problem, read_ndjson
 from tests.app.real_server import Served, local_settings, running_server

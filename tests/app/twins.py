@@ -29,9 +29,9 @@ from app.edge.auth import hash_of
 from app.edge.tokens import Grant
 from app.runner.drive import TellingJournal
 from app.store.games import NewGame
-from app.store.keys import ApiKey, KeyStore
+from app.store.keys import KeyStore
 from app.store.log import GameLog
-from app.store.rows import BatchRow
+from app.store.rows import ApiKey, BatchRow
 from engine import rules, state
 from engine.actions import Assassinate, CastVote
 from engine.events import Event

@@ -12,8 +12,8 @@ import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from app.base.clock import timestamp
 from app.main import Composition
-from app.store.log import timestamp
 from engine.events import payload, type_name, visible
 from engine.terms import FULL, Viewer
 from tests.app.frames import Frames

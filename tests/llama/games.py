@@ -11,7 +11,7 @@ from app.models.recording import Recording
 from app.runner.simulate import Plan
 from app.runner.simulating_models import ModelRun
 from app.settings import EndpointSettings
-from app.store.usage import total
+from app.store.call import total
 from engine.events import (
     ActionDefaulted,
     ActionRefused,

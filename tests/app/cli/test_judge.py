@@ -31,7 +31,7 @@ async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twic
         async with calling(url) as caller:
             (view,) = (await caller.get("/evaluations")).json()["evaluations"]
             assert view["status"] == "judging"
-            assert caller.services.evaluations.judges._at_work == {}
+            assert caller.services.evaluations.judges._working == {}
         first.send_signal(signal.SIGINT)
         assert first.stderr is not None
         with first.stderr:

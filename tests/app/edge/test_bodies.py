@@ -29,7 +29,8 @@ from app.games import service
 from app.main import create_app
 from app.protocol.messages import message_id, read_message, read_text, refusal, refusal_text
 from app.store import log
-from app.store.keys import ApiKey, KeyStore
+from app.store.keys import KeyStore
+from app.store.rows import ApiKey
 from engine.errors import InvalidAction
 from engine.terms import FULL
 from tests.app.calling import NAMES, PROJECT, Caller, calling, problem

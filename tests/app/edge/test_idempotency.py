@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.store.idempotency import KEPT_MS
+from app.edge.idempotency import KEPT_MS
 from tests.app.calling import PROJECT, Caller, calling, problem
 from tests.app.once import one_effect_a_key
 
@@ -80,7 +80,7 @@ async def test_a_large_batch_is_repeated_with_the_status_it_had(database_url: st
 
 async def test_a_key_is_new_again_after_a_day(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with calling(database_url) as caller:
-        import app.store.idempotency as module
+        import app.edge.idempotency as module
 
         now = module.now_ms()
         first = await _send(caller, *ROUTES[0], "k")

@@ -19,7 +19,8 @@ from app.edge.auth import SCOPES, hash_of, new_key
 from app.serving.server import CannotServe, check_exposure
 from app.store.db import Database, now_ms
 from app.store.games import new_id
-from app.store.keys import ApiKey, KeyStore, TokenSecret
+from app.store.keys import KeyStore
+from app.store.rows import ApiKey, TokenSecret
 from app.store.tables import api_keys, events, games, idempotency
 from tests.app.calling import PROJECT, WITHIN_S, Caller, calling, problem
 from tests.app.real_server import Served, local_settings, running_server

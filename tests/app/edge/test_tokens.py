@@ -12,7 +12,7 @@ import pytest
 from app.base.errors import Forbidden, Unauthenticated
 from app.edge.auth import SCOPES, Caller, hash_of, new_key
 from app.edge.tokens import MAX_SEAT_S, MAX_TOKEN, MAX_WATCH_S, SEAT_S, Grant, Secrets, kid_of
-from app.store.keys import ApiKey
+from app.store.rows import ApiKey
 from engine.terms import FULL, PUBLIC
 
 OLD, NEW = "o" * 80, "n" * 80

@@ -20,8 +20,7 @@ from agents.table import MemoryJournal, play
 from app.base import clock
 from app.edge.auth import hash_of
 from app.store.games import NewGame
-from app.store.keys import ApiKey
-from app.store.rows import BatchRow
+from app.store.rows import ApiKey, BatchRow
 from engine.events import (
     BeliefsFormed,
     Event,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from app.edge.auth import SCOPES
+from app.evaluations.rater_work import variant_of
 from app.evaluations.schemas import VariantSpec
-from app.evaluations.scoring import variant_of
 from engine.intentions import BY_ID
 from evaluators.ground.items import items
 from tests.app.calling import Caller, calling, problem, read_ndjson

@@ -146,7 +146,7 @@ async def test_what_another_process_cancels_is_broken_off_and_scored_here(tmp_pa
         assert not await store.cancel(made["evaluation_id"])
         view = await scored(caller, made["evaluation_id"])
         assert (view["status"], view["progress"]["judged"]) == ("cancelled", 0)
-        await until(lambda: caller.services.evaluations.judges._closing == set())
+        await until(lambda: caller.services.evaluations.judges._cancelled == set())
 
 
 async def test_what_was_cancelled_and_not_scored_is_scored_by_the_next_process(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from app.base.clock import timestamp
 from app.seats import seats as seats_module
 from app.seats.limits import BURST, RATE
-from app.store.log import timestamp
 from tests.app.calling import Caller, calling, problem
 from tests.app.seated import SHORT, HttpBot, in_log, remote_game
 

@@ -15,7 +15,6 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
-from sqlmodel import SQLModel
 
 from agents.model.model import Message
 from app.store import db
@@ -24,7 +23,7 @@ from app.store.db import Conflict, Database
 from app.store.games import GameStore, NewGame, new_id
 from app.store.log import GameLog, LogReader
 from app.store.model_calls import CallStore
-from app.store.rows import BatchRow
+from app.store.rows import METADATA, BatchRow
 from engine.events import Event, GameCancelled, ProposalOpened
 from engine.profile import INTERINTENT
 from engine.rules import create
@@ -348,7 +347,7 @@ async def test_the_migrations_make_the_tables_that_the_code_means(empty_database
 
     def differences(connection: sa.Connection) -> list[Any]:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        found: list[Any] = compare_metadata(context, SQLModel.metadata)
+        found: list[Any] = compare_metadata(context, METADATA)
         return found
 
     async with database.write_engine.connect() as connection:

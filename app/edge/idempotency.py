@@ -1,0 +1,112 @@
+"""One effect for each Idempotency-Key: the answer is stored in the transaction of the effect, and a request
+that comes again with its key gets the stored answer.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NamedTuple
+
+from fastapi import Depends, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from sqlalchemy import delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.base.clock import now_ms
+from app.base.errors import KeyReused
+from app.store.db import Database
+from app.store.rows import Damaged, check_row
+from app.store.tables import idempotency
+from engine.errors import CorruptLog
+
+__all__ = ["KEPT_MS", "KeptAnswer", "Repeats", "RepeatsDep", "RequestKey", "keep"]
+
+KEPT_MS: Final = 24 * 3600 * 1000
+"""How long an answer is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """A client's key, scoped to its credential and the route, with a hash of the body that it came with."""
+
+    caller: str
+    route: str
+    key: str
+    body_hash: str
+
+    @classmethod
+    def of(cls, caller: str, route: str, key: str, body: bytes) -> "RequestKey":
+        return cls(caller, route, key, hashlib.sha256(body).hexdigest())
+
+
+class KeptAnswer(NamedTuple):
+    """The answer to the first request."""
+
+    status: int
+    body: Any
+
+    def response(self, headers: Mapping[str, str]) -> JSONResponse:
+        """The answer as it is sent again."""
+        return JSONResponse(self.body, self.status, {"Idempotent-Replayed": "true", **headers})
+
+
+class Repeats:
+    """Finds stored answers."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, key: RequestKey | None) -> KeptAnswer | None:
+        """The stored answer; None for a new key, and without one. Raises KeyReused if the key came with
+        another body, CorruptLog if the answer does not read.
+        """
+        if key is None:
+            return None
+        query = select(idempotency).where(
+            idempotency.c.caller == key.caller,
+            idempotency.c.route == key.route,
+            idempotency.c.key == key.key,
+            idempotency.c.created_at >= now_ms() - KEPT_MS,
+        )
+        for row in await self._database.mappings(query):
+            check_row(idempotency, row)
+            if isinstance(row["answer"], Damaged) or not 200 <= row["status"] < 300:
+                raise CorruptLog("an answer that was kept for this Idempotency-Key does not read")
+            if row["body_hash"] != key.body_hash:
+                raise KeyReused("this Idempotency-Key came with another body before; take a new key")
+            return KeptAnswer(row["status"], row["answer"])
+        return None
+
+
+async def keep(connection: AsyncConnection, key: RequestKey | None, status: int, answer: BaseModel) -> None:
+    """Stores the answer in the effect's own transaction, and drops answers that are too old.
+
+    A second effect under the same key violates the primary key, and so its whole transaction fails.
+    """
+    if key is None:
+        return
+    at = now_ms()
+    await connection.execute(delete(idempotency).where(idempotency.c.created_at < at - KEPT_MS))
+    await connection.execute(
+        insert(idempotency),
+        [
+            {
+                "caller": key.caller,
+                "route": key.route,
+                "key": key.key,
+                "body_hash": key.body_hash,
+                "created_at": at,
+                "status": status,
+                "answer": answer.model_dump(mode="json"),
+            }
+        ],
+    )
+
+
+def _repeats(request: Request) -> Repeats:
+    repeats: Repeats = request.app.state.repeats
+    return repeats
+
+
+RepeatsDep = Annotated[Repeats, Depends(_repeats)]
