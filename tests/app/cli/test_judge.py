@@ -20,8 +20,8 @@ from tests.app.real_server import local_settings
 
 
 class Pauses:
-    """After six questions each answer takes four seconds. A stop waits longer than that for an answer, and the
-    command cannot come to its end before it is stopped.
+    """After six questions each answer takes four seconds. A stop waits longer than that for an answer, and
+    the command cannot come to its end before it is stopped.
     """
 
     def __init__(self) -> None:
