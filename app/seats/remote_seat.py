@@ -133,9 +133,12 @@ class RemoteSeat:
         """Whether this is the open request, as far as the seat has read."""
         return self.request is not None and self.request.id == request_id
 
-    def is_just_opened(self, request: Request) -> bool:
-        """Whether this process has just committed what opened the request: nobody has answered it before."""
-        return request.id == self._just_opened
+    def take_just_opened(self, request: Request) -> bool:
+        """Whether this process has just committed what opened the request, so that nobody can have answered
+        it. True once: whoever asks later has to look in the inbox.
+        """
+        just_opened, self._just_opened = self._just_opened, None
+        return request.id == just_opened
 
     @property
     def request(self) -> Request | None:

@@ -141,7 +141,7 @@ class Seats:
         # One that was opened after that place waits for its events: their hint is on its way.
         if request is None or request.id == last or view.place > place:
             return None
-        if live and view.is_just_opened(request):
+        if view.take_just_opened(request) and live:
             standing = RequestState(None, 0)
         else:
             standing = await self._inbox.state(view.game_id, request.id)

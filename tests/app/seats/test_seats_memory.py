@@ -1,0 +1,81 @@
+"""What this process commits, the seats of its games read from memory: few queries, and no request twice."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from tests.app.calling import until
+from tests.app.real_server import Served, local_settings, running_server
+from tests.app.seated import SHORT, Bot, HttpBot, http_to, remote_game
+from tests.app.watcher import Watcher, watching
+
+
+@pytest.fixture
+async def served(database_url: str) -> AsyncIterator[Served]:
+    async with running_server(local_settings(database_url)) as server:
+        yield server
+
+
+async def next_of(one: Watcher, kind: str) -> dict[str, Any]:
+    """The next frame of this kind."""
+    while (frame := await one.next())["t"] != kind:
+        pass
+    return frame
+
+
+async def test_an_answer_over_the_socket_takes_a_handful_of_queries(served: Served) -> None:
+    async with http_to(served.url) as client:
+        game, tokens = await remote_game(client)
+    bots = [Bot(lambda: served.ws_url, game, tokens[seat], seat) for seat in range(1, 6)]
+    queries = 0
+
+    def count(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        nonlocal queries
+        queries += statement.startswith("SELECT") and "FROM" in statement
+
+    engine = served.services.database.read_engine.sync_engine
+    event.listen(engine, "before_cursor_execute", count)
+    try:
+        await asyncio.gather(*(bot.play() for bot in bots))
+    finally:
+        event.remove(engine, "before_cursor_execute", count)
+    answers = sum(len(bot.acked) for bot in bots)
+    # Two an answer; some for each connection that begins, and ten looks a second for what others wrote.
+    assert queries < 8 * answers, queries / answers
+
+
+async def test_who_comes_back_is_not_asked_again_what_it_has_answered(served: Served) -> None:
+    async with http_to(served.url) as client:
+        game, tokens = await remote_game(client, rules=SHORT)
+    identify = {"token": tokens[1]}
+    async with watching(served.ws_url) as first:
+        await first.identify(game, **identify)
+        for kind, action in (("propose_team", {"team": [1, 2]}), ("vote", {"approve": True})):
+            request = await next_of(first, "request")
+            assert request["kind"] == kind
+            await first.send(t="act", id=kind, request_id=request["request_id"], action=action)
+            assert (await next_of(first, "ack"))["re"] == kind
+        last = first.items[-1]["seq"]
+    # The other four have not voted, so the vote is still open.
+    for _ in range(3):
+        async with watching(served.ws_url) as again:
+            await again.identify(game, **identify, after=last)
+            await again.send(t="ping", id="p")
+            await next_of(again, "ack")
+            await asyncio.sleep(0.2)
+            await again.send(t="ping", id="q")
+            await next_of(again, "ack")
+            assert not [frame for frame in again.frames if frame["t"] == "request"]
+
+
+async def test_nothing_is_kept_of_a_game_that_is_over(served: Served) -> None:
+    async with http_to(served.url) as client:
+        game, tokens = await remote_game(client, rules=SHORT)
+        seats = [HttpBot(client, game, tokens[seat], seat).play() for seat in (1, 2)]
+        seats += [Bot(lambda: served.ws_url, game, tokens[seat], seat).play() for seat in (3, 4, 5)]
+        await asyncio.gather(*seats)
+    await until(lambda: game not in served.services.seats._driven)
+    await until(lambda: served.services.feed.tails.end(game) is None and not served.services.feed.tails._kept)
