@@ -233,6 +233,20 @@ async def test_a_message_in_fragments_is_one_message(served: Served) -> None:
         assert await one.next() == {"t": "ack", "re": "p"}
 
 
+async def test_a_message_comes_in_at_most_256_frames(served: Served) -> None:
+    def ping(frames: int) -> list[str]:
+        # The client adds an empty frame, which ends the message.
+        return ['{"t":', *[" "] * (frames - 4), '"ping"', ',"id":"p"}']
+
+    async with welcomed(served) as one:
+        await one.connection.send(ping(256))
+        assert await one.next() == {"t": "ack", "re": "p"}
+        # The server may close before the last frame has left.
+        with contextlib.suppress(Exception):
+            await one.connection.send(ping(257))
+        assert await one.until_closed() == 1009
+
+
 async def test_a_flood_closes_with_4429_and_says_when_to_come_back(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
