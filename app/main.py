@@ -1,4 +1,4 @@
-"""The composition root: it alone knows every room, makes their parts and joins them into one application."""
+"""The composition root: the only module that knows every room. It builds the services and the application."""
 
 import time
 from collections.abc import AsyncIterator
@@ -61,24 +61,24 @@ log = structlog.get_logger()
 
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
-see. `POST /games` with `{}` is a whole game. Errors are problems (RFC 9457). A query parameter is one that
-the route names here, and is given once; where it takes several values, commas separate them.
+see. `POST /games` with `{}` plays a whole game. Errors are problems (RFC 9457). A request may give each
+query parameter of its route once, and no others; commas separate several values of one parameter.
 
 Seats can be played over HTTP or over the socket at `/ws`, whose messages `/asyncapi.json` describes;
-`/docs/bots.md` tells how to write a bot.
+`/docs/bots.md` explains how to write a bot.
 """
 
 
 class Service(FastAPI):
-    """FastAPI with its document, and two more layers around its own outermost one, which answers what
-    broke with 500.
+    """FastAPI with our OpenAPI document, and with two layers around its own outermost one, which answers
+    unexpected errors with 500.
     """
 
     def build_middleware_stack(self) -> ASGIApp:
         return SecurityHeaders(Timed(super().build_middleware_stack()))
 
     def openapi(self) -> dict[str, Any]:
-        """What routes and models say, made once."""
+        """The OpenAPI document of routes and models, made once."""
         if self.openapi_schema is None:
             problems.define(super().openapi())
         assert self.openapi_schema is not None
@@ -86,12 +86,12 @@ class Service(FastAPI):
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name of an operation in the document and in clients made from it: its function's."""
+    """The operation's name in the document and in generated clients: that of its function."""
     return route.name
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """One service. Without settings: those of the environment."""
+    """Builds one service. ``settings``: None for those of the environment."""
     settings = settings or Settings()
 
     @asynccontextmanager
@@ -110,7 +110,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=version("interintent-server"),
         description=DESCRIPTION,
         lifespan=lifespan,
-        # Served by routes below, whose queries are checked like any other's.
+        # The routes below serve the document and check the query, as every route does.
         openapi_url=None,
         dependencies=[Depends(known_query)],
         redirect_slashes=False,
@@ -130,7 +130,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 
 class Timed:
-    """Observes how long a response took to begin, by route."""
+    """Records the time to the first byte of each response, by route."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -165,7 +165,7 @@ class Composition:
         self.reader = LogReader(self.database)
         self.feed = Feed()
         self.inbox = InboxStore(self.database)
-        # Another process may write too on PostgreSQL, and where this one does not drive the games.
+        # Other processes may write too: on PostgreSQL, and when this process does not drive the games.
         shared = not self.database.is_sqlite or not settings.runner
         self.pulse = Pulse(self.feed, self.store, self.inbox, everything=shared)
         self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed)
@@ -204,7 +204,7 @@ class Composition:
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
-        """Puts each room's service where that room's own dependency finds it."""
+        """Stores the services in the application's state, where the dependencies of routes find them."""
         state.settings = self.settings
         state.lifecycle = self.lifecycle
         state.database = self.database
@@ -240,7 +240,7 @@ class Composition:
         )
 
     async def start(self) -> None:
-        """Migrates, takes up what an earlier process left, and is ready."""
+        """Migrates the database, takes over unfinished work of earlier processes, and opens the service."""
         await self.database.start()
         self.keys.on_change = self.feed.ring_all
         await self.keys.start()
@@ -257,7 +257,7 @@ class Composition:
         self.lifecycle.open()
 
     async def stop(self) -> None:
-        """Stops between two steps; the next start goes on from there."""
+        """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
         await self.pickup.stop()
         await self.games.stop()

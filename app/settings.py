@@ -1,4 +1,4 @@
-"""What an operator may set: environment variables, or a ``.env`` file beside the service."""
+"""The settings of an operator: environment variables, or a ``.env`` file beside the service."""
 
 import json
 import os
@@ -32,17 +32,17 @@ __all__ = [
 ]
 
 MIN_SECRET: Final = 32
-"""Characters of a secret: HS256 wants a key as long as its hash."""
+"""The fewest characters of a secret: HS256 needs a key as long as its hash."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class InvalidEndpoints(ValueError):
-    """What the settings say of models makes no endpoint. The message holds no value of theirs."""
+    """Settings of models that make no endpoint. The message does not repeat their values."""
 
 
 class PriceSettings(BaseModel):
-    """What a million tokens cost."""
+    """The prices of a million tokens."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -52,9 +52,9 @@ class PriceSettings(BaseModel):
 
 
 class EndpointSettings(BaseModel):
-    """One endpoint as an operator writes it: a server and a model, or a file of recorded answers."""
+    """An endpoint in the operator's settings: a server and a model, or a file of recorded answers."""
 
-    # A key must not stand in a traceback.
+    # A traceback must not show a key.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     base_url: str | None = None
@@ -63,7 +63,8 @@ class EndpointSettings(BaseModel):
     api_key_env: str | None = None
     """The variable that holds the key."""
     recorded: Path | None = None
-    """Answers to repeat, as ``interintent answers export`` writes them; other fields are left out then."""
+    """A file of answers to repeat, written by ``interintent answers export``; of the other fields only
+    ``parallel`` may be given with it."""
     parallel: int = Field(16, ge=1, le=10_000)
     requests_per_minute: float | None = Field(None, gt=0)
     tokens_per_minute: float | None = Field(None, gt=0)
@@ -88,7 +89,7 @@ class EndpointSettings(BaseModel):
         return self
 
     def endpoint(self, name: str) -> Endpoint:
-        """As the client takes it. Raises ValueError for what no call could keep."""
+        """Builds the endpoint of the model client. Raises ValueError for limits that no call could keep."""
         assert self.base_url is not None
         prices = self.prices
         return Endpoint(
@@ -122,9 +123,9 @@ class EndpointSettings(BaseModel):
 
 
 def read_endpoints(configured: Mapping[str, Any], file: Path | None) -> dict[str, EndpointSettings]:
-    """The endpoints by name, those of the TOML file included.
+    """Reads the endpoints by name, including those of the TOML file.
 
-    Raises InvalidEndpoints. Its message says where and repeats no value, which may be a key.
+    Raises InvalidEndpoints, whose message names the place and repeats no value, which may be a key.
     """
     named = dict(configured)
     if file is not None:
@@ -159,14 +160,14 @@ def read_endpoints(configured: Mapping[str, Any], file: Path | None) -> dict[str
 
 
 class Settings(BaseSettings):
-    """Each field is the variable ``INTERINTENT_<FIELD>``; the database is ``DATABASE_URL`` as everywhere."""
+    """The variable ``INTERINTENT_<FIELD>`` sets each field, only ``DATABASE_URL`` sets ``database_url``."""
 
     model_config = SettingsConfigDict(
         env_prefix="INTERINTENT_",
         env_file=".env",
         extra="ignore",
         frozen=True,
-        # The message about a wrong key must not repeat it.
+        # An error message about a wrong key must not repeat it.
         hide_input_in_errors=True,
     )
 
@@ -222,7 +223,7 @@ class Settings(BaseSettings):
     @field_validator("api_key")
     @classmethod
     def _no_empty_key(cls, key: SecretStr | None) -> SecretStr | None:
-        # KEY= in a file means that none is set, not that nothing is the key.
+        # An empty KEY= in a file means that no key is set, not that the key is empty.
         return key if key is not None and key.get_secret_value() else None
 
     @field_validator("token_secrets")
@@ -262,7 +263,7 @@ class Settings(BaseSettings):
         return self
 
     def endpoints(self) -> dict[str, EndpointSettings]:
-        """The model endpoints there are, by name. Raises InvalidEndpoints."""
+        """The configured model endpoints by name. Raises InvalidEndpoints."""
         return read_endpoints(self.models, self.models_file)
 
     @field_validator("database_url")

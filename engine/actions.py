@@ -1,4 +1,4 @@
-"""What a seat may ask for. Each action carries the thoughts that led to it."""
+"""The actions of seats. Each action carries the thoughts that led to it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ProposeTeam:
-    """The leader puts forward a team, and opens the discussion where there is one after proposals."""
+    """The leader proposes a team, and opens the discussion if there is one after proposals."""
 
     team: tuple[Seat, ...]
     """Ascending or not; the event holds it ascending."""
@@ -74,7 +74,7 @@ class PlayCard:
 
 @dataclass(frozen=True, slots=True)
 class Summarise:
-    """Private answers to the fixed questions, one text a question."""
+    """Private answers to the fixed questions, one text per question."""
 
     answers: tuple[tuple[str, str], ...]
     """(question, answer); questions are short names such as ``leader`` or ``suspected_evil``."""
@@ -84,12 +84,12 @@ class Summarise:
 @dataclass(frozen=True, slots=True)
 class Assassinate:
     target: Seat | None
-    """None holds fire, where the shot is offered after any quest; else a seat must be named."""
+    """None holds fire, if the shot is offered after any quest; else a seat must be named."""
     thoughts: "tuple[Note, ...]" = ()
 
 
 SeatAction = ProposeTeam | Speak | Reconsider | CastVote | PlayCard | Summarise | Assassinate
-"""What a seat at the table may do."""
+"""Every action of a seat at the table."""
 
 ACTION_OF: Final[dict[Kind, type[SeatAction]]] = {
     Kind.PROPOSE_TEAM: ProposeTeam,
@@ -103,7 +103,7 @@ ACTION_OF: Final[dict[Kind, type[SeatAction]]] = {
 """The action that answers each kind of request."""
 
 
-# Answers without text or thoughts, made once: the short way of ``decide`` recognises these very objects.
+# Answers without text or thoughts, made once: the fast path of ``decide`` recognises them by identity.
 APPROVE: Final = CastVote(True)
 REJECT: Final = CastVote(False)
 SUCCESS: Final = PlayCard(True)
@@ -152,13 +152,13 @@ class RecordVote:
 
 @dataclass(frozen=True, slots=True)
 class RecordQuest:
-    """A quest some or all of whose cards are unknown. The acting seat is the leader.
+    """A quest with some or all cards unknown. The acting seat is the leader.
 
-    Cards that are known are played before it, each by its seat.
+    The known cards are played before it, each by its seat.
     """
 
     fails: int | None
-    """Of all the team; None: not even their number is known."""
+    """Fail cards of the whole team; None: not even their number is known."""
     succeeded: bool
     thoughts: "tuple[Note, ...]" = ()
 

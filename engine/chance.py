@@ -26,7 +26,7 @@ def unit(seed: int | str, *purpose: object) -> float:
 
 
 def pick(options: Sequence[T], seed: int | str, *purpose: object) -> T:
-    """One of ``options``; raises IndexError when there is none."""
+    """One of ``options``. Raises IndexError when there are none."""
     if not options:
         raise IndexError("nothing to pick from")
     # 64 random bits against at most a few hundred options: the bias of % is below 1e-16.
@@ -42,7 +42,7 @@ def shuffled(items: Iterable[T], seed: int | str, *purpose: object) -> list[T]:
 
 
 def ordered(items: Sequence[T], number: int) -> list[T]:
-    """``items`` in the order of that number: n items have n! orders, and come again after so many."""
+    """``items`` in the order with this number: n items have n! orders, after which the orders repeat."""
     out = list(items)
     for last in range(len(out) - 1, 0, -1):
         number, other = divmod(number, last + 1)
@@ -51,8 +51,8 @@ def ordered(items: Sequence[T], number: int) -> list[T]:
 
 
 def secret(seed: int | str, *purpose: object) -> str:
-    """128 bits in hex from which the seed cannot be found: what an agent may be handed, since the
-    seed itself would tell it the deal.
+    """128 bits in hex that do not reveal the seed. An agent may be given these: the seed itself would
+    tell it the deal.
     """
     key = f"{seed}/secret/{'/'.join(map(str, purpose))}"
     return blake2b(key.encode(), digest_size=16).hexdigest()

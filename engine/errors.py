@@ -1,16 +1,16 @@
-"""What can go wrong in the rules.
+"""The exceptions of the rules.
 
     AvalonError
-    ├── InvalidInput         it could not be read
+    ├── InvalidInput         input that could not be read
     │   ├── InvalidProfile   settings that contradict each other
     │   ├── InvalidAction    an action or a thought of the wrong shape
     │   └── InvalidRecord    a foreign record of the wrong shape
-    ├── IllegalInput         it was read, the rules do not allow it
+    ├── IllegalInput         input that the rules do not allow
     │   ├── IllegalAction    not by this seat, not now, or not so
     │   └── IllegalRecord    a foreign record that breaks a rule
-    └── CorruptLog           our own log does not fold: we are broken
+    └── CorruptLog           a log of ours that does not fold: a fault of ours
 
-Messages name the values and what to do. Every leaf maps to one problem (RFC 9457) in ``app``.
+Messages name the values and the remedy. Every leaf maps to one problem (RFC 9457) in ``app``.
 """
 
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ __all__ = [
 
 
 class AvalonError(Exception):
-    """The root of everything this project raises on purpose."""
+    """The base class of every exception that this project raises on purpose."""
 
 
 class InvalidInput(AvalonError):
-    """It could not be read. ``pointer`` is a JSON pointer into what was sent, when that is known."""
+    """Input that could not be read. ``pointer`` is a JSON pointer into the input, when it is known."""
 
     def __init__(self, message: str, pointer: str = "") -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class InvalidRecord(InvalidInput):
 
 
 class IllegalInput(AvalonError):
-    """It was read, and the rules do not allow it."""
+    """Input that was read, but that the rules do not allow."""
 
 
 class IllegalAction(IllegalInput):
@@ -74,7 +74,7 @@ class IllegalAction(IllegalInput):
 class IllegalRecord(IllegalInput):
     """A foreign record that breaks a rule.
 
-    ``record`` is its id. ``quest`` and ``attempt`` are those that the game had reached; None where the
+    ``record`` is its id. ``quest`` and ``attempt`` are those that the game had reached; None when the
     set-up is at fault. ``move`` counts the record's moves from 1; None when the fault is not in a move
     (set-up, outcome). ``rule`` is a short name of the rule; ``expected`` and ``found`` are ready to print.
     """
@@ -104,15 +104,15 @@ class IllegalRecord(IllegalInput):
 
 
 class CorruptLog(AvalonError):
-    """A stored log that does not fold. Nothing a client sends can cause it."""
+    """A stored log that does not fold. No input of a client can cause it."""
 
 
 UNREADABLE: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a damaged log, or folding it, may raise. The messages of these quote values."""
+"""Exceptions that reading or folding a damaged log may raise. Their messages quote values."""
 
 
 def leaves(root: type[AvalonError]) -> Iterator[type[AvalonError]]:
-    """Every class below ``root`` that has no class below itself."""
+    """Every subclass of ``root`` that has no subclass itself."""
     below = root.__subclasses__()
     if not below:
         yield root

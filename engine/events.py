@@ -1,4 +1,4 @@
-"""What happened, and who sees it. A game is a log of these.
+"""The events of a game, and who sees each. A game is a log of events.
 
 Every event is seen whole or not at all; ``seen_by`` has no default. ``payload`` gives an event's
 fields as plain JSON values, ``read_event`` reads them back: together they are the storage and wire
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 Cause = Literal["deadline", "attempts", "model_error", "cancelled"]
-"""Why a default was played."""
+"""The reason why a default was played."""
 
 TalkPhase = Literal["discuss", "reconsider"]
 
@@ -76,7 +76,7 @@ class RolesDealt:
     seed: Annotated[int | None, "seed"]
     """128 bits; a decimal string on the wire. None: not drawn here (a foreign record)."""
     shooter: Seat | None
-    """Who holds the assassination; None: nobody does."""
+    """The seat that holds the assassination; None: no seat does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class RoleLearned:
     seat: Seat
     role: Annotated[Role, "role"]
     sees: Annotated[tuple[Seat, ...], "list"]
-    """Seats shown to this one, without their roles."""
+    """The seats shown to this seat, without their roles."""
     shoots: bool
     """Whether this seat holds the assassination."""
 
@@ -123,7 +123,7 @@ class TeamConfirmed:
     leader: Seat
     team: Annotated[tuple[Seat, ...], "list"]
     changed: bool
-    """Whether it differs, as a set, from the team that stood before."""
+    """Whether it differs, as a set, from the team before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class VotesRevealed:
     approved: bool
     """Whether the ballots approved the team."""
     forced: bool
-    """The team goes on the quest although it was rejected."""
+    """Whether the team goes on the quest although it was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class IntentionsSelected:
     changed: bool
     """In the final stage: whether modification kept, added or dropped something else."""
     reason: str = ""
-    """Of the selection as a whole; in the final stage: what was kept, added or dropped, and why."""
+    """For the selection as a whole; in the final stage: what was kept, added or dropped, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ Thought = BeliefsFormed | IntentionsSelected | SpeechDrafted | ReadingsImagined 
 """A private record of a seat; the rules pass over it."""
 
 Note = Thought | SelectionPrepared | ActionRefused | ActionDefaulted | ReplyUnusable
-"""What may stand before an action in the log: how the seat came to it."""
+"""The events that may precede an action in the log: how the seat came to it."""
 
 Event = (
     GameCreated
@@ -340,7 +340,7 @@ def type_name(event: Event) -> str:
 
 
 def audience(event: Event) -> Viewer:
-    """PUBLIC, FULL, or the one seat that sees this event beside the full viewer."""
+    """PUBLIC, FULL, or the seat that sees this event along with the full viewer."""
     seen_by = event.seen_by
     if seen_by == "public":
         return PUBLIC
@@ -348,7 +348,7 @@ def audience(event: Event) -> Viewer:
 
 
 def visible(event: Event, viewer: Viewer) -> bool:
-    """Whether this viewer may see this event: whole or not at all."""
+    """Whether this viewer may see this event, which is seen whole or not at all."""
     if viewer == FULL:
         return True
     seen_by = event.seen_by
@@ -365,7 +365,7 @@ def _same(value: Any) -> Any:
 
 
 def _only(allowed: Any) -> _Step:
-    """Returns a value of this annotation as it is. Raises ValueError for another, and never quotes it."""
+    """Returns a value of this annotation unchanged. Raises ValueError for another, without quoting it."""
     options = get_args(allowed) if get_origin(allowed) in (Union, UnionType) else (allowed,)
     words = frozenset(word for one in options if get_origin(one) is Literal for word in get_args(one))
     kinds = frozenset(str if get_origin(one) is Literal else one for one in options)
@@ -457,7 +457,7 @@ _FORMS: Final[Mapping[str, tuple[_Step, _Step]]] = {
 
 
 def _form(annotation: Any) -> tuple[_Step, _Step]:
-    # A field whose wire form is not its own value says so: Annotated[type, name of the form].
+    # A field with another wire form than its own value names the form: Annotated[type, name of the form].
     named = getattr(annotation, "__metadata__", None)
     return (_same, _only(annotation)) if named is None else _FORMS[named[0]]
 
@@ -473,7 +473,7 @@ LATER: Final[Mapping[type[Event], Mapping[str, Any]]] = {
     for kind in EVENT_TYPES.values()
     if (later := {f.name: f.default for f in fields(kind) if f.default is not MISSING})
 }
-"""Fields that logs of earlier versions lack, and what they mean by that: the only ones with a default."""
+"""Fields that logs of earlier versions lack, and their values there: the only fields with a default."""
 
 
 def payload(event: Event) -> dict[str, Any]:
@@ -482,8 +482,8 @@ def payload(event: Event) -> dict[str, Any]:
 
 
 def read_event(type_: str, values: Mapping[str, Any]) -> Event:
-    """The event that ``type_name`` and ``payload`` gave. Raises CorruptLog when it is not one, with
-    nothing of its values in the message or behind it: they may be what a player thought.
+    """Reads the event of a ``type_name`` and a ``payload``. Raises CorruptLog when they make no event;
+    neither its message nor its cause holds the values, which may be what a player thought.
     """
     kind = EVENT_TYPES.get(type_)
     if kind is None:

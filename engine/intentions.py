@@ -1,4 +1,4 @@
-"""The catalogue of intentions: labels, aliases, what a seat is offered, and what rules can check.
+"""The catalogue of intentions: labels, aliases, the menus of seats, and what rules can check.
 
 Source: InterIntent (EMNLP 2024), appendix table of intention categories, with the menus of the
 authors' released code; data in ``intentions.json``. ``requires`` is ours.
@@ -46,7 +46,7 @@ class Intention:
     roles: frozenset[Role]
     """Who may select it."""
     turn: Mapping[Role, str]
-    """When each of those is offered it: any, responder, or opener."""
+    """The turns in which each of these roles is offered it: any, responder, or opener."""
     first_quest: bool
     """Whether it is offered during the first quest."""
     requires: tuple[str, ...]
@@ -90,9 +90,9 @@ IMPACTFUL_RELEASE: Final = frozenset(intention.id for intention in CATALOGUE if 
 
 @cache
 def menu(role: Role, *, opener: bool, first_quest: bool) -> tuple[IntentionId, ...]:
-    """What a seat is offered in its turn, in catalogue order.
+    """The intentions that a seat is offered in its turn, in catalogue order.
 
-    ``opener``: the leader's own opening turn of the discussion; everybody else responds.
+    ``opener``: the leader's own opening turn of the discussion; every other turn responds.
     Never empty for any role and turn.
     """
     turns = ("any", "opener" if opener else "responder")
@@ -112,15 +112,15 @@ def allowed(role: Role) -> tuple[IntentionId, ...]:
 
 
 def missing_facts(intention: IntentionId, facts: Iterable[str]) -> tuple[str, ...]:
-    """The facts that this intention requires and the public record does not hold. Empty: no rule speaks
-    against it.
+    """The required facts of this intention that the public record does not hold. Empty: no rule forbids
+    it.
     """
     held = frozenset(facts)
     return tuple(fact for fact in BY_ID[intention].requires if fact not in held)
 
 
 def plain(text: str) -> str:
-    """The text without case, punctuation and superfluous blanks: what wordings are compared by."""
+    """The text without case, punctuation and superfluous blanks, for comparing wordings."""
     straight = text.casefold().replace("'", "").replace("\u2019", "")
     return " ".join("".join(c if c.isalnum() else " " for c in straight).split())
 
@@ -130,9 +130,9 @@ WORDINGS: Final[Mapping[str, IntentionId]] = {
     for intention in CATALOGUE
     for wording in (intention.id, intention.label, *intention.aliases)
 }
-"""The id that each plain wording names: ids, labels and aliases."""
+"""The id behind each plain wording: ids, labels and aliases."""
 
 
 def normalise(text: str) -> IntentionId | None:
-    """The id that an id, a label or an alias names, whatever its case and punctuation; else None."""
+    """The id of an id, a label or an alias, whatever its case and punctuation; None for other texts."""
     return WORDINGS.get(plain(text))

@@ -24,10 +24,10 @@ _SEEN_BY_ROLE = {
 
 
 def sees(roles: Sequence[Role], seat: Seat) -> tuple[Seat, ...]:
-    """The seats this seat is shown, ascending, without their roles.
+    """The seats that this seat is shown, ascending, without their roles.
 
     ``roles`` holds the role of seat 1 first. Merlin is shown evil without Mordred, Percival is
-    shown Merlin and Morgana, evil is shown evil, where Oberon neither sees nor is seen.
+    shown Merlin and Morgana, evil is shown evil; Oberon neither sees other evil nor is seen by it.
     """
     shown = _SEEN_BY_ROLE[roles[seat - 1]]
     if not shown:

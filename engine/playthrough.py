@@ -45,9 +45,9 @@ __all__ = ["playthrough"]
 def playthrough(
     log: Iterable[Event], viewer: Viewer = FULL, *, thoughts: bool = True, first_seat: int = 1
 ) -> str:
-    """The game as this viewer sees it, one happening a line; equal logs give equal texts.
+    """The game as this viewer sees it, one line per event; equal logs give equal texts.
 
-    ``log`` may be any viewer's stream: what is not in it is not shown. ``thoughts``: whether beliefs,
+    ``log`` may be any viewer's stream: events that it lacks are not shown. ``thoughts``: whether beliefs,
     intentions, drafts, readings and summaries are shown. ``first_seat`` is the number shown for the
     first seat: 0 keeps a foreign record's numbering. What seats say is quoted on one line, so that
     no speech can pass for a line of the game. Raises CorruptLog for a log without its first event.
@@ -67,7 +67,7 @@ def playthrough(
 
 
 class _LogWriter:
-    """What the lines need to remember: the profile, the names, the numbering."""
+    """The state that the lines need: the profile, the names, the numbering."""
 
     __slots__ = ("_first", "_names", "_profile")
 
@@ -77,7 +77,7 @@ class _LogWriter:
         self._first = first_seat
 
     def seat(self, seat: Seat) -> str:
-        """``3 Charlie``, or ``3`` where the name is just the number."""
+        """``3 Charlie``, or ``3`` when the name is only the number."""
         number = seat - 1 + self._first
         name = self._names[seat - 1]
         return str(number) if name == f"Player {seat}" else f"{number} {_plain(name)}"
@@ -284,7 +284,7 @@ def _yes(setting: bool) -> str:
 
 
 def _plain(text: str) -> str:
-    """On one line, with nothing in it that moves the cursor or turns the writing round."""
+    """The text on one line, without characters that move the cursor or reverse the writing direction."""
     return "".join(c if c.isprintable() else _escape(c) for c in text)
 
 

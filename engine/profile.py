@@ -53,45 +53,45 @@ ONE_FAIL: Final = (1, 1, 1, 1, 1)
 # Quest 4 needs two fails from seven players up (Avalon rulebook).
 TWO_FAILS_ON_FOUR: Final = (1, 1, 1, 2, 1)
 
-# InterIntent's five roles; from six to ten players one more of these each.
+# InterIntent's five roles; each further player, from six to ten, adds the next of these.
 _FIVE: Final = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.MORGANA, Role.ASSASSIN)
 _MORE: Final = (Role.SERVANT, Role.MINION, Role.SERVANT, Role.SERVANT, Role.MINION)
 
 _ROLE_ORDER: Final = tuple(Role)
 
-# What a seat list may hold at most once.
 MOST_REJECTIONS: Final = 10
-"""Attempts that a quest may have at most."""
+"""The most attempts that a quest may have."""
 
 UNIQUE_ROLES: Final = frozenset(Role) - {Role.SERVANT, Role.MINION}
+"""Roles that a deck may hold at most once."""
 
 
 def default_roles(players: int) -> tuple[Role, ...]:
-    """The roles dealt to ``players`` seats unless others are asked for."""
+    """The default deck for ``players`` seats."""
     return _in_order((*_FIVE, *_MORE[: players - 5]))
 
 
 def _in_order(roles: Sequence[Role]) -> tuple[Role, ...]:
-    # The deck is public and its order must tell nothing about who holds what.
+    # The deck is public, and its order must not tell who holds which role.
     return tuple(sorted(roles, key=_ROLE_ORDER.index))
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Everything that may differ between two games under the same engine. Public."""
+    """Every setting that may differ between two games. Public."""
 
     name: str
     players: int
     roles: tuple[Role, ...]
-    """The deck, in the order of ``Role``, whoever holds what."""
+    """The deck in the order of ``Role``, which does not tell who holds which role."""
     team_sizes: tuple[int, ...]
-    """Seats on the team of quest 1 to 5."""
+    """Team sizes of quests 1 to 5."""
     fails_needed: tuple[int, ...]
-    """Fail cards that fail quest 1 to 5."""
+    """Fail cards needed to fail quests 1 to 5."""
     approval: Approval
     """More than half, or half and more."""
     max_rejections: int
-    """Proposals a round has at most."""
+    """The most proposals in a round."""
     on_max_rejections: OnMaxRejections
     """evil_wins: the last rejection ends the game. forced_team: the last team goes without a vote.
     last_team_goes: it is voted on and goes even if rejected. quest_fails: its rejection fails the
@@ -101,7 +101,7 @@ class Profile:
     after_proposal: the leader speaks while proposing, then the others speak once each. none: nobody
     is asked to speak."""
     reconsideration: bool
-    """Whether the leader may change the team after the proposal and the talk, before the vote."""
+    """Whether the leader may change the team after the discussion, before the vote."""
     summaries: bool
     """Whether every seat summarises privately when an attempt or a quest has ended."""
     assassination: Assassination
@@ -112,25 +112,25 @@ class Profile:
     first_leader: Seat | None
     """None: drawn from the seed."""
     leader_step: int
-    """+1 or -1: where leadership goes after every proposal that ends."""
+    """+1 or -1: the direction in which the lead passes after every proposal."""
     reveal: Reveal
-    """What ``game_ended`` tells everybody."""
+    """What ``game_ended`` reveals to everybody."""
     teams: tuple[tuple[tuple[Seat, ...], ...], ...] = field(init=False, repr=False, compare=False)
-    """Derived: all legal teams of quest 1 to 5, ascending."""
+    """Derived: all legal teams of quests 1 to 5, ascending."""
     legal_team: tuple[Mapping[tuple[Seat, ...], tuple[Seat, ...]], ...] = field(
         init=False, repr=False, compare=False
     )
-    """Derived: the same, to look a team up in: each legal team by itself."""
+    """Derived: each legal team by itself, for looking up a team."""
     seats: tuple[Seat, ...] = field(init=False, repr=False, compare=False)
     """Derived: 1 to ``players``."""
     yes_needed: int = field(init=False, repr=False, compare=False)
-    """Derived: approvals that carry a team."""
+    """Derived: the number of approvals that a team needs."""
     unvoted_attempt: int = field(init=False, repr=False, compare=False)
-    """Derived: the attempt whose team goes without a vote; 0: none does."""
+    """Derived: the attempt whose team goes without a vote; 0: none."""
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
-        # Asked for at every game's creation; twenty fields are many to hash again and again.
+        # Needed at every game's creation, and twenty fields are slow to hash again and again.
         return self._hash
 
     def __post_init__(self) -> None:
@@ -149,7 +149,7 @@ class Profile:
 
     @property
     def evil_seats(self) -> int:
-        """How many seats play for evil."""
+        """The number of evil seats."""
         return sum(role in EVIL_ROLES for role in self.roles)
 
     def settings(self) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _check(p: Profile) -> None:
         raise refuse("/players", f"players must be 5 to 10, got {p.players!r}")
     for name, allowed in _CHOICES.items():
         if getattr(p, name) not in allowed:
-            # The only one of them that a new game names beside its rules.
+            # The only one of these settings that a new game gives outside its rules.
             pointer = "/reveal" if name == "reveal" else f"/rules/{name}"
             raise refuse(pointer, f"{name} must be one of {', '.join(allowed)}, got {getattr(p, name)!r}")
     for name in ("reconsideration", "summaries"):
@@ -279,7 +279,7 @@ def _official(players: int) -> dict[str, Any]:
 _MAKERS: Final = {"interintent": _interintent, "official": _official}
 
 PROFILES: Final = tuple(_MAKERS)
-"""The names ``make_profile`` knows."""
+"""The names that ``make_profile`` takes."""
 
 
 def make_profile(
@@ -290,7 +290,7 @@ def make_profile(
     rules: Mapping[str, Any] | None = None,
     reveal: Reveal | None = None,
 ) -> Profile:
-    """The profile ``name`` for so many players, with other roles or single rules changed.
+    """The profile ``name`` for ``players`` seats, with other roles or changed rules.
 
     Raises InvalidProfile, with a pointer into the request that names these settings.
     """
@@ -311,7 +311,7 @@ def make_profile(
 
 
 def profile_from_settings(settings: Mapping[str, Any]) -> Profile:
-    """What ``Profile.settings`` gave, read back. Raises InvalidProfile."""
+    """Reads what ``Profile.settings`` returned. Raises InvalidProfile."""
     known = {f.name for f in fields(Profile) if f.init}
     if set(settings) != known:
         raise InvalidProfile(
@@ -338,5 +338,5 @@ OFFICIAL: Final = make_profile("official", 5)
 
 
 def without_talk(profile: Profile) -> Profile:
-    """The same game with nobody asked to speak or to summarise: rules alone."""
+    """The same profile without speeches and summaries: rules alone."""
     return replace(profile, discussion="none", reconsideration=False, summaries=False)

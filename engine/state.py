@@ -1,8 +1,8 @@
-"""What a log adds up to: the public table, each seat's own hand, and the full state.
+"""The state that a log folds to: the public table, each seat's own hand, and the full state.
 
-``apply`` folds events in place and never refuses; every handler is handed only what it may change.
-Public handlers receive the table alone, seat handlers the seat's hand and the table, so a hidden
-fact cannot reach a place where a viewer without it would look. A fold of what one viewer sees gives
+``apply`` folds events in place and never refuses; every handler gets only what it may change. Public
+handlers get the table alone, seat handlers the seat's hand and the table, so a hidden fact cannot reach
+the state of a viewer who may not know it. A fold of what one viewer sees gives
 that viewer's table and hand, equal to those of the full fold.
 """
 
@@ -39,7 +39,7 @@ from engine.terms import Ending, Phase, Role, Seat, Side, side_of
 __all__ = ["Hand", "State", "Table", "Tally", "apply", "fold"]
 
 
-# Looking a member up in its enum costs as much as a handler (CPython 3.11): names of our own.
+# Module constants, since looking up a member in its enum costs as much as a handler (CPython 3.11).
 _PROPOSE, _DISCUSS, _RECONSIDER = Phase.PROPOSE, Phase.DISCUSS, Phase.RECONSIDER
 _VOTE, _QUEST, _SUMMARY = Phase.VOTE, Phase.QUEST, Phase.SUMMARY
 
@@ -51,19 +51,19 @@ class Tally(NamedTuple):
     attempt: int
     leader: Seat
     proposed: tuple[Seat, ...]
-    """As first put forward."""
+    """The team as first proposed."""
     team: tuple[Seat, ...]
-    """As voted on."""
+    """The team as voted on."""
     votes: tuple[bool | None, ...]
-    """Seat 1 first; empty where no vote was taken."""
+    """Seat 1 first; empty when no vote was taken."""
     approved: bool
     """Whether the ballots approved the team."""
     forced: bool
-    """It went on the quest although rejected, or without a vote."""
+    """Whether the team went on the quest although rejected, or without a vote."""
 
 
 class Table:
-    """The fold of the public events: all that everybody knows."""
+    """The fold of the public events: everything that all seats know."""
 
     __slots__ = (
         "_tallies",
@@ -98,9 +98,9 @@ class Table:
     attempt: int
     leader: Seat
     proposed: tuple[Seat, ...]
-    """The team as first put forward in this attempt; empty before."""
+    """The team as first proposed in this attempt; empty before the proposal."""
     team: tuple[Seat, ...]
-    """The team that stands; empty before the proposal."""
+    """The current team; empty before the proposal."""
     turn: int
     """Utterances made in this attempt."""
     opening: int
@@ -111,7 +111,7 @@ class Table:
     failed: int
     """Quests that failed."""
     missed: bool
-    """A shot was taken and missed, and the game went on."""
+    """Whether a shot missed and the game went on."""
     quests: list[QuestResolved]
     tally_rows: list[tuple[Any, ...]]
     """The fields of ``tallies`` as plain tuples, oldest first."""
@@ -134,7 +134,7 @@ class Table:
         self.winner = self.ending = None
 
     def __eq__(self, other: object) -> bool:
-        # _tallies caches what tally_rows held when it was last read.
+        # ``_tallies`` caches the rows of ``tally_rows`` at the last read.
         return isinstance(other, Table) and all(
             getattr(self, s) == getattr(other, s) for s in Table.__slots__ if s != "_tallies"
         )
@@ -151,16 +151,16 @@ class Table:
 
     @property
     def over(self) -> bool:
-        """Whether nobody will be asked any more."""
+        """Whether the game has ended, so that no seat will be asked again."""
         return self.phase is Phase.OVER
 
     @property
     def speaker(self) -> Seat:
-        """Whose turn it is to speak, in phase discuss: seat order from the leader on."""
+        """The seat whose turn it is to speak in phase discuss: seat order from the leader on."""
         return (self.leader - 1 + self.turn) % self.players + 1
 
     def next_leader(self) -> Seat:
-        """Who leads after the present proposal has ended."""
+        """The leader after the present proposal."""
         return (self.leader - 1 + self.profile.leader_step) % self.players + 1
 
     def facts(self, seat: Seat) -> frozenset[str]:
@@ -178,7 +178,7 @@ class Table:
 WholeVote = tuple[int, int, tuple[bool | None, ...]]
 """A vote whose ballots all came in one step: public events before it, opening, votes (seat 1 first).
 
-It is revealed, so there is no secret in it: kept once, it stands for every seat's own ballot.
+It is revealed, so it holds no secret: kept once, it replaces every seat's own ballot.
 """
 
 # By seat, less 1, and by vote: made once for all games.
@@ -188,12 +188,12 @@ _BALLOTS: Final = tuple((VoteCast(seat, False), VoteCast(seat, True)) for seat i
 # Bounded: ten seats have 1,024 outcomes, and an imported record may hold unknown votes besides.
 @cache
 def ballots_of(votes: tuple[bool | None, ...]) -> tuple[VoteCast, ...]:
-    """The ballots that would make these votes, seat 1 first."""
+    """The ballots behind these votes, seat 1 first."""
     return tuple(VoteCast(seat, approve) for seat, approve in enumerate(votes, 1))  # type: ignore[arg-type]
 
 
 class Hand:
-    """The fold of what one seat alone sees."""
+    """The fold of the events that only one seat sees."""
 
     __slots__ = ("_answered", "_kept", "_whole", "role", "seat", "sees", "shoots", "side", "success")
 
@@ -213,23 +213,23 @@ class Hand:
         self.sees = ()
         self.shoots = False
         self._answered = 0
-        # (public events before it, event): its own events, but for its ballots in ``whole``.
+        # (public events before it, event) of the seat's own events, except its ballots in ``whole``.
         self._kept: list[tuple[int, Event]] = []
         self._whole = whole
 
     def _placed(self) -> list[tuple[int, Event]]:
-        """(public events before it, event), of its own events in the order of its stream."""
+        """(public events before it, event) of its own events, in the order of its stream."""
         if not self._whole:
             return self._kept
         at = self.seat - 1
         ballot = _BALLOTS[at]
         placed = self._kept + [(shown, ballot[votes[at]]) for shown, _, votes in self._whole]  # type: ignore[index]
-        # What was kept at the same place came first: a whole vote is followed by its result at once.
+        # Events kept at the same position came first: a whole vote's result follows it at once.
         placed.sort(key=_SHOWN)
         return placed
 
     def among(self, public: Sequence[Event]) -> list[Event]:
-        """This seat's stream: the public one, and its own events in their positions."""
+        """This seat's stream: the public events, and its own events in their positions."""
         events: list[Event] = []
         taken = 0
         for shown, event in self._placed():
@@ -242,7 +242,7 @@ class Hand:
 
     @property
     def own(self) -> list[tuple[int, Event]]:
-        """(index in this seat's stream, event), of the events that only it and ``full`` see."""
+        """(index in this seat's stream, event) of the events that only this seat and ``full`` see."""
         return [(shown + index, event) for index, (shown, event) in enumerate(self._placed())]
 
     @property
@@ -274,7 +274,7 @@ class State:
     hands: tuple[Hand, ...]
     """Seat 1 first."""
     roles: tuple[Role, ...] | None
-    """None in the fold of a viewer that does not see the deal."""
+    """None in the fold of a viewer who does not see the deal."""
     seed: int | None
     shooter: Seat | None
     answers: int
@@ -352,7 +352,7 @@ def _team_stands(table: Table) -> None:
 def _on_votes_revealed(table: Table, event: VotesRevealed) -> None:
     approved = event.approved
     forced = event.forced
-    # A plain tuple: a named one costs a third of the whole step, and few games look at it.
+    # A plain tuple: a named one costs a third of the whole step, and few games read it.
     table.tally_rows.append(
         (table.round, table.attempt, table.leader, table.proposed, table.team, event.votes, approved, forced)
     )
@@ -362,7 +362,7 @@ def _on_votes_revealed(table: Table, event: VotesRevealed) -> None:
     elif table.profile.summaries and table.attempt < table.profile.max_rejections:
         table.opening += 1
         table.phase = _SUMMARY
-    # Else what follows in the same append says how the game goes on.
+    # Else the next events of the same append say how the game goes on.
 
 
 def _on_quest_resolved(table: Table, event: QuestResolved) -> None:
@@ -416,8 +416,8 @@ def _on_game_cancelled(table: Table, event: GameCancelled) -> None:
 
 
 # --- seat handlers: the seat's hand, and the table to read -------------------------------------
-# A ballot, a card and a summary are folded where they are met, in ``apply``: they mark the hand as
-# having answered the table's present opening, and keep what it answered.
+# ``apply`` itself folds a ballot, a card and a summary: they mark the hand as having answered the table's
+# present opening, and keep the answer.
 
 
 def _on_role_learned(hand: Hand, table: Table, event: RoleLearned) -> None:
@@ -430,7 +430,7 @@ def _on_role_learned(hand: Hand, table: Table, event: RoleLearned) -> None:
 _SIDE_OF: Final = {role: side_of(role) for role in Role}
 
 
-# The rarer public events; ``apply`` knows the others by name.
+# The rarer public events; ``apply`` handles the others itself.
 _PUBLIC: Final[dict[type[Any], Callable[[Table, Any], None]]] = {
     TeamConfirmed: _on_team_confirmed,
     AssassinationOpened: _on_assassination_opened,
@@ -463,7 +463,7 @@ def apply(state: State, events: Iterable[Event]) -> None:
     public = state.public
     players = table.players
     answers = state.answers
-    # Nearly always all ballots come in one step with their result: folded for all seats together.
+    # Nearly always all ballots come in one step with their result, and are folded for all seats together.
     if (
         len(events) > players
         and not answers
@@ -474,7 +474,7 @@ def apply(state: State, events: Iterable[Event]) -> None:
         events = events[players:]
     for event in events:
         kind = type(event)
-        # A chain in the order of how often: a dict of handlers costs more (RECIPES).
+        # A chain of tests, the most frequent events first: a dict of handlers costs more (RECIPES).
         if kind is TeamProposed:
             public.append(event)
             _on_team_proposed(table, event)  # type: ignore[arg-type]
@@ -531,9 +531,10 @@ def _sit_down(state: State, first: Event) -> None:
 
 
 def fold(events: Iterable[Event]) -> State:
-    """The state that a log, or any viewer's part of one, adds up to.
+    """The state that a log, or any viewer's part of one, folds to.
 
-    Raises CorruptLog for one that adds up to nothing, and never quotes it: it may be what a player thought.
+    Raises CorruptLog for a log that does not fold. The message never quotes the log, which may hold what a
+    player thought.
     """
     state = State()
     try:

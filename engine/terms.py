@@ -1,4 +1,4 @@
-"""The words of the game. Values are what the wire and the database carry."""
+"""The terms of the game. The wire and the database carry their values."""
 
 from enum import StrEnum
 from typing import Final, Literal
@@ -22,17 +22,17 @@ Seat = int
 """A numbered place at the table, 1..n."""
 
 Viewer = int
-"""Whose eyes: ``PUBLIC``, ``FULL``, or a seat's own number."""
+"""A viewer: ``PUBLIC``, ``FULL``, or a seat's own number."""
 
 PUBLIC: Final = 0
 FULL: Final = -1
 
 SeenBy = Literal["public", "seat", "full"]
-"""``seat`` means that seat and the full viewer."""
+"""Who sees an event; ``seat``: the event's seat and the full viewer."""
 
 
 class _Word(StrEnum):
-    # Enum's own __hash__ is a Python function; ours is str's, since every step looks words up in dicts.
+    # Enum's own __hash__ is a slow Python function; str's is fast, and every step looks terms up in dicts.
     __hash__ = str.__hash__
 
 
@@ -61,7 +61,7 @@ def side_of(role: Role) -> Side:
 
 
 class Phase(_Word):
-    """What the table waits for."""
+    """The phase of the game: what the table waits for."""
 
     PROPOSE = "propose"
     DISCUSS = "discuss"
@@ -74,7 +74,7 @@ class Phase(_Word):
 
 
 class Kind(_Word):
-    """What a seat is asked for; the middle of a request's id."""
+    """The kind of a request, which is the third part of its id."""
 
     PROPOSE_TEAM = "propose_team"
     SPEAK = "speak"
@@ -86,7 +86,7 @@ class Kind(_Word):
 
 
 class Ending(_Word):
-    """Why the game is over."""
+    """The reason why the game is over."""
 
     THREE_QUESTS_FAILED = "three_quests_failed"
     THREE_QUESTS_SUCCEEDED = "three_quests_succeeded"

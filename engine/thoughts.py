@@ -1,6 +1,6 @@
-"""The parts of what a seat privately records: values, without a seat and without a time.
+"""The parts of a seat's private records: plain values, without a seat or a time.
 
-The events that carry them (``beliefs_formed``, ``intentions_selected``, …) stand in ``events``;
+The events that carry them (``beliefs_formed``, ``intentions_selected``, …) are in ``events``;
 an action's ``thoughts`` are such events of the acting seat.
 """
 
@@ -19,23 +19,23 @@ Unheard = Literal["speech", "summary"]
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What a seat makes of one other seat."""
+    """A seat's belief about one other seat."""
 
     about: Seat
     role: Role | None
-    """The likeliest role; None where the seat is not asked for one (Merlin) or has no idea."""
+    """The most likely role; None when the seat is not asked for one (Merlin) or has no idea."""
     intentions: tuple[IntentionId, ...]
-    """What the other seems to intend, most likely first."""
+    """The other seat's likely intentions, most likely first."""
     confidence: int | None
     """0 (a guess) to 5 (certain); None: a foreign record does not tell."""
     snippets: tuple[str, ...] = ()
-    """The pieces of speech it rests on."""
+    """The pieces of speech that the belief rests on."""
     reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One selected intention and why."""
+    """One selected intention and the reason for it."""
 
     id: IntentionId
     reason: str = ""
@@ -43,7 +43,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How one other seat or role would take the speech."""
+    """How one other seat or role would understand the speech."""
 
     by: str
     """``seat 3`` or a role's name."""

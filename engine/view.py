@@ -1,4 +1,4 @@
-"""What one viewer sees: its stream, and what an asked seat may know.
+"""The view of one viewer: its stream of events, and an asked seat's observation.
 
 Streams are kept as the game runs: the public one as a list, a seat's own events beside it with
 their positions. Joining the two needs no filter and gives positions without gaps.
@@ -16,9 +16,9 @@ __all__ = ["Observation", "observe", "project", "read_viewer", "stream", "viewer
 
 
 class Observation:
-    """All that an asked seat may know: its request, its stream, the table and its own hand.
+    """Everything that an asked seat may know: its request, its stream, the table and its own hand.
 
-    It shares the live table, so it holds until its request is answered.
+    It shares the live table, so it is valid until its request is answered.
     """
 
     __slots__ = ("_public", "hand", "refusals", "request", "table")
@@ -27,7 +27,7 @@ class Observation:
     table: Table
     hand: Hand
     refusals: tuple[str, ...]
-    """Why earlier answers to this very request were refused, oldest first."""
+    """The reasons why earlier answers to this request were refused, oldest first."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class Observation:
 
     @property
     def public(self) -> Sequence[Event]:
-        """The public stream so far; live, and not to be changed."""
+        """The public stream so far, which is live: callers must not change it."""
         return self._public
 
 
 def observe(state: State, request: Request, refusals: tuple[str, ...] = ()) -> Observation:
-    """What the asked seat may know. ``fold(log[:n])`` gives the state of an earlier one."""
+    """The observation of the asked seat. For an earlier one, pass ``fold(log[:n])`` as the state."""
     return Observation(request, state.public, state.table, state.hands[request.seat - 1], refusals)
 
 
@@ -69,7 +69,7 @@ def stream(state: State, viewer: Viewer) -> list[Event]:
 
 
 def project(log: Iterable[Event], viewer: Viewer) -> list[Event]:
-    """The part of a log that this viewer sees. The filter that ``stream`` saves."""
+    """The part of a log that this viewer sees, by filtering: ``stream`` gives the same without a filter."""
     return [event for event in log if visible(event, viewer)]
 
 
@@ -79,7 +79,7 @@ def viewer_name(viewer: Viewer) -> str:
 
 
 def read_viewer(name: str, players: int) -> Viewer:
-    """The viewer of that name at a table of so many. Raises InvalidInput."""
+    """The viewer of this name at a table of ``players`` seats. Raises InvalidInput."""
     if name == "public":
         return PUBLIC
     if name == "full":

@@ -1,4 +1,6 @@
-"""Which games and batches a caller reaches. Unknown and out of reach answer alike, and from equal work."""
+"""Which games and batches a caller reaches. An unknown id and one out of reach get the same answer after
+the same work.
+"""
 
 from app.base.errors import NotFound
 from app.edge.auth import Caller
@@ -9,7 +11,7 @@ __all__ = ["Access", "needs_or_watches"]
 
 
 def needs_or_watches(scope: str, caller: Caller) -> None:
-    """Raises Forbidden for a key without the scope, and for a token that is not for a whole batch."""
+    """Raises Forbidden for a key without the scope, and for a token that does not cover a whole batch."""
     if caller.grant is None or caller.grant.batch is None:
         caller.needs(scope)
 
@@ -21,22 +23,22 @@ class Access:
         self._store = store
 
     async def reaches(self, caller: Caller, game: GameRow) -> bool:
-        """Whether the credential is one for this game, which a key without ``export:full`` is not while the
-        game tells more of another's past than that other one, which still runs.
+        """Whether the credential covers this game. A key without ``export:full`` does not cover a fork that
+        would tell more about its source's past than the source does, as long as the source still runs.
         """
         if caller.grant is not None or caller.sees_all or game.forked_from is None:
             return caller.reaches(game)
         return not await self._store.ahead([game.game_id])
 
     async def game(self, caller: Caller, game_id: str) -> GameRow:
-        """The row of a game that the credential reaches. Raises NotFound."""
+        """The row of a game within the credential's reach. Raises NotFound."""
         row = await self._store.game(game_id)
         if row is None or not await self.reaches(caller, row):
             raise NotFound("no such game for this caller")
         return row
 
     async def batch(self, caller: Caller, batch_id: str, scope: str = "games:read") -> BatchRow:
-        """The row of a batch that the credential reaches. Raises Forbidden, NotFound."""
+        """The row of a batch within the credential's reach. Raises Forbidden or NotFound."""
         needs_or_watches(scope, caller)
         row = await self._store.batch(batch_id)
         if row is None or not caller.reaches_batch(batch_id) or await self._is_hidden(caller, row):

@@ -1,4 +1,4 @@
-"""Dependencies of routes: the services of this room, and the ids in a path."""
+"""Dependencies of this room's routes: its services, and the ids in a path."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Events as lines of JSON: those there are and, as long as somebody stays, those that come."""
+"""Streams events as lines of JSON: the past ones and, while the client stays, the new ones."""
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,7 +22,7 @@ PAGE: Final = 500
 
 
 class Following:
-    """Streams of games and batches over HTTP. Each ends when its credential no longer stands."""
+    """Streams of games and batches over HTTP. A stream ends when its credential is no longer valid."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class Following:
         self._keys = keys
         self._lifecycle = lifecycle
         self._blank_s = blank_s
-        """A stream that has been silent for so long gets a blank line."""
+        """Seconds of silence after which a stream gets a blank line."""
 
     async def events(
         self, caller: Caller, game_id: str, viewer: Viewer, *, after: int, limit: int | None, follow: bool
     ) -> AsyncIterator[bytes]:
-        """The viewer's events behind ``after``, one a line. Raises BeyondHead, and CorruptLog for a log that
-        does not read, before the first line.
+        """The viewer's events after position ``after``, one per line. Raises BeyondHead, and CorruptLog for a
+        log that does not read, before the first line.
         """
         head, place = await self._positions.place(game_id, viewer, after) if after else (0, 0)
         if place is None:
@@ -66,33 +66,33 @@ class Following:
         place: int,
         limit: int | None,
         follow: bool,
-        found: Sequence[LogLine],
+        page: Sequence[LogLine],
     ) -> AsyncIterator[bytes]:
         left = limit
-        # Not what a wait says: where others write too, it wakes several times a second for nothing.
+        # Measured here: where other processes write too, a wait returns several times a second without news.
         sent = time.monotonic()
         with self._feed.watch(game_id) as watch:
             while True:
-                # The status first: what is read after it holds everything that it speaks of.
+                # The status is read first: lines read after it include every event behind that status.
                 row = await self._store.game(game_id)
                 if row is None or not (self._keys.is_valid(caller) and caller.is_current(row.epochs)):
-                    return  # who asks for more is told why
+                    return  # the client's next request is told why
                 over = row.status not in OPEN
-                while found := found or await self._reader.lines(
+                while page := page or await self._reader.lines(
                     game_id, viewer, place, min(PAGE, left or PAGE)
                 ):
                     texts = []
-                    for line in found:
+                    for line in page:
                         seq += 1
                         texts.append(line_text(game_id, seq, line))
                     yield ("\n".join(texts) + "\n").encode()
                     sent = time.monotonic()
-                    place = found[-1].seq
+                    place = page[-1].seq
                     if left is not None:
-                        left -= len(found)
+                        left -= len(page)
                         if left == 0:
                             return
-                    found = ()
+                    page = ()
                 if follow and over and not await self._reader.whole(game_id):
                     raise CorruptLog(f"the log of {game_id} has holes")
                 if not follow or over or self._lifecycle.draining:
@@ -105,7 +105,7 @@ class Following:
     async def progress(
         self, caller: Caller, batch_id: str, view: Callable[[], Awaitable[BatchView]], *, follow: bool
     ) -> AsyncIterator[bytes]:
-        """What ``view`` shows of the batch, one a line, once or whenever it has changed."""
+        """The batch as ``view`` shows it, as a line: once or, with ``follow``, whenever it has changed."""
         last = None
         sent = time.monotonic()
         with self._feed.watch(batch_id) as watch:

@@ -1,4 +1,4 @@
-"""Where a log may be cut so that the game can go on from there."""
+"""Finds the points at which a log may be cut so that the game can go on from there."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,14 +41,14 @@ _KIND = {
 
 @dataclass(frozen=True, slots=True)
 class AnsweredRequest:
-    """One answer in a log, and where the log may be cut behind it."""
+    """One answer in a log, and the point after it at which the log may be cut."""
 
     request_id: str
     round: int
     attempt: int
     phase: Phase
     cut: int
-    """Events up to and with what followed from the answer."""
+    """Number of events up to and including the consequences of the answer."""
 
 
 def answers_in(log: Sequence[Event]) -> Iterator[AnsweredRequest]:
@@ -65,7 +65,7 @@ def answers_in(log: Sequence[Event]) -> Iterator[AnsweredRequest]:
         table = state.table
         phase = table.phase
         cut = index + 1
-        # An utterance right behind a proposal or a reconsideration is its own text: every other one
+        # An utterance right after a proposal or a reconsideration is its own text: every other one
         # has its speaker's thoughts, or another answer, before it or opens a discussion it follows.
         if isinstance(event, TeamProposed | TeamConfirmed) and cut < len(log):
             follower = log[cut]
@@ -91,7 +91,7 @@ def _seat(event: Event, state: State) -> Seat:
 
 
 def cut_after_request(log: Sequence[Event], request_id: str) -> int:
-    """How many events to take over so that this request has its answer. Raises InvalidRequest."""
+    """The number of events to copy so that this request has its answer. Raises InvalidRequest."""
     for answered in answers_in(log):
         if answered.request_id == request_id:
             return answered.cut
@@ -101,15 +101,15 @@ def cut_after_request(log: Sequence[Event], request_id: str) -> int:
 
 
 def cut_after_phase(log: Sequence[Event], round_: int, attempt: int, phase: Phase) -> int:
-    """How many events to take over up to the end of that phase. Raises InvalidRequest."""
-    found = None
+    """The number of events to copy up to the end of that phase. Raises InvalidRequest."""
+    cut = None
     for answered in answers_in(log):
         if (answered.round, answered.attempt, answered.phase) == (round_, attempt, phase):
-            found = answered.cut
-    if found is None:
+            cut = answered.cut
+    if cut is None:
         raise InvalidRequest(
             f"nothing was answered in round {round_}, attempt {attempt}, phase {phase}",
             "/after/phase",
             "unknown",
         )
-    return found
+    return cut

@@ -60,11 +60,11 @@ ViewerName = Annotated[
     Query(
         alias="viewer",
         pattern=r"^(public|full|seat:([1-9]|10))$",
-        description="Look through lower eyes than your own: `public` or `seat:3`.",
+        description="See less than your credential allows: as `public` or as `seat:3`.",
     ),
 ]
 After = Annotated[
-    int, Query(ge=0, le=2**53, description="Go on behind this position of the viewer's own stream.")
+    int, Query(ge=0, le=2**53, description="Start after this position of the viewer's own stream.")
 ]
 
 
@@ -88,7 +88,7 @@ async def _repeated(repeats: Repeats, tokens: SeatTokens, key: RequestKey | None
 
 
 async def _settled(repeats: Repeats, tokens: SeatTokens, key: RequestKey) -> Response:
-    """The answer of the request that was faster with the same key."""
+    """The answer to the earlier request with the same key."""
     answer = await _repeated(repeats, tokens, key)
     if answer is None:
         raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again")
@@ -199,9 +199,10 @@ async def list_games(
         str | None, comma_list(f"({'|'.join(get_args(GameStatus))})", "Only games of this status.")
     ] = None,
     batch: Annotated[str | None, comma_list("b_[a-z0-9]{1,32}", "Only games of this batch.")] = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="Games a page.")] = 50,
+    limit: Annotated[int, Query(ge=1, le=200, description="Games per page.")] = 50,
     cursor: Annotated[
-        str | None, Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="From `next` of a page.")
+        str | None,
+        Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="The `next` of the page before."),
     ] = None,
 ) -> GamePage:
     """Newest batches first, games in their order within a batch. A batch's watch token lists that batch."""
@@ -215,16 +216,16 @@ async def list_games(
     if following is not None:
         url = request.url.include_query_params(cursor=following)
         response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
-    shown = {row.game_id: readable_summary(row) for row in rows}
+    summaries = {row.game_id: readable_summary(row) for row in rows}
     return GamePage(
-        games=[one for one in shown.values() if one is not None],
-        damaged=[game_id for game_id, one in shown.items() if one is None],
+        games=[summary for summary in summaries.values() if summary is not None],
+        damaged=[game_id for game_id, summary in summaries.items() if summary is None],
         next=following,
     )
 
 
 def _etag(viewer: Viewer, head: int, status: str) -> str:
-    # Nothing but what this viewer sees: a shared counter would tell of others' thinking.
+    # Only this viewer's own count: a shared counter would reveal how often others think.
     return f'"{viewer_name(viewer)}.{head}.{status}"'
 
 
@@ -232,7 +233,9 @@ def _etag(viewer: Viewer, head: int, status: str) -> str:
     "/games/{game_id}",
     summary="One game through the caller's eyes",
     response_model=GameView,
-    responses=documented(404, also={304: {"description": "It is as `If-None-Match` has it."}}),
+    responses=documented(
+        404, also={304: {"description": "Unchanged since the state that `If-None-Match` names."}}
+    ),
 )
 async def show_game(
     game_id: GameId,
@@ -243,7 +246,7 @@ async def show_game(
     viewer_name: ViewerName = None,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Any:
-    """The public table, a seat's own hand, or everything, by who calls."""
+    """Shows the public table, also a seat's own hand, or everything, according to the caller."""
     row = await access.game(caller, game_id)
     viewer = viewer_for(caller, viewer_name, row.players)
     view = game_view(row, await games.state(game_id), viewer)
@@ -258,7 +261,7 @@ async def show_game(
     "/games/{game_id}/events",
     summary="A game's events",
     response_class=StreamingResponse,
-    responses=documented(404, 416, also=_ndjson("One event a line, in the viewer's own numbering.")),
+    responses=documented(404, 416, also=_ndjson("One event per line, in the viewer's own numbering.")),
 )
 async def list_game_events(
     game_id: GameId,
@@ -268,13 +271,16 @@ async def list_game_events(
     viewer_name: ViewerName = None,
     after: After = 0,
     limit: Annotated[
-        int | None, Query(ge=1, le=200, description="At most so many; left out: all there are.")
+        int | None, Query(ge=1, le=200, description="The most events to send. Left out: all.")
     ] = None,
     follow: Annotated[
-        bool, Query(description="Stay until the game ends; a blank line when nothing happens.")
+        bool,
+        Query(
+            description="Keep the stream open until the game ends; a blank line is sent when nothing happens."
+        ),
     ] = False,
 ) -> StreamingResponse:
-    """The viewer's stream as NDJSON. Read on with `after` set to the last `seq` you have."""
+    """The viewer's stream as NDJSON. To continue, set `after` to the last `seq` you have."""
     row = await access.game(caller, game_id)
     viewer = viewer_for(caller, viewer_name, row.players)
     lines = await following.events(caller, game_id, viewer, after=after, limit=limit, follow=follow)
@@ -296,13 +302,13 @@ async def step_game(
     caller: CallerDep,
     response: Response,
     if_match: Annotated[
-        str | None, Header(description="The `ETag` of the caller's own viewer: refuse when stale.")
+        str | None, Header(description="The `ETag` of the caller's own viewer: a stale one is refused.")
     ] = None,
 ) -> Stepped:
-    """Answers open requests and appends what follows, as far as `until` says.
+    """Has open requests answered and appends the events that follow, as far as `until` says.
 
-    The log comes out as that of the same game driven automatically. The answer shows what the caller may
-    see: all of it with `export:full`, else what is public.
+    The log is the same as that of the game driven automatically. The response shows what the caller may
+    see: all events with `export:full`, else the public ones.
     """
     await access.game(caller, game_id)
     viewer = caller.viewer
@@ -323,9 +329,9 @@ async def step_game(
 
 
 def _head_of(etag: str, viewer: Viewer) -> int:
-    found = re.fullmatch(rf'"{viewer_name(viewer)}\.(\d{{1,9}})\.[a-z]+"', etag.strip())
-    # An ETag of another viewer, or none of ours, matches no state.
-    return -1 if found is None else int(found[1])
+    match = re.fullmatch(rf'"{viewer_name(viewer)}\.(\d{{1,9}})\.[a-z]+"', etag.strip())
+    # An ETag of another viewer, or of another server, matches no state.
+    return -1 if match is None else int(match[1])
 
 
 @router.post(
@@ -355,7 +361,7 @@ async def fork_game(
     response.headers["Location"] = f"/games/{forked.game_id}"
     response.headers.update(NO_STORE)
     if not caller.mints:
-        return forked  # a seat's token shows the seat's past, which was played in another game
+        return forked  # a seat's token would show the seat's past, which was played in another game
     return forked.model_copy(update={"seats": tokens.of_game(await games.row(forked.game_id))})
 
 
@@ -368,7 +374,7 @@ async def fork_game(
     responses=documented(404, 409, 412),
 )
 async def cancel_game(game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Cancelled:
-    """Ends a game now. What it has written stays."""
+    """Ends a game now. Its events stay."""
     await access.game(caller, game_id)
     await games.cancel(game_id)
     return Cancelled()
@@ -381,14 +387,14 @@ async def cancel_game(game_id: GameId, access: AccessDep, games: GamesDep, calle
     responses=documented(404),
 )
 async def show_batch(batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep) -> BatchView:
-    """Counts by status, winners and endings so far, what models took, and when it will be done."""
+    """Counts by status, winners and endings so far, the use of models, and the expected time to the end."""
     return await _batch_view(access, games, batch_id, caller)
 
 
 async def _batch_view(access: Access, games: Games, batch_id: str, caller: Caller) -> BatchView:
     row = await access.batch(caller, batch_id)
     tallied = await games.tally(batch_id)
-    # What it took tells how much was thought unseen: spectators are not shown it.
+    # The use of models tells how much was thought in private: spectators do not see it.
     spending = None if caller.grant is not None else await games.spending(row)
     return batch_view(row, tallied, spending, sees_all=caller.sees_all)
 
@@ -397,7 +403,7 @@ async def _batch_view(access: Access, games: Games, batch_id: str, caller: Calle
     "/batches/{batch_id}/events",
     summary="A batch's progress as it happens",
     response_class=StreamingResponse,
-    responses=documented(404, also=_ndjson("The batch, a line each time it has changed.")),
+    responses=documented(404, also=_ndjson("The batch, one line for each change.")),
 )
 async def list_batch_events(
     batch_id: BatchId,
@@ -405,7 +411,7 @@ async def list_batch_events(
     games: GamesDep,
     following: FollowingDep,
     caller: CallerDep,
-    follow: Annotated[bool, Query(description="Stay until the batch is over.")] = False,
+    follow: Annotated[bool, Query(description="Keep the stream open until the batch is over.")] = False,
 ) -> StreamingResponse:
     """The batch as in `GET /batches/{b}`, once or, with `follow`, whenever it changes."""
     await access.batch(caller, batch_id)
@@ -419,21 +425,25 @@ async def list_batch_events(
     "/batches/{batch_id}/export",
     summary="Export a batch",
     response_class=StreamingResponse,
-    responses=documented(404, 409, also=_ndjson("Events, game by game; the last line signs them.")),
+    responses=documented(404, 409, also=_ndjson("Events, game by game; the last line holds their hash.")),
 )
 async def export_batch(
     batch_id: BatchId,
     access: AccessDep,
     games: GamesDep,
     caller: CallerDep,
-    view: Annotated[str, Query(pattern="^(public|full)$", description="Whose eyes.")] = "public",
-    after: Annotated[int, Query(ge=0, le=2**53, description="Leave out the first so many lines.")] = 0,
-    partial: Annotated[bool, Query(description="Also while the batch still runs.")] = False,
+    view: Annotated[
+        str, Query(pattern="^(public|full)$", description="The viewer of the events.")
+    ] = "public",
+    after: Annotated[
+        int, Query(ge=0, le=2**53, description="The number of lines to leave out at the beginning.")
+    ] = 0,
+    partial: Annotated[bool, Query(description="Export also while the batch still runs.")] = False,
 ) -> StreamingResponse:
-    """All events of all games, one a line, ordered by game and position.
+    """All events of all games, one per line, ordered by game and position.
 
-    The last line is `{"t":"export.end","games":…,"events":…,"sha256":…}` over all event lines, those
-    left out by `after` included, so that truncation shows. A game whose log is damaged is one line
+    The last line is `{"t":"export.end","games":…,"events":…,"sha256":…}` over all event lines, also those
+    that `after` leaves out, so that truncation is detected. A game whose log is damaged is one line
     `{"t":"export.damaged","game":…}` in its place, and the last line counts those games as `damaged`.
     """
     needs_or_watches("games:read", caller)
@@ -441,12 +451,12 @@ async def export_batch(
     if viewer == FULL:
         caller.needs("export:full")
     await access.batch(caller, batch_id)
-    written = games.export(batch_id, viewer, after, partial=partial)
-    first = await anext(written)  # what is to be refused is refused before the response begins
+    exported = games.export(batch_id, viewer, after, partial=partial)
+    first = await anext(exported)  # a refusal must come before the response begins
 
     async def pieces() -> AsyncIterator[bytes]:
         yield b"".join(first)
-        async for lines in written:
+        async for lines in exported:
             yield b"".join(lines)
 
     return StreamingResponse(pieces(), media_type=NDJSON)
@@ -461,7 +471,7 @@ async def export_batch(
     responses=documented(404, 409),
 )
 async def cancel_batch(batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Cancelled:
-    """Ends every open game of the batch. What they have written stays."""
+    """Ends every open game of the batch. Their events stay."""
     await access.batch(caller, batch_id, "games:cancel")
     await games.cancel_batch(batch_id)
     return Cancelled()

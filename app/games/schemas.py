@@ -1,4 +1,4 @@
-"""What passes through the routes of games and batches: checked here once, plain values inside."""
+"""Request and response bodies of the routes of games and batches."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -81,14 +81,14 @@ BatchStatus = Literal["queued", "running", "done", "cancelled", "failed"]
 
 
 def _no_flag(value: object) -> object:
-    # A literal 1 would take true, which equals it.
+    # True equals 1, so a literal 1 would accept it.
     if isinstance(value, bool):
         raise ValueError("a flag is no number")
     return value
 
 
 class SeatSpec(Strict):
-    """Who sits there."""
+    """The agent of a seat."""
 
     agent: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")] = Field(
         "scripted",
@@ -102,14 +102,14 @@ class SeatSpec(Strict):
     )
     mechanism: Mechanism | None = Field(None, description="`llm` only. Left out: `paper`.")
     options: Annotated[dict[str, ReadJson], Field(max_length=50), FEW] = Field(
-        default_factory=dict, description="What that kind understands."
+        default_factory=dict, description="Options of that kind of agent."
     )
 
 
 class ModelSpec(Strict):
-    """A model as seats use it: an endpoint of this server, and how it is asked."""
+    """A model for seats to use: an endpoint of this server, and the settings of its calls."""
 
-    name: ModelName = Field(description="The endpoint, as the server's settings call it.")
+    name: ModelName = Field(description="The endpoint's name in the server's settings.")
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     max_output_tokens: Annotated[int, Field(ge=16, le=1_000_000), AS_WHOLE] | None = None
 
@@ -120,8 +120,8 @@ Deadlines = Annotated[
         Annotated[float, Field(ge=MIN_ALLOWANCE_S, le=MAX_ALLOWANCE_S, allow_inf_nan=False)],
     ],
     Field(
-        description="Seconds that remote seats have by kind of request, counted from the commit of what "
-        "opened it; then the default is played. Left out: "
+        description="Seconds that remote seats have to answer, by kind of request, counted from the commit "
+        "that opened the request; then the default is played. Left out: "
         + ", ".join(f"`{kind}` {seconds:g}" for kind, seconds in ALLOWANCE_S.items())
         + ". Games that are stepped by hand have no deadlines."
     ),
@@ -132,25 +132,25 @@ Models = Annotated[dict[ModelName, ModelSpec], Field(max_length=20), FEW]
 
 
 class GameBudget(Strict):
-    """What the models of one game may take."""
+    """Limits of what the models of one game may use."""
 
     max_tokens: Tokens | None = Field(None, description="Prompt and completion together.")
     max_cost: Cost | None = Field(None, description="In the currency of the configured prices.")
 
 
 class NewBudget(GameBudget):
-    """What the models of a batch may take. When it is spent no further call is made, and a game that
-    needs one is cancelled with the reason `budget spent`; calls in flight are let finish, and count.
+    """Limits of what the models of a batch may use. When the budget is spent, no further call is made, and
+    a game that needs one is cancelled with the reason `budget spent`; calls in flight finish, and count.
     """
 
     max_parallel: Annotated[int, Field(ge=1, le=10_000), AS_WHOLE] | None = Field(
         None, description="Calls in flight at once."
     )
-    per_game: GameBudget | None = Field(None, description="Limits of each game by itself.")
+    per_game: GameBudget | None = Field(None, description="Limits of each single game.")
 
 
 class Rules(Strict):
-    """Single rules that differ from the profile's. What is left out stays as the profile has it."""
+    """Rules that differ from the profile's. A rule that is left out stays as in the profile."""
 
     team_sizes: Annotated[list[SeatNumber], Field(min_length=5, max_length=5)] | None = None
     fails_needed: (
@@ -168,7 +168,7 @@ class Rules(Strict):
     leader_step: Annotated[Literal[1, -1], BeforeValidator(_no_flag)] | None = None
 
     def given(self) -> dict[str, Any]:
-        """The rules that were named; ``first_leader: null`` is one of them and draws the leader."""
+        """The rules that the request gives; ``first_leader: null`` is such a rule and draws the leader."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     @model_validator(mode="after")
@@ -180,7 +180,7 @@ class Rules(Strict):
 
 
 class Seeds(Strict):
-    """Seeds of one's own: the batch's games take ``from``, ``from`` + 1, …"""
+    """Given seeds: the batch's games take ``from``, ``from`` + 1, …"""
 
     from_: Annotated[int, Field(ge=0, le=MAX_SEED, alias="from"), AS_WHOLE]
 
@@ -190,7 +190,7 @@ class NewGames(Strict):
 
     count: Annotated[int, Field(ge=1, le=MAX_COUNT), AS_WHOLE] = 1
     seeds: Seeds | None = Field(
-        None, description="Left out: 128 random bits a game, shown to the full viewer only."
+        None, description="Left out: 128 random bits for each game, shown to the full viewer only."
     )
     profile: Literal["interintent", "official"] = "interintent"
     players: Annotated[int, Field(ge=5, le=10), AS_WHOLE] | None = Field(
@@ -205,11 +205,11 @@ class NewGames(Strict):
     rules: Rules = Rules()
     seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10)] = Field(
         default_factory=lambda: [SeatSpec()],
-        description="One spec a seat; a single one stands for all seats.",
+        description="One spec for each seat, or a single spec for all seats.",
     )
     models: Models = Field(default_factory=dict, description="The models that seats name.")
     budget: NewBudget | None = Field(None, description="Left out: no limit.")
-    rotate: bool = Field(False, description="Move the specs one seat on from game to game.")
+    rotate: bool = Field(False, description="Move the specs by one seat from game to game.")
     names: Annotated[dict[SeatKey, Name], Field(max_length=10), FEW] = Field(
         default_factory=dict, description="Names shown to everybody; `Player n` where none is given."
     )
@@ -231,13 +231,13 @@ class NewGames(Strict):
 
 
 class AfterRequest(Strict):
-    """Up to and with the answer to this request and what followed from it."""
+    """Up to and including the answer to this request and its consequences."""
 
     request: Annotated[str, StringConstraints(pattern=r"^[1-9]\.([1-9]|10)\.[a-z_]{1,16}\.([1-9]|10)$")]
 
 
 class AfterPhase(Strict):
-    """Up to and with the last event of this phase."""
+    """Up to and including the last event of this phase."""
 
     round: Annotated[int, Field(ge=1, le=5), AS_WHOLE]
     attempt: Annotated[int, Field(ge=1, le=10), AS_WHOLE]
@@ -245,7 +245,7 @@ class AfterPhase(Strict):
 
 
 def _kind_of_place(value: object) -> str:
-    # So that what is wrong with the one is not reported as wrong with the other, too.
+    # Selects one of the two models, so that an error in one is not reported for the other, too.
     named = value.keys() if isinstance(value, dict) else ()
     return "AfterRequest" if "request" in named or isinstance(value, AfterRequest) else "AfterPhase"
 
@@ -259,20 +259,24 @@ class ForkGame(Strict):
     ]
     seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10)] | None = Field(
         None,
-        description="Who goes on; left out: the same agents, which repeat the original. "
+        description="The agents from there on. Left out: the same agents, which repeat the original. "
         "Language models are asked anew.",
     )
-    models: Models = Field(default_factory=dict, description="Beside those of the original's batch.")
+    models: Models = Field(
+        default_factory=dict, description="In addition to the models of the original's batch."
+    )
     budget: NewBudget | None = Field(None, description="Left out: that of the original's batch, unspent.")
     drive: Literal["auto", "manual"] = "auto"
     deadlines_s: Deadlines | None = Field(None, description="Left out: those of the original's batch.")
 
 
 class StepGame(Strict):
-    """How far to walk."""
+    """How far to step."""
 
     until: Literal["action", "phase", "round", "end"] = Field(
-        "action", description="One seat's answer; or on to the next phase, the next round, the end."
+        "action",
+        description="`action` takes one seat's answer; the others step to the next phase, the next round, "
+        "the end.",
     )
 
 
@@ -280,15 +284,15 @@ class NewGameToken(Strict):
     """A token for one seat, or for watching."""
 
     viewer: Annotated[str, StringConstraints(pattern=r"^(public|seat:([1-9]|10))$")] = Field(
-        description="`seat:2` plays and sees through that seat's eyes; `public` watches."
+        description="`seat:2` sees and plays as that seat; `public` watches."
     )
     ttl_s: Annotated[int, Field(ge=1, le=MAX_SEAT_S), AS_WHOLE] | None = Field(
         None,
-        description=f"Seconds it is good for. Left out: {SEAT_S} for a seat, {MAX_WATCH_S} for watching, "
-        f"which is the most there.",
+        description=f"Seconds that the token is valid. Left out: {SEAT_S} for a seat; for watching "
+        f"{MAX_WATCH_S}, the longest there.",
     )
     raise_epoch: bool = Field(
-        False, description="Make every earlier token of the seat void, and close what it holds open."
+        False, description="Revoke every earlier token of the seat, and close the connections that use one."
     )
 
 
@@ -296,12 +300,12 @@ class NewBatchToken(Strict):
     """A token for watching every game of the batch."""
 
     ttl_s: Annotated[int, Field(ge=1, le=MAX_WATCH_S), AS_WHOLE] = Field(
-        MAX_WATCH_S, description="Seconds it is good for."
+        MAX_WATCH_S, description="Seconds that the token is valid."
     )
 
 
 class TokenView(Shown):
-    """A token. It is shown once, and not kept."""
+    """A token. It is shown once, and not stored."""
 
     viewer: str
     token: str
@@ -312,8 +316,8 @@ class SeatView(Shown):
     seat: int
     token: str | None = Field(
         None,
-        description="Of a `remote` seat: who has it plays the seat. Good for a week; null for others, and in "
-        "the answer to a fork by a caller without `tokens:mint`.",
+        description="Of a `remote` seat: its holder plays the seat. Valid for a week. Null for other "
+        "seats, and in the answer to a fork by a caller without `tokens:mint`.",
     )
 
 
@@ -326,18 +330,18 @@ class BatchCreated(Shown):
     batch_id: str
     status: BatchStatus
     count: int
-    games: list[GameCreatedView] = Field(description="The first 100 at most; all by `GET /games?batch=`.")
+    games: list[GameCreatedView] = Field(description="The first 100 at most; `GET /games?batch=` lists all.")
 
 
 class ForkedFrom(Shown):
-    """Where a fork comes from."""
+    """The source of a fork."""
 
     game_id: str
-    events: int = Field(description="How many of the events that the caller sees were taken over.")
+    events: int = Field(description="Number of copied events that the caller sees.")
 
 
 class ImportedFrom(Shown):
-    """Where a record comes from."""
+    """The source of an imported record."""
 
     format: str
     id: str
@@ -359,7 +363,7 @@ class GameImported(Shown):
 
 
 class OpenRequest(Shown):
-    """What a seat is asked for now."""
+    """An open request to a seat."""
 
     request_id: str
     seat: int
@@ -415,10 +419,10 @@ class ProfileSettings(Shown):
     name: str
     players: int
     roles: list[Role]
-    team_sizes: list[int] = Field(description="Seats on the team of quest 1 to 5.")
-    fails_needed: list[int] = Field(description="Fail cards that fail quest 1 to 5.")
+    team_sizes: list[int] = Field(description="Team sizes of quests 1 to 5.")
+    fails_needed: list[int] = Field(description="Fail cards needed to fail quests 1 to 5.")
     approval: Approval
-    max_rejections: int = Field(description="Proposals a round has at most.")
+    max_rejections: int = Field(description="The most proposals in a round.")
     on_max_rejections: OnMaxRejections
     discussion: Discussion
     reconsideration: bool
@@ -426,18 +430,18 @@ class ProfileSettings(Shown):
     assassination: Assassination
     missed_shot: MissedShot
     first_leader: int | None = Field(description="Null: drawn.")
-    leader_step: int = Field(description="+1 or -1: which way the lead goes.")
+    leader_step: int = Field(description="+1 or -1: the direction in which the lead passes.")
     reveal: Reveal
 
 
 class GameView(Shown):
-    """The game as one viewer sees it: its table, and its own hand."""
+    """The game as one viewer sees it: the table, and the viewer's own hand."""
 
     game_id: str
     batch_id: str
     status: GameStatus
     viewer: str
-    head: int = Field(description="Events this viewer has been shown.")
+    head: int = Field(description="Number of events that this viewer has been shown.")
     created_at: str
     profile: ProfileSettings
     names: dict[str, str]
@@ -448,19 +452,19 @@ class GameView(Shown):
     proposed: list[int]
     team: list[int]
     quests: list[QuestView]
-    proposals: list[TallyView] = Field(description="Those that were voted on, or went without a vote.")
+    proposals: list[TallyView] = Field(description="Proposals that were voted on, or went without a vote.")
     winner: Side | None
     ending: Ending | None
-    hand: HandView | None = Field(description="A seat's own; null for other viewers.")
+    hand: HandView | None = Field(description="The seat's own hand; null for other viewers.")
     roles: dict[str, Role] | None = Field(
-        description="Full viewer only, or everybody where the end revealed them."
+        description="Full viewer only, or everybody when the end revealed the roles."
     )
     seed: str | None = Field(description="Full viewer only.")
-    agents: list[SeatSpec] | None = Field(description="Full viewer only; empty: an imported game.")
-    requests: list[OpenRequest] | None = Field(description="Full viewer only: who is asked for what.")
+    agents: list[SeatSpec] | None = Field(description="Full viewer only; empty for an imported game.")
+    requests: list[OpenRequest] | None = Field(description="Full viewer only: the open requests.")
     forked_from: ForkedFrom | None = Field(description="Full viewer only.")
     imported_from: ImportedFrom | None
-    fault: str | None = Field(description="Full viewer only: the trace id of what failed the game.")
+    fault: str | None = Field(description="Full viewer only: the trace id of the error that failed the game.")
 
 
 class GamePage(Shown):
@@ -470,42 +474,42 @@ class GamePage(Shown):
 
 
 class Stepped(Shown):
-    events: list[dict[str, JsonValue]] = Field(description="What was appended, as the caller sees it.")
+    events: list[dict[str, JsonValue]] = Field(description="The appended events, as the caller sees them.")
     requests: list[OpenRequest] | None = Field(
-        description="Null for callers without `export:full`: who has answered already is not public."
+        description="Null for callers without `export:full`: which seats have answered is not public."
     )
     status: GameStatus
-    head: int = Field(description="Events the caller's viewer has been shown.")
+    head: int = Field(description="Number of events that the caller's viewer has been shown.")
 
 
 class Used(Shown):
     """Sums over calls to models."""
 
     calls: int
-    failed: int = Field(description="Of the calls: those that nothing answered.")
-    estimated: int = Field(description="Of the calls: those whose tokens the provider did not count.")
-    http_calls: int = Field(description="HTTP requests that the calls took.")
+    failed: int = Field(description="Calls that got no answer.")
+    estimated: int = Field(description="Calls whose tokens the provider did not count.")
+    http_calls: int = Field(description="HTTP requests made for the calls.")
     prompt_tokens: int
-    cached_tokens: int = Field(description="Of the prompts': those the provider found in its cache.")
+    cached_tokens: int = Field(description="Prompt tokens that the provider found in its cache.")
     cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
     completion_tokens: int
     cost: float
-    waiting_s: float = Field(description="Seconds that models took; calls side by side all count.")
+    waiting_s: float = Field(description="Seconds spent waiting for models, added over parallel calls.")
 
 
 class StepUse(Used):
-    step: str = Field(description="Of the mechanism, or the kind of request.")
+    step: str = Field(description="The step of the mechanism, or the kind of request.")
 
 
 class ModelUse(Used):
     endpoint: str
-    model: str = Field(description="As the provider names it.")
+    model: str = Field(description="The provider's name of the model.")
     steps: list[StepUse]
 
 
 class BudgetView(NewBudget):
-    spent: bool = Field(description="Nothing more may be paid for this batch.")
-    games_stopped: int = Field(description="Games cancelled because they could pay no further call.")
+    spent: bool = Field(description="Whether the batch may pay for nothing more.")
+    games_stopped: int = Field(description="Games cancelled because they could not pay for another call.")
 
 
 class BatchView(Shown):
@@ -521,11 +525,15 @@ class BatchView(Shown):
     games_per_second: float | None = Field(
         description="Finished games over the time since the batch was created."
     )
-    eta_s: float | None = Field(description="Null when nothing has finished yet, or all has.")
-    tokens: int | None = Field(description="Tokens that models were paid for. Null for watch tokens.")
-    cost: float | None = Field(description="In the currency of the configured prices. Null for watch tokens.")
+    eta_s: float | None = Field(description="Null when no game, or every game, has finished.")
+    tokens: int | None = Field(
+        description="Tokens that models were paid for. Null for callers with a watch token."
+    )
+    cost: float | None = Field(
+        description="In the currency of the configured prices. Null for callers with a watch token."
+    )
     models: list[ModelUse] = Field(description="By model and step. Empty for callers without `export:full`.")
-    budget: BudgetView | None = Field(description="As it was given. Null: no limit.")
+    budget: BudgetView | None = Field(description="The budget as it was given. Null: no limit.")
 
 
 class ProfileView(Shown):

@@ -1,4 +1,4 @@
-"""Tokens that come with new games, and those that are minted on demand. None is ever stored."""
+"""Mints the tokens that come with new games, and tokens on demand. No token is ever stored."""
 
 from typing import Final
 
@@ -18,11 +18,11 @@ from engine.view import read_viewer, viewer_name
 __all__ = ["NO_STORE", "SeatTokens"]
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
-"""Of answers that hold tokens."""
+"""Headers of answers that hold tokens."""
 
 
 class SeatTokens:
-    """Mints the tokens of seats and of those who watch."""
+    """Mints tokens for seats and for spectators."""
 
     def __init__(self, keys: Keys, store: GameStore, feed: Feed) -> None:
         self._keys = keys
@@ -30,7 +30,7 @@ class SeatTokens:
         self._feed = feed
 
     async def with_tokens(self, created: BatchCreated) -> BatchCreated:
-        """The same with a new token for each remote seat."""
+        """A copy with a new token for each remote seat. Raises CorruptLog for an unreadable game row."""
         rows = await self._store.games_of(game.game_id for game in created.games)
         games = []
         for game in created.games:
@@ -40,7 +40,7 @@ class SeatTokens:
         return created.model_copy(update={"games": games})
 
     def of_game(self, row: GameRow) -> list[SeatView]:
-        """Every seat of a game, the remote ones with a new token."""
+        """Every seat of a game, each remote seat with a new token."""
         expires = _now_s() + SEAT_S
         remote = remote_seats(row.seats)
         return [
@@ -54,7 +54,7 @@ class SeatTokens:
         ]
 
     async def for_game(self, row: GameRow, new: NewGameToken) -> TokenView:
-        """The token asked for. Raises InvalidRequest."""
+        """Mints the requested token. Raises InvalidRequest."""
         game_id = row.game_id
         try:
             viewer = read_viewer(new.viewer, row.players)
@@ -72,7 +72,7 @@ class SeatTokens:
             return self._shown(Grant.to_watch(_now_s() + (new.ttl_s or MAX_WATCH_S), game=game_id))
         if new.raise_epoch:
             epoch = await self._keys.raise_epoch(game_id, viewer)
-            # Whoever holds the seat with an older one looks again, and goes; so do those who read its stream.
+            # Connections with an older token check it again and close: the seat's holder, and its readers.
             self._feed.hint(held_name(game_id, viewer))
             self._feed.hint(game_id)
         else:

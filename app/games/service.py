@@ -1,4 +1,4 @@
-"""What the routes of games and batches do."""
+"""The operations behind the routes of games and batches."""
 
 import asyncio
 import hashlib
@@ -74,18 +74,18 @@ __all__ = ["Games", "batch_status"]
 log = structlog.get_logger()
 
 CHUNK: Final = 200
-"""Games laid out in one transaction: small enough that nobody else waits long for the writer."""
+"""Games created in one transaction: few enough that nobody else waits long for the writer."""
 
 LEFT_S: Final = 0.1
 LEFT_LAST_S: Final = 10.0
-"""A game that somebody else wrote to is taken up again after so long, first and at most."""
+"""Delay before this process retries a game that somebody else wrote to: the first one, and the longest."""
 
 SHOWN: Final = 100
-"""Games named in the answer to their creation."""
+"""The most games that the answer to their creation lists."""
 
 
 SENT_AT_ONCE: Final = 500
-"""Lines of an export that are sent together: each write to a connection costs as much as 10 lines."""
+"""Lines of an export sent in one write: each write to a connection costs as much as 10 lines."""
 
 
 class Games:
@@ -110,7 +110,7 @@ class Games:
         self._inboxes = inboxes
         self._runner = runner
         self._pickup = pickup
-        # A lock lives as long as somebody steps its game or waits to.
+        # A lock lives as long as somebody steps its game or waits to step it.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._cancelling: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
@@ -118,7 +118,7 @@ class Games:
     # --- creating ---------------------------------------------------------------------------
 
     async def create(self, new: NewGames, key: RequestKey | None = None) -> BatchCreated:
-        """Lays out a batch: all of a small one, the beginning of a large one.
+        """Creates a batch: every game of a small one, the first games of a large one.
 
         Raises InvalidProfile or InvalidAgent before anything is written.
         """
@@ -151,7 +151,7 @@ class Games:
         return created
 
     def check(self, new: NewGames) -> None:
-        """Raises what creating these games would raise, and creates nothing."""
+        """Raises the errors that creating these games would raise, without creating them."""
         profile = _profile(new)
         create(profile, 0, names=_names(new, profile), deal=_deal(new, profile))
         seats, models = _seats(new, profile.players, 0), new.model_dump(include={"models"})["models"]
@@ -166,7 +166,7 @@ class Games:
             )
 
     def _with_models(self, new: NewGames) -> NewGames:
-        """The same, with a model named for each seat that needs one: settings may change, games not."""
+        """A copy that names a model for each seat that needs one: settings may change, games must not."""
         seats = [
             seat.model_copy(update={"model": self._only_model(new.models)})
             if seat.agent == LLM and seat.model is None
@@ -193,7 +193,9 @@ class Games:
             return
         named = {str(spec.get("model")) for spec in seats if spec["agent"] == LLM}
         used = {models[name]["name"] if name in models else name for name in named}
-        unpriced = [name for name, one in endpoints.settings.items() if name in used and one.prices is None]
+        unpriced = [
+            name for name, settings in endpoints.settings.items() if name in used and settings.prices is None
+        ]
         if unpriced:
             raise InvalidRequest(
                 f"{', '.join(sorted(unpriced))} has no prices here: limit max_tokens, or configure prices",
@@ -202,9 +204,9 @@ class Games:
             )
 
     async def see_through(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
-        """Returns when nothing of the batch is open any more: all of it laid out, driven or cancelled.
+        """Creates and drives the games of a batch; returns when none of them is open any more.
 
-        ``game_ids``: its games, where all are known; None to look for them.
+        ``game_ids``: all of its games; None to read them from the database.
         """
         driven: dict[str, asyncio.Future[bool]] = {}
         try:
@@ -215,9 +217,9 @@ class Games:
             delay_s = 0.0
             while driven:
                 await asyncio.wait(driven.values())
-                played = all(one.result() for one in driven.values())
+                played = all(over.result() for over in driven.values())
                 driven.clear()
-                # One that others wrote to was left; what the log says now is where it goes on.
+                # The runner leaves a game that somebody else wrote to; it goes on from the log as it is now.
                 if not played and (left := await self._store.to_drive(batch_id)):
                     delay_s = min(2 * delay_s + LEFT_S, LEFT_LAST_S)
                     await asyncio.sleep(delay_s)
@@ -228,9 +230,9 @@ class Games:
                     await self._runner.release(game_id)
 
     async def _lay_out(self, batch_id: str, driven: dict[str, "asyncio.Future[bool]"]) -> None:
-        """Lays out the rest of a batch, chunk by chunk, and puts all of it in line.
+        """Creates the rest of a batch's games, chunk by chunk, and queues all of its games.
 
-        Does away with what is open where the batch was cancelled.
+        Cancels the open games instead when the batch was cancelled.
         """
         row = await self._store.batch(batch_id)
         assert row is not None
@@ -256,7 +258,8 @@ class Games:
             async def work(
                 connection: AsyncConnection, chunk: Sequence[NewGame] = chunk, at: int = at
             ) -> bool:
-                # In the transaction: who cancels looks for open games after its own, and finds these or none.
+                # Inside the transaction: a cancellation lists open games after its own commit, and so sees
+                # this whole chunk or none of it.
                 if await self._store.is_cancelled(connection, batch_id):
                     return False
                 await self._store.insert_games(connection, batch_id, chunk, at)
@@ -326,13 +329,14 @@ class Games:
         return imported
 
     async def fork(self, game_id: str, fork: ForkGame, caller: Caller) -> GameForked:
-        """A new game with the same log up to a point, told as ``caller`` may count its events.
+        """Creates a game with the same log up to a point; the answer counts only events that ``caller`` sees.
 
-        Raises Forbidden for who may not see all of that log, InvalidRequest where there is no such point.
+        Raises Forbidden for a caller who may not see the whole log, InvalidRequest for a point that the log
+        does not have.
         """
         row = await self.row(game_id)
         events = await self._reader.events(game_id)
-        fold(events)  # what adds up to nothing is not gone on with
+        fold(events)  # refuses a log that does not fold
         if not _is_public(row, events):
             caller.needs("export:full")
         if isinstance(fork.after, AfterRequest):
@@ -342,11 +346,11 @@ class Games:
             taken = await off_loop(cut_after_phase, events, after.round, after.attempt, after.phase)
         batch = await self.batch_row(row.batch_id)
         spec = _fork_spec(game_id, whole(batch.spec), fork)
-        named = [spec.model_dump(exclude_none=True) for spec in fork.seats or []]
-        for one in named:
-            if one["agent"] == LLM:
-                one.setdefault("model", self._only_model(spec["models"]))
-        seats = _spread(named, row.players) or _stored_seats(row)
+        seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
+        for seat_spec in seat_specs:
+            if seat_spec["agent"] == LLM:
+                seat_spec.setdefault("model", self._only_model(spec["models"]))
+        seats = _spread(seat_specs, row.players) or _stored_seats(row)
         if not seats:
             raise InvalidRequest(
                 "an imported game has no agents to go on with: name them in seats", "/seats", "missing"
@@ -382,7 +386,7 @@ class Games:
         return GameForked(
             game_id=fork_id,
             batch_id=batch_id,
-            # Not `origin`: how often others have thought is in the length of the whole log.
+            # Not `origin`: the length of the whole log tells how often others have thought.
             forked_from=ForkedFrom(game_id=game_id, events=len(project(events[:taken], caller.viewer))),
             seats=_shown_seats(seats),
         )
@@ -412,23 +416,23 @@ class Games:
         limit: int,
         cursor: str | None,
     ) -> tuple[Sequence[GameRow | DamagedGame], str | None]:
-        """A page of games, and the cursor of the next one, where there is one.
+        """A page of games, and the cursor of the next page, or None after the last one.
 
-        Left out is a fork of a game that still runs, and one of which it cannot be told whether it is such a
-        fork, unless the caller may see everything.
+        Unless the caller may see everything, the page leaves out forks of games that still run, and games
+        whose origin cannot be read.
         """
         rows, following = await self._store.page(
             statuses=statuses, of_batches=of_batches, limit=limit, cursor=cursor
         )
         if caller.grant is None and not caller.sees_all:
-            lost = {row.game_id for row in rows if isinstance(row.forked_from, Damaged)}
-            forks = [row.game_id for row in rows if row.game_id not in lost and row.forked_from]
-            hidden = lost | await self._store.ahead(forks)
+            unknown = {row.game_id for row in rows if isinstance(row.forked_from, Damaged)}
+            forks = [row.game_id for row in rows if row.game_id not in unknown and row.forked_from]
+            hidden = unknown | await self._store.ahead(forks)
             rows = [row for row in rows if row.game_id not in hidden]
         return rows, following
 
     async def state(self, game_id: str) -> State:
-        """The full state. One that only shows a viewer's part folds that part anew."""
+        """The full state of a game: callers that show a viewer's part must fold that part anew."""
         return fold(await self._reader.events(game_id))
 
     async def tally(self, batch_id: str) -> Tallied:
@@ -443,16 +447,16 @@ class Games:
     async def export(
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[list[bytes]]:
-        """The batch's events in lists of lines, games in their order, without the first ``after`` lines;
-        the last line counts and signs all of them. A game that does not read is one line that names it.
-        Raises Unfinished at the first step.
+        """Yields the batch's events in lists of lines, games in their order, without the first ``after``
+        lines; the last line counts and signs all of them. A game that cannot be read gives one line that
+        names it. Raises Unfinished at the first step.
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
         if not partial and batch_status(row, tallied) not in ("done", "cancelled", "failed"):
             raise Unfinished("the batch is still running; partial=true exports what there is")
         digest = hashlib.sha256()
-        place = events = 0
+        line_count = events = 0
         damaged: list[str] = []
         ids = await self._store.ids(batch_id)
         for game_id in ids:
@@ -465,10 +469,10 @@ class Games:
                 texts = [orjson.dumps({"t": EXPORT_DAMAGED, "game": game_id}) + b"\n"]
             for text in texts:
                 digest.update(text)
-            wanted = texts[max(0, after - place) :]
-            place += len(texts)
-            for first in range(0, len(wanted), SENT_AT_ONCE):
-                yield wanted[first : first + SENT_AT_ONCE]
+            rest = texts[max(0, after - line_count) :]
+            line_count += len(texts)
+            for first in range(0, len(rest), SENT_AT_ONCE):
+                yield rest[first : first + SENT_AT_ONCE]
         end: dict[str, Any] = {"t": "export.end", "games": len(ids) - len(damaged), "events": events}
         if damaged:
             end["damaged"] = len(damaged)
@@ -479,9 +483,9 @@ class Games:
     async def step(
         self, game_id: str, until: str, viewer: Viewer, head: int | None
     ) -> tuple[list[tuple[int, int, Event]], State]:
-        """Walks a manual game on. Returns (position, commit time, event) of what was appended, as far as
-        the viewer sees it and in its own numbering, and the state after it. ``head``: refuse when the
-        viewer's stream is not exactly so long.
+        """Steps a manual game. Returns (position, commit time, event) of each appended event that the
+        viewer sees, in the viewer's own numbering, and the state after them. ``head``: the length that the
+        viewer's stream must have, else Stale is raised.
         """
         lock = self._stepping.setdefault(game_id, asyncio.Lock())
         async with lock:
@@ -514,7 +518,7 @@ class Games:
         while requests := pending(state):
             if game_id in self._cancelling:
                 raise Stale("this game is being cancelled")
-            # In seat order, as everywhere: a seat that has not answered holds up those behind it.
+            # In seat order, as everywhere: a seat that has not answered holds up the seats after it.
             if missing := await self._missing(row, requests[:1] if until == "action" else requests):
                 if len(state.log) == len(events):
                     raise NotAnswered(f"not answered yet: {', '.join(missing)}")
@@ -537,15 +541,15 @@ class Games:
         return [(seq, line.at, state.log[line.seq - 1]) for seq, line in enumerate(new, seen + 1)], state
 
     async def _missing(self, row: GameRow, requests: Sequence[Request]) -> list[str]:
-        """Those of the requests whose remote seats have not answered."""
+        """Ids of the requests that remote seats have not answered yet."""
         remote = remote_seats(row.seats)
         keys = [(row.game_id, request.id) for request in requests if request.seat in remote]
         settled = await self._inboxes.store.settled(keys)
         return [request_id for game_id, request_id in keys if (game_id, request_id) not in settled]
 
     async def cancel(self, game_id: str) -> None:
-        """Ends a game now. Raises AlreadyOver when it has ended."""
-        # A step that walks to the end would win every race for the next position.
+        """Ends a game now. Raises AlreadyOver when it has ended already."""
+        # A step until the end would win every race for the next position.
         self._cancelling.add(game_id)
         try:
             await self._cancel(game_id)
@@ -557,10 +561,10 @@ class Games:
             row = await self._open_row(game_id)
             await self._runner.release(game_id)
             head, last = await self._last_words(row)
-            # A game that ended before its log was read says so here; one that ends later is a conflict.
+            # A game that ended before its log was read is refused here; one that ends later is a conflict.
             await self._open_row(game_id)
             if last and isinstance(last[-1], GameEnded):
-                over = last  # the answers that were in have ended it
+                over = last  # the answers already accepted have ended it
             else:
                 over = [*last, *cancel("cancelled by its owner")]
             journal = TellingJournal(
@@ -569,7 +573,7 @@ class Games:
             try:
                 await journal.append(over)
             except Conflict:
-                continue  # a step that was on its way has landed first
+                continue  # a step in flight was committed first
             if over is last:
                 raise AlreadyOver("this game has just finished")
             return
@@ -582,8 +586,8 @@ class Games:
         return row
 
     async def _last_words(self, row: GameRow) -> tuple[int, list[Event]]:
-        """Closes what remote seats are still asked. Returns the log's length, and what is still to be
-        written: the answers that were accepted, and that the others' requests were cancelled.
+        """Closes the open requests of remote seats. Returns the log's length, and the events still to be
+        written: the answers already accepted, and a cancellation for each other request.
         """
         game_id, remote = row.game_id, remote_seats(row.seats)
         if not remote:
@@ -606,7 +610,7 @@ class Games:
         return len(log), [*(decide(state, answers) if answers else ()), *closed]
 
     async def cancel_batch(self, batch_id: str) -> None:
-        """Ends every open game of a batch, and lays out no more of it."""
+        """Ends every open game of a batch, and creates no more of its games."""
         row = await self.batch_row(batch_id)
         if batch_status(row, await self.tally(batch_id)) in ("done", "cancelled", "failed"):
             raise AlreadyOver("this batch has ended already")
@@ -650,7 +654,7 @@ def _profile(new: NewGames) -> Profile:
     try:
         return make_profile(new.profile, players, roles=roles, rules=new.rules.given(), reveal=new.reveal)
     except InvalidProfile as fault:
-        # Where the settings were named that the rules refuse.
+        # The pointer names the field in which the caller gave the refused setting.
         if new.deal is not None and fault.pointer.startswith("/roles"):
             raise InvalidProfile(str(fault), "/deal") from None
         if new.players is None and fault.pointer == "/players":
@@ -682,14 +686,14 @@ def _names(new: NewGames, profile: Profile) -> list[str] | None:
 
 
 def _is_public(row: GameRow, log: Sequence[Event]) -> bool:
-    """Whether everybody may see the whole log: the game has finished, and its end tells all."""
+    """Whether everybody may see the whole log: the game has finished, and its end reveals all."""
     created = log[0]
     assert isinstance(created, GameCreated)
     return row.status == "finished" and created.profile.reveal == "all"
 
 
 def _spread(specs: Sequence[Mapping[str, Any]], players: int) -> list[Mapping[str, Any]]:
-    """One spec a seat: a single one stands for all. Empty stays empty."""
+    """One spec per seat: a single spec is repeated for every seat, no specs stay none."""
     if len(specs) == 1:
         return list(specs) * players
     if specs and len(specs) != players:
@@ -731,7 +735,7 @@ def _new_game(new: NewGames, batch_seed: int, position: int) -> NewGame:
 
 
 def _shown_seats(seats: Sequence[Mapping[str, Any]]) -> list[SeatView]:
-    """Without tokens: those are minted for each answer, and never stored."""
+    """The seats without tokens, which are minted for each answer and never stored."""
     return [SeatView(seat=seat) for seat in range(1, len(seats) + 1)]
 
 
@@ -741,9 +745,9 @@ def _batch_row(batch_id: str, at: int, new: NewGames, seed: int) -> BatchRow:
 
 
 def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame) -> dict[str, Any]:
-    """The spec of a fork's batch: models and budget of its source, with what the request changes.
+    """The spec of a fork's batch: the models and budget of its source, with the request's changes.
 
-    With the same agents it repeats its source, and what that has paid for is not paid again.
+    A fork with the same agents repeats its source, and does not pay again for what its source has paid.
     """
     given = fork.model_dump(mode="json", exclude_none=True)
     same = fork.seats is None and not given["models"]
@@ -758,13 +762,13 @@ def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame) -> dict[
 
 def batch_status(row: BatchRow, tallied: Tallied) -> str:
     """queued, running, done, cancelled or failed, from the counts of its games."""
-    laid = sum(tallied.status.values())
+    stored = sum(tallied.status.values())
     open_games = sum(tallied.status.get(name, 0) for name in OPEN)
     if row.cancelled:
         return "running" if open_games else "cancelled"
-    if laid < row.count or open_games:
-        begun = laid - tallied.status.get("created", 0)
+    if stored < row.count or open_games:
+        begun = stored - tallied.status.get("created", 0)
         return "running" if begun else "queued"
     if tallied.status.get("failed", 0):
         return "failed"
-    return "cancelled" if tallied.status.get("cancelled", 0) == laid else "done"
+    return "cancelled" if tallied.status.get("cancelled", 0) == stored else "done"

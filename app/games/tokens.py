@@ -31,10 +31,10 @@ async def mint_game_token(
     caller: CallerDep,
     response: Response,
 ) -> TokenView:
-    """A token that shows one seat's part of the game and answers for it, or one for watching.
+    """A token that sees the game through one seat's eyes and answers for it, or a token for watching.
 
-    Tokens are not kept and cannot be listed. `raise_epoch` makes all earlier ones of a seat void: mint
-    the new one so when one was lost.
+    Tokens are not stored and cannot be listed. `raise_epoch` revokes all of the seat's earlier tokens:
+    use it when a token was lost.
     """
     row = await access.game(caller, game_id)
     response.headers.update(NO_STORE)

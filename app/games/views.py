@@ -1,4 +1,4 @@
-"""Games and batches as callers are shown them."""
+"""Builds the views of games and batches that callers receive."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,17 +43,17 @@ __all__ = [
 
 
 def open_requests(requests: Sequence[Request]) -> list[OpenRequest]:
-    """Requests as they are shown."""
+    """The views of open requests."""
     return [
         OpenRequest(
-            request_id=one.id,
-            seat=one.seat,
-            kind=one.kind,
-            round=one.round,
-            attempt=one.attempt,
-            team_size=one.team_size,
+            request_id=request.id,
+            seat=request.seat,
+            kind=request.kind,
+            round=request.round,
+            attempt=request.attempt,
+            team_size=request.team_size,
         )
-        for one in requests
+        for request in requests
     ]
 
 
@@ -62,9 +62,9 @@ def _by_seat(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
-    """The game through one pair of eyes: folded anew from what those see, so nothing else can be in it.
+    """The game as one viewer sees it: folded anew from the viewer's own events, so it holds nothing else.
 
-    Raises CorruptLog where row and log make no game.
+    Raises CorruptLog when the row and the log do not make a game.
     """
     try:
         return _game_view(row, full, viewer)
@@ -151,7 +151,7 @@ def game_summary(row: GameRow) -> GameSummary:
 
 
 def readable_summary(row: GameRow | DamagedGame) -> GameSummary | None:
-    """The same; None for a row that does not read."""
+    """One line of a listing; None for a row that does not read."""
     try:
         return None if isinstance(row, DamagedGame) else game_summary(row)
     except UNREADABLE:
@@ -174,7 +174,7 @@ def _used(use: Use) -> dict[str, Any]:
 
 
 def model_uses(uses: Mapping[UseKey, Use]) -> list[ModelUse]:
-    """Uses by model, and within it by step; in the order of their names."""
+    """Usage by model, and within a model by step; both in alphabetical order."""
     models: dict[tuple[str, str], list[tuple[str, Use]]] = {}
     for key in sorted(uses):
         models.setdefault((key.endpoint, key.model), []).append((key.step, uses[key]))
@@ -190,8 +190,8 @@ def model_uses(uses: Mapping[UseKey, Use]) -> list[ModelUse]:
 
 
 def batch_view(row: BatchRow, tallied: Tallied, spending: Spending | None, *, sees_all: bool) -> BatchView:
-    """A batch's progress and results so far. ``sees_all``: the steps of its models may be told.
-    Without ``spending`` it is as spectators see it: neither labels, nor what models took.
+    """A batch's progress and results so far. ``sees_all``: include what each model used, step by step.
+    Without ``spending`` it is the spectators' view: without labels, tokens, costs and budget.
     """
     status = batch_status(row, tallied)
     over = sum(tallied.status.get(name, 0) for name in ("finished", "cancelled", "failed"))

@@ -1,7 +1,7 @@
-"""What a seat sends from outside: actions and thoughts, read strictly and turned into the engine's own.
+"""The actions and thoughts that remote seats send: read strictly, and converted to the engine's types.
 
-The same models serve the socket and HTTP. Whether the rules allow an action is the engine's word;
-here it is only read. A thought that is wrong costs nothing but itself.
+The socket and HTTP share these models. This module only reads an action; whether the rules allow it is the
+engine's decision. A wrong thought is refused alone: the action and the other thoughts count.
 """
 
 import json
@@ -86,30 +86,30 @@ MAX_TEXT: Final = 4_000
 """Characters of an utterance, and of any other text a seat sends."""
 
 MAX_THOUGHTS: Final = 20
-"""Thoughts that may come with one action."""
+"""The most thoughts that may come with one action."""
 
 MAX_LEGAL: Final = 256
-"""Legal actions that are listed with a request; where there are more, none are."""
+"""The most legal actions that a request lists; with more of them it lists none."""
 
 _NO_TEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-"""What no text holds: control characters other than tab and newline, and halves of a surrogate pair."""
+"""Characters that no text may hold: control characters but tab and newline, and lone surrogates."""
 
-# The same for the readers of our schemas, where CRLF still stands.
+# The same rule as a pattern for our schemas, which see a text before CRLF becomes LF.
 TEXT_PATTERN: Final = r"^(?:[^\u0000-\u0008\u000B-\u001F\u007F]|\r\n)*$"
 KEY_PATTERN: Final = r"^[^\u0000-\u0008\u000B-\u001F\u007F]*$"
 
 
 def text_fault(text: str) -> str | None:
-    """Why this is no text to us; None where it is."""
-    found = _NO_TEXT.search(text)
-    if found is None:
+    """Why the server does not accept this text; None when it does."""
+    match = _NO_TEXT.search(text)
+    if match is None:
         return None
-    kind = "lone surrogate" if found[0] >= "\ud800" else "control character"
-    return f"text takes no {kind}, got U+{ord(found[0]):04X}"
+    kind = "lone surrogate" if match[0] >= "\ud800" else "control character"
+    return f"text takes no {kind}, got U+{ord(match[0]):04X}"
 
 
 def _clean(value: object) -> object:
-    """Lines end with LF, whatever they came with: the same words are the same action."""
+    """Replaces CRLF by LF, so that the same words are the same action."""
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n")
@@ -135,7 +135,7 @@ Team = Annotated[list[SeatNumber], Field(min_length=1, max_length=10)]
 
 
 class ProposeTeamAction(Strict):
-    """Answers `propose_team`: the team, and what is said to it."""
+    """Answers `propose_team`: the team, and a speech about it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"team": [1, 3], "text": "Seat 3 and I."}]})
 
@@ -152,7 +152,7 @@ class SpeakAction(Strict):
 
 
 class ReconsiderAction(Strict):
-    """Answers `reconsider`: the team that is voted on, kept or changed, and why."""
+    """Answers `reconsider`: the kept or changed team to vote on, and the reason."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"team": [1, 4], "text": "You are right."}]})
 
@@ -177,7 +177,7 @@ class CardAction(Strict):
 
 
 class SummariseAction(Strict):
-    """Answers `summarise`: private notes of the round, one text a question, under names of your own."""
+    """Answers `summarise`: private notes on the round, one text per question; you name the questions."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"answers": {"leader": "seat 2", "suspected_evil": "4 and 5"}}]}
@@ -195,12 +195,12 @@ class SummariseAction(Strict):
 
 
 class AssassinateAction(Strict):
-    """Answers `assassinate`: whom you take for Merlin."""
+    """Answers `assassinate`: the seat that you take for Merlin."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"target": 3}]})
 
     target: SeatNumber | None = Field(
-        description="Another seat. Null holds fire, where the rules offer the shot after any quest."
+        description="Another seat. Null holds fire, if the rules offer the shot after any quest."
     )
 
 
@@ -230,20 +230,20 @@ ACTION_MODELS: Final[Mapping[Kind, type[Action]]] = {
 
 
 class _OwnThought(Strict):
-    seat: SeatNumber | None = Field(None, description="Your own; left out, it is.")
+    seat: SeatNumber | None = Field(None, description="Your own seat, which is also the default.")
 
 
 class BeliefModel(Strict):
-    """What the seat makes of one other seat."""
+    """The seat's belief about one other seat."""
 
     about: SeatNumber
-    role: Annotated[Role, Field(strict=False)] | None = Field(None, description="The likeliest role.")
+    role: Annotated[Role, Field(strict=False)] | None = Field(None, description="The most likely role.")
     intentions: Annotated[list[ShortText], Field(max_length=10)] = Field(
-        default_factory=list, description="Ids of the catalogue, likeliest first."
+        default_factory=list, description="Ids of the catalogue, most likely first."
     )
     confidence: Annotated[int, Field(ge=0, le=5), AS_WHOLE] = Field(0, description="0: a guess, 5: certain.")
     snippets: Annotated[list[Text], Field(max_length=20)] = Field(
-        default_factory=list, description="The pieces of speech it rests on."
+        default_factory=list, description="The pieces of speech that the belief rests on."
     )
     reasoning: Text = ""
 
@@ -262,14 +262,14 @@ class BeliefsThought(_OwnThought):
 
 
 class ChoiceModel(Strict):
-    """One intention and why."""
+    """One intention, and the reason for it."""
 
-    id: ShortText = Field(description="Of the request's `menu`.")
+    id: ShortText = Field(description="An id from the request's `menu`.")
     reason: Text = ""
 
 
 class IntentionsThought(_OwnThought):
-    """The intentions behind the coming speech. Only where the request has a `menu`, and only from it."""
+    """The intentions behind the coming speech. Only for a request with a `menu`, and only ids from it."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -285,17 +285,19 @@ class IntentionsThought(_OwnThought):
 
     type: Literal["intentions_selected"]
     stage: Literal["first", "final"] = Field(
-        description="`first` before the speech was drafted, `final` what it was made with."
+        description="`first`: selected before the draft of the speech; `final`: those of the speech itself."
     )
     intentions: Annotated[list[ChoiceModel], Field(max_length=20)]
-    changed: bool = Field(False, description="In the final stage: whether it differs from the first.")
+    changed: bool = Field(
+        False, description="In the final stage: whether the selection differs from the first."
+    )
     reason: Text = Field(
-        "", description="Of the selection as a whole; in the final stage: what was kept or changed, and why."
+        "", description="For the selection as a whole; in the final stage: what was kept or changed, and why."
     )
 
 
 class SpeechThought(_OwnThought):
-    """A draft of the speech: private goals, and the words."""
+    """A draft of the speech: the private goals, and the words."""
 
     type: Literal["speech_drafted"]
     stage: Literal["formulation", "refinement"]
@@ -304,14 +306,14 @@ class SpeechThought(_OwnThought):
 
 
 class ReadingModel(Strict):
-    """How one other seat or role would take the speech."""
+    """How one other seat or role would understand the speech."""
 
     by: ShortText = Field(description="`seat 3`, or a role's name.")
     text: Text
 
 
 class ReadingsThought(_OwnThought):
-    """Second-order: how others would take the speech."""
+    """Second-order: how others would understand the speech."""
 
     type: Literal["readings_imagined"]
     readings: Annotated[list[ReadingModel], Field(max_length=20)]
@@ -319,11 +321,11 @@ class ReadingsThought(_OwnThought):
 
 
 class ExplanationThought(_OwnThought):
-    """Why the seat chooses as it does."""
+    """The reason for the seat's choice."""
 
     type: Literal["choice_explained"]
     about: Annotated[Kind, Field(strict=False)] | None = Field(
-        None, description="The kind of request; left out, the one that is answered."
+        None, description="The kind of request. Left out: the kind of the answered request."
     )
     text: Text
 
@@ -347,10 +349,10 @@ _THOUGHT: Final = TypeAdapter[Any](ThoughtModel)
 
 
 def read_action(kind: Kind, action: JsonValue) -> Action:
-    """The answer to a request of this kind, lines ending with LF.
+    """Reads the answer to a request of this kind; its lines end with LF.
 
-    Raises InvalidAction with a JSON pointer into the action, such as ``/team/0``. The value that could
-    not be read is not repeated.
+    Raises InvalidAction with a JSON pointer into the action, such as ``/team/0``. The message does
+    not repeat the value.
     """
     try:
         return _READERS[kind].validate_python(action)
@@ -359,27 +361,27 @@ def read_action(kind: Kind, action: JsonValue) -> Action:
 
 
 class RefusedThought(Shown):
-    """A thought that was not kept, and why. The action beside it counts."""
+    """A refused thought, and the reason. The action beside it counts."""
 
-    pointer: str = Field(description="JSON pointer (RFC 6901) into what was sent, `/thoughts` and on.")
+    pointer: str = Field(description="JSON pointer (RFC 6901) into the message, from `/thoughts` on.")
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class ThoughtsRead:
-    """What became of the thoughts beside an action."""
+    """The kept and the refused thoughts of one action."""
 
     kept: tuple[Thought, ...]
     sent: tuple[JsonValue, ...]
-    """Those that are kept, as they are stored."""
+    """The kept thoughts in their stored form."""
     refused: tuple[RefusedThought, ...]
 
 
 def read_thoughts(request: Request, thoughts: object, check: Callable[[Thought, str], None]) -> ThoughtsRead:
-    """Each thought by itself: what is wrong with one refuses that one only.
+    """Reads each thought by itself: a wrong thought does not affect the others.
 
-    ``check`` raises IllegalAction for a thought that this seat may not record now; it is given the
-    thought's pointer.
+    ``check`` takes a thought and its pointer, and raises IllegalAction for a thought that this seat may not
+    record now.
     """
     if not isinstance(thoughts, list):
         return ThoughtsRead((), (), (RefusedThought(pointer="/thoughts", message="thoughts are a list"),))
@@ -414,26 +416,28 @@ def read_thoughts(request: Request, thoughts: object, check: Callable[[Thought, 
 
 
 def stored_action(request: Request, action: JsonValue, thoughts: Sequence[JsonValue]) -> SeatAction:
-    """The engine's own of an accepted answer, which was read before. Raises InvalidAction for one that
-    cannot be.
+    """The engine's action of an accepted answer. Raises InvalidAction for a stored answer that does not
+    read.
     """
     try:
-        read = [_THOUGHT.validate_python(thought) for thought in thoughts]
+        models = [_THOUGHT.validate_python(thought) for thought in thoughts]
     except ValidationError as fault:
         raise InvalidAction(*_first(fault, of_thought=True)) from None
-    return engine_action(read_action(request.kind, action), tuple(_thought(request, one) for one in read))
+    return engine_action(
+        read_action(request.kind, action), tuple(_thought(request, model) for model in models)
+    )
 
 
 _TAGS: Final = tuple(get_args(model.model_fields["type"].annotation)[0] for model in THOUGHT_MODELS)
 
 
 def _first(fault: ValidationError, *, of_thought: bool = False) -> tuple[str, str]:
-    """The first thing that is wrong, and where."""
+    """The message of the first fault, and its JSON pointer."""
     first = fault.errors(include_input=False, include_url=False, include_context=False)[0]
     parts = list(first["loc"])
     message = str(first["msg"])
     if of_thought and parts:
-        # Its own type stands first in pydantic's path, but not in what was sent.
+        # Pydantic's path begins with the thought's type, which is no part of the sent path.
         del parts[0]
     if first["type"].startswith("union_tag"):
         # Pydantic's own message repeats what was sent.
@@ -443,7 +447,7 @@ def _first(fault: ValidationError, *, of_thought: bool = False) -> tuple[str, st
 
 
 def pointer_of(parts: Sequence[str | int]) -> str:
-    """The JSON pointer (RFC 6901) of pydantic's path, as far as what stands in it is text."""
+    """The JSON pointer (RFC 6901) of pydantic's path, up to the first part that is no valid text."""
     if len(parts) > 2 and parts[-1] == "[key]":
         parts = parts[:-1]
     pointer = ""
@@ -455,7 +459,7 @@ def pointer_of(parts: Sequence[str | int]) -> str:
 
 
 def engine_action(read: Action, thoughts: tuple[Thought, ...] = ()) -> SeatAction:
-    """The engine's own of it."""
+    """Converts a read action to the engine's action."""
     match read:
         case ProposeTeamAction():
             return ProposeTeam(tuple(read.team), read.text, thoughts)
@@ -473,35 +477,40 @@ def engine_action(read: Action, thoughts: tuple[Thought, ...] = ()) -> SeatActio
             return Assassinate(read.target, thoughts)
 
 
-def _thought(request: Request, one: Any) -> Thought:
-    seat: Seat = request.seat if one.seat is None else one.seat
-    match one:
+def _thought(request: Request, model: Any) -> Thought:
+    seat: Seat = request.seat if model.seat is None else model.seat
+    match model:
         case BeliefsThought():
-            return BeliefsFormed(seat, tuple(map(_belief, one.beliefs)))
+            return BeliefsFormed(seat, tuple(map(_belief, model.beliefs)))
         case IntentionsThought():
-            chosen = tuple(Choice(choice.id, choice.reason) for choice in one.intentions)
-            return IntentionsSelected(seat, one.stage, chosen, one.changed, one.reason)
+            chosen = tuple(Choice(choice.id, choice.reason) for choice in model.intentions)
+            return IntentionsSelected(seat, model.stage, chosen, model.changed, model.reason)
         case SpeechThought():
-            return SpeechDrafted(seat, one.stage, one.think, one.speak)
+            return SpeechDrafted(seat, model.stage, model.think, model.speak)
         case ReadingsThought():
-            readings = tuple(Reading(reading.by, reading.text) for reading in one.readings)
-            return ReadingsImagined(seat, readings, one.reveals_role)
+            readings = tuple(Reading(reading.by, reading.text) for reading in model.readings)
+            return ReadingsImagined(seat, readings, model.reveals_role)
         case ExplanationThought():
-            return ChoiceExplained(seat, one.about or request.kind, one.text)
-    raise AssertionError(f"no thought is made from {type(one).__name__}")
+            return ChoiceExplained(seat, model.about or request.kind, model.text)
+    raise AssertionError(f"no thought is made from {type(model).__name__}")
 
 
-def _belief(one: BeliefModel) -> Belief:
+def _belief(model: BeliefModel) -> Belief:
     return Belief(
-        one.about, one.role, tuple(one.intentions), one.confidence, tuple(one.snippets), one.reasoning
+        model.about,
+        model.role,
+        tuple(model.intentions),
+        model.confidence,
+        tuple(model.snippets),
+        model.reasoning,
     )
 
 
-# --- what is asked, as it is shown ----------------------------------------------------------------
+# --- requests as clients see them -----------------------------------------------------------------
 
 
 def shown_action(action: SeatAction) -> dict[str, JsonValue]:
-    """The action as a seat would send it, without thoughts and without empty words beside a team."""
+    """The action as a seat would send it, without thoughts, and without an empty text beside a team."""
     match action:
         case ProposeTeam() | Reconsider():
             return {"team": list(action.team), **({"text": action.text} if action.text else {})}
@@ -518,17 +527,17 @@ def shown_action(action: SeatAction) -> dict[str, JsonValue]:
 
 
 def legal_actions(table: Table, hand: Hand) -> list[dict[str, JsonValue]] | None:
-    """Every legal action of an asked seat as it would send it; None where text is the action, or where
-    there are more than 256.
+    """Every legal action of an asked seat, as the seat would send it; None when the action is a text, or
+    when there are more than 256.
     """
-    found = legal(table, hand)
-    if found is None or len(found) > MAX_LEGAL:
+    actions = legal(table, hand)
+    if actions is None or len(actions) > MAX_LEGAL:
         return None
-    return [shown_action(action) for action in found]
+    return [shown_action(action) for action in actions]
 
 
 def action_schema(table: Table, hand: Hand, request: Request) -> dict[str, JsonValue]:
-    """JSON Schema 2020-12 of this very request: what fits it, the rules allow."""
+    """JSON Schema 2020-12 of the actions that the rules allow as an answer to this request."""
     properties: dict[str, JsonValue]
     required: list[JsonValue]
     text: dict[str, JsonValue] = {"type": "string", "maxLength": MAX_TEXT, "pattern": TEXT_PATTERN}
@@ -553,9 +562,9 @@ def action_schema(table: Table, hand: Hand, request: Request) -> dict[str, JsonV
             }
             properties, required = {"answers": answers}, ["answers"]
         case Kind.VOTE | Kind.CARD | Kind.ASSASSINATE:
-            found = legal_actions(table, hand) or []
-            (name,) = found[0]
-            properties = {name: {"enum": [action[name] for action in found]}}
+            actions = legal_actions(table, hand) or []
+            (name,) = actions[0]
+            properties = {name: {"enum": [action[name] for action in actions]}}
             required = [name]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -567,7 +576,7 @@ def action_schema(table: Table, hand: Hand, request: Request) -> dict[str, JsonV
 
 
 def thoughts_schema(table: Table, hand: Hand, request: Request) -> dict[str, Any]:
-    """JSON Schema 2020-12 of the thoughts that may come with the answer: what fits it is kept."""
+    """JSON Schema 2020-12 of the thoughts that may come with the answer: matching thoughts are kept."""
     own = hand.role
     roles = tuple(role for role in Role if table.profile.roles.count(role) > (role == own))
     return _thoughts_schema(table.players, hand.seat, roles, offered(table, hand, request.kind))
@@ -605,7 +614,7 @@ def _thoughts_schema(
 
 
 def _at_most_once(**fields: str) -> dict[str, Any]:
-    # That the fields are there is the items' word.
+    # The schema of the items requires these fields.
     same = {name: {"const": value} for name, value in fields.items()}
     return {"contains": {"properties": same}, "minContains": 0, "maxContains": 1}
 
@@ -614,9 +623,9 @@ _WORDS: Final = frozenset({"title", "description", "examples", "default", "discr
 
 
 def _plain(schema: dict[str, Any]) -> Any:
-    """The schema without words for people, which every request would carry again."""
+    """The schema without texts for people, which every request would repeat."""
     # No field of a thought has one of these names.
     return json.loads(
         json.dumps(schema),
-        object_hook=lambda value: {name: one for name, one in value.items() if name not in _WORDS},
+        object_hook=lambda schema: {name: part for name, part in schema.items() if name not in _WORDS},
     )

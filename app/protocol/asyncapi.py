@@ -1,4 +1,4 @@
-"""What passes over the socket as one AsyncAPI 3.0 document, made from the message models.
+"""The messages of the socket as one AsyncAPI 3.0 document, made from the message models.
 
 ``python -m app.protocol.asyncapi openapi/asyncapi.json`` writes it. Schemas stay within what AsyncAPI's own
 dialect (a superset of JSON Schema draft 7) and 2020-12 have in common.
@@ -29,17 +29,17 @@ PREFIX: Final = "#/components/schemas/"
 DESCRIPTION: Final = """\
 One connection, one viewer, one game. The server says `hello`; the client `identify`s within
 `identify_within_ms`; the server says `welcome` and sends the viewer's events from `after` + 1 on, first
-those of the past, then those to come. A viewer that is a seat is sent a `request` whenever it is asked
-something, answers with `act`, and is told `ack` when the answer is committed, or `error`.
+the past events, then the new ones. A seat gets a `request` for each of its decisions, answers with `act`,
+and gets an `ack` when the answer is committed, or an `error`.
 
 Text frames, one JSON object each. Ignore fields and types that you do not know; the server refuses those
 it does not know. Send an `act` again, over any connection, until it is acknowledged: it counts once.
-After a close that says so come back with `after` = the last `seq` you have processed, after
-`random(0, min(30 s, 0.5 s * 2^n))`. `/docs/bots.md` of the service is the guide.
+After a close whose code asks for it, reconnect with `after` = the last `seq` you have processed, after a
+pause of `random(0, min(30 s, 0.5 s * 2^n))`. `/docs/bots.md` of the service is the guide.
 """
 
-_WORDS: Final = {"Asked": "request", "Refusal": "error", "ActAck": "act_ack"}
-"""Names of messages where they differ from their model's."""
+_MESSAGE_NAMES: Final = {"Asked": "request", "Refusal": "error", "ActAck": "act_ack"}
+"""Names of messages that differ from the names of their models."""
 
 
 def _snake(name: str) -> str:
@@ -47,29 +47,29 @@ def _snake(name: str) -> str:
 
 
 def _message_name(model: type[BaseModel]) -> str:
-    return _WORDS.get(model.__name__) or _snake(model.__name__)
+    return _MESSAGE_NAMES.get(model.__name__) or _snake(model.__name__)
 
 
 def _tidy(value: Any) -> Any:
-    """The same without what pydantic adds for itself: titles of fields, discriminators, JsonValue."""
+    """A copy without what pydantic adds for itself: titles of fields, discriminators, JsonValue."""
     if isinstance(value, list):
-        return [_tidy(one) for one in value]
+        return [_tidy(part) for part in value]
     if not isinstance(value, dict):
         return value
     if value.get("$ref") == f"{PREFIX}JsonValue":
-        return {name: one for name, one in value.items() if name != "$ref"}
-    found = {}
-    for name, one in value.items():
-        if name == "discriminator" or (name == "title" and isinstance(one, str)):
+        return {name: part for name, part in value.items() if name != "$ref"}
+    tidied = {}
+    for name, part in value.items():
+        if name == "discriminator" or (name == "title" and isinstance(part, str)):
             continue
-        # What stands below `properties` are names, and below examples values.
+        # The keys below `properties` are names of fields; examples and the like are plain values.
         if name == "properties":
-            found[name] = {field: _tidy(schema) for field, schema in one.items()}
+            tidied[name] = {field: _tidy(schema) for field, schema in part.items()}
         elif name in ("examples", "default", "enum", "const"):
-            found[name] = one
+            tidied[name] = part
         else:
-            found[name] = _tidy(one)
-    return found
+            tidied[name] = _tidy(part)
+    return tidied
 
 
 def _references(names: Any) -> list[Schema]:
@@ -88,10 +88,10 @@ def schemas() -> Mapping[str, Schema]:
         if name == "JsonValue":
             continue
         tidied = _tidy(schema)
-        # A frame always tells what it is, although the model fills it in.
+        # A frame always holds its `t`, although the model has a default for it.
         if "const" in tidied.get("properties", {}).get("t", {}):
             tidied["properties"]["t"].pop("default", None)
-            tidied["required"] = ["t", *(one for one in tidied.get("required", ()) if one != "t")]
+            tidied["required"] = ["t", *(field for field in tidied.get("required", ()) if field != "t")]
         found[name] = {"title": name, **tidied}
     events = event_schemas()
     found |= events
@@ -104,7 +104,7 @@ def schemas() -> Mapping[str, Schema]:
         "anyOf": [{"type": "array", "items": actions}, {"type": "null"}],
     }
     act["thoughts"]["items"] = {"oneOf": _references(model.__name__ for model in THOUGHT_MODELS)}
-    # Item is not among them: with it `type` would tell a reader nothing.
+    # Without EventItem, which would match every event: readers tell the events apart by `type`.
     found["Events"]["properties"]["items"] |= {
         "minItems": 1,
         "maxItems": 100,
@@ -117,25 +117,27 @@ def schemas() -> Mapping[str, Schema]:
 
 
 def _by_name(value: Any, moved: dict[str, Schema]) -> Any:
-    """The same with each set of words, and each schema with a title, referred to by its name: generators
-    make up names for what stands inside others.
+    """A copy that refers by name to each set of words and each schema with a title, and collects these in
+    ``moved``: generators make up names for schemas inside other schemas.
     """
     if isinstance(value, list):
-        return [_by_name(one, moved) for one in value]
+        return [_by_name(part, moved) for part in value]
     if not isinstance(value, dict):
         return value
     words = next((name for name, schema in WORDS.items() if value.get("enum") == schema["enum"]), None)
     name = words or (value.get("title") if "properties" in value else None)
-    inner = {part: _by_name(one, moved) for part, one in value.items()}
+    inner = {key: _by_name(part, moved) for key, part in value.items()}
     if not isinstance(name, str):
         return inner
-    # What a field says of it goes along: beside a reference it would not be read.
+    # The field's own description moves along: readers ignore it beside a reference.
     moved[name] = {**moved.get(name, {}), "title": name, **inner}
     return {"$ref": f"{PREFIX}{name}"}
 
 
 def standalone(name: str) -> Schema | None:
-    """One schema with all that it refers to, as JSON Schema 2020-12; None where there is none."""
+    """The schema of this name with all schemas that it refers to, as JSON Schema 2020-12; None for an
+    unknown name.
+    """
     known = schemas()
     if name not in known:
         return None
@@ -148,7 +150,7 @@ def standalone(name: str) -> Schema | None:
                 waiting.append(target)
     moved = json.loads(
         json.dumps(
-            {**known[name], **({"$defs": {one: known[one] for one in sorted(needed)}} if needed else {})}
+            {**known[name], **({"$defs": {part: known[part] for part in sorted(needed)}} if needed else {})}
         ).replace(PREFIX, "#/$defs/")
     )
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **moved}
@@ -156,11 +158,11 @@ def standalone(name: str) -> Schema | None:
 
 def _targets(value: Any) -> list[str]:
     if isinstance(value, list):
-        return [target for one in value for target in _targets(one)]
+        return [target for part in value for target in _targets(part)]
     if not isinstance(value, dict):
         return []
     own = [value["$ref"].removeprefix(PREFIX)] if isinstance(value.get("$ref"), str) else []
-    return own + [target for one in value.values() for target in _targets(one)]
+    return own + [target for part in value.values() for target in _targets(part)]
 
 
 def _message(model: type[BaseModel]) -> Schema:
@@ -172,7 +174,7 @@ def _message(model: type[BaseModel]) -> Schema:
         "title": name,
         "summary": schema.get("description", "").split("\n\n")[0],
         "payload": {"$ref": f"{PREFIX}{model.__name__}"},
-        **({"examples": [{"name": name, "payload": one} for one in examples]} if examples else {}),
+        **({"examples": [{"name": name, "payload": example} for example in examples]} if examples else {}),
     }
 
 
@@ -192,7 +194,7 @@ def _operation(action: str, summary: str, *messages: str, reply: tuple[str, ...]
 
 
 def asyncapi() -> dict[str, Any]:
-    """The document. Actions are the server's: it receives what clients send."""
+    """The document, from the server's side: its operations receive the messages of clients."""
     models = (*CLIENT_FRAMES, *SERVER_FRAMES)
     names = [_message_name(model) for model in models]
     return {
@@ -227,7 +229,7 @@ def asyncapi() -> dict[str, Any]:
                                 "Sec-WebSocket-Protocol": {"type": "string", "const": SUBPROTOCOL},
                                 "Origin": {
                                     "type": "string",
-                                    "description": "Of browsers; checked against the origins allowed.",
+                                    "description": "Sent by browsers; checked against the allowed origins.",
                                 },
                             },
                         },
@@ -235,7 +237,7 @@ def asyncapi() -> dict[str, Any]:
                     }
                 },
                 "x-subprotocol": SUBPROTOCOL,
-                "x-close-codes": [one._asdict() for one in CLOSES],
+                "x-close-codes": [close._asdict() for close in CLOSES],
             }
         },
         "operations": {
@@ -249,7 +251,7 @@ def asyncapi() -> dict[str, Any]:
             "show": _operation("send", "What the viewer may see, in order.", "events"),
             "ask": _operation("send", "The seat is asked for a decision.", "request"),
             "act": _operation("receive", "The seat answers.", "act", reply=("act_ack", "error")),
-            "ping": _operation("receive", "Is somebody there?", "ping", reply=("ack",)),
+            "ping": _operation("receive", "Asks for an `ack`.", "ping", reply=("ack",)),
             "beat": _operation("send", "Nothing has happened for `idle_ms`.", "beat"),
         },
         "components": {
@@ -270,7 +272,7 @@ def asyncapi() -> dict[str, Any]:
 
 @cache
 def document() -> str:
-    """The document as it is committed: two spaces, one line at the end."""
+    """The text of the document: indented by two spaces, with a newline at the end."""
     return json.dumps(asyncapi(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""How a connection ends, and whether to come back: PROTOCOL's table, for documents and checks."""
+"""The close codes of the socket, and whether a client reconnects after each: PROTOCOL's table."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ __all__ = ["CLOSES", "Close", "ComeBack"]
 
 
 class ComeBack:
-    """What a client does after a close."""
+    """Whether a client reconnects after a close."""
 
     NO: Final = "no"
     YES: Final = "yes"
@@ -15,7 +15,7 @@ class ComeBack:
 
 
 class Close(NamedTuple):
-    """One code."""
+    """One close code."""
 
     code: int
     meaning: str
@@ -41,5 +41,5 @@ CLOSES: Final = (
     Close(4426, "another version of the protocol than 1", ComeBack.NO),
     Close(4429, "too many messages; the reason says retry_after_ms=…", ComeBack.LATER),
 )
-"""Every code a client may be closed with. 1005 and 1006 are what libraries say of a broken connection:
-come back."""
+"""Every code that the server closes a connection with. Libraries report a broken connection as 1005 or 1006:
+reconnect."""

@@ -28,52 +28,53 @@ _SEEN: Final = {
     "full": "Only the researcher sees it.",
 }
 
-_TOLD: Final = {
+_DESCRIPTIONS: Final = {
     "game_created": "The first event: the rules of this game, and the names of the seats.",
     "roles_dealt": "The deal.",
-    "role_learned": "What this seat is dealt and shown.",
-    "proposal_opened": "A new attempt: `leader` is to propose.",
+    "role_learned": "The role that this seat is dealt, and the seats it is shown.",
+    "proposal_opened": "A new attempt: `leader` proposes a team.",
     "team_proposed": "The leader has put a team forward.",
     "utterance_made": "A seat has spoken; an empty text is silence.",
-    "team_confirmed": "The leader has kept or changed the team after the talk.",
+    "team_confirmed": "The leader has kept or changed the team after the discussion.",
     "vote_cast": "This seat's own ballot, before the reveal.",
     "votes_revealed": "All ballots at once.",
     "card_played": "This seat's own card.",
     "quest_resolved": "The cards are counted.",
     "round_summarised": "This seat's own private notes.",
-    "assassination_opened": "The shooter is asked for Merlin.",
+    "assassination_opened": "The shooter is asked to name Merlin.",
     "assassination_made": "The shot.",
     "evil_conferred": "Private talk of evil in an imported record.",
     "game_ended": "The last event: who won and why.",
-    "game_cancelled": "The last event: the game was broken off.",
+    "game_cancelled": "The last event: the game was cancelled.",
     "beliefs_formed": "A thought: what this seat believes of others.",
-    "intentions_selected": "A thought: the intentions behind the coming speech. `reason` is that of the "
-    "selection as a whole, in the final stage of what was kept, added or dropped; events of earlier versions "
-    "lack it.",
-    "selection_prepared": "What the first selection after it had not heard yet of the record.",
+    "intentions_selected": "A thought: the intentions behind the coming speech. `reason` is for the "
+    "selection as a whole, in the final stage for what was kept, added or dropped; events of earlier "
+    "versions lack it.",
+    "selection_prepared": "The next first selection was made without a part of the seat's record.",
     "speech_drafted": "A thought: a draft of the speech.",
-    "readings_imagined": "A thought: how others would take the speech.",
-    "choice_explained": "A thought: why the seat chooses so.",
-    "action_refused": "An answer of this seat was not taken.",
+    "readings_imagined": "A thought: how others would understand the speech.",
+    "choice_explained": "A thought: the reason for the seat's choice.",
+    "action_refused": "An answer of this seat was refused.",
     "action_defaulted": "The default was played for this seat.",
     "reply_unusable": "A model's reply that could not be read.",
 }
 
 _FIELDS: Final = {
-    "without": "`speech`: the last one, and the team with it; `summary`: its own of the attempt before.",
+    "without": "The missing part: `speech`, the last speech and the team with it, or `summary`, the seat's "
+    "own of the attempt before.",
     "sees": "Seats shown to this one at the start, without their roles.",
     "shoots": "Whether this seat holds the assassination.",
     "turn": "Utterances made before this one in the attempt.",
-    "changed": "Whether it differs from what stood before.",
-    "approved": "What the ballots said.",
-    "forced": "Rejected, and goes all the same.",
-    "fails": "Fail cards; null where a record does not tell.",
-    "hit": "Whether it was Merlin.",
-    "leader_step": "+1 or -1: which way the lead goes.",
-    "fails_needed": "Fail cards that fail quest 1 to 5.",
-    "team_sizes": "Seats on the team of quest 1 to 5.",
-    "max_rejections": "Proposals a round has at most.",
-    "shooter": "Who holds the assassination; null: nobody.",
+    "changed": "Whether it differs from the one before.",
+    "approved": "Whether the ballots approved the team.",
+    "forced": "Whether the team goes without approval.",
+    "fails": "Number of fail cards; null if an imported record does not tell.",
+    "hit": "Whether the target was Merlin.",
+    "leader_step": "+1 or -1: the direction in which the lead passes.",
+    "fails_needed": "Fail cards needed to fail quests 1 to 5.",
+    "team_sizes": "Team sizes of quests 1 to 5.",
+    "max_rejections": "The most proposals in a round.",
+    "shooter": "The seat that holds the assassination; null: none.",
     "seed": "A decimal string of up to 128 bits.",
 }
 
@@ -106,7 +107,7 @@ def _or_null(value: Schema) -> Schema:
 
 
 def _enum(words: Any) -> Schema:
-    # A class of words gives its members, a Literal its values.
+    # The values of an enumeration, or of a Literal.
     values = (
         [str(word.value) for word in words]
         if isinstance(words, type) and issubclass(words, StrEnum)
@@ -140,7 +141,7 @@ WORDS: Final[Mapping[str, Schema]] = {name: _enum(words) for name, words in _WOR
 
 
 def _named(name: str, schema: Schema) -> Schema:
-    # The title is the name of the schema; ``asyncapi`` moves it among the others.
+    # ``asyncapi`` moves a schema with a title to the top level, under that name.
     return {"title": name, **schema}
 
 
@@ -193,7 +194,7 @@ _FORMS: Final[Mapping[str, Callable[[Any], Schema]]] = {
     "choices": lambda _: _list(_named("Choice", _closed(id=_TEXT, reason=_TEXT))),
     "readings": lambda _: _list(_named("Reading", _closed(by=_TEXT, text=_TEXT))),
 }
-"""The wire forms that the engine's fields name, as schemas."""
+"""The schemas of the wire forms that fields of the engine's events name."""
 
 _PLAIN: Final[Mapping[Any, Schema]] = {int: _WHOLE, str: _TEXT, bool: {"type": "boolean"}}
 
@@ -208,7 +209,7 @@ def _plain(annotation: Any) -> Schema:
     if get_origin(annotation) is Literal:
         return _enum(annotation)
     if get_origin(annotation) is UnionType:
-        (inner,) = (one for one in get_args(annotation) if one is not NoneType)
+        (inner,) = (part for part in get_args(annotation) if part is not NoneType)
         return _or_null(_plain(inner))
     raise TypeError(f"no schema is known for {annotation!r}")
 
@@ -238,14 +239,14 @@ def _schema(name: str, kind: type[Event]) -> Schema:
         "game": _TEXT,
         **own,
     }
-    told = _TOLD.get(name, "")
+    description = _DESCRIPTIONS.get(name, "")
     return {
         "title": kind.__name__,
-        "description": f"{told} {_SEEN[kind.seen_by]}".strip(),
+        "description": f"{description} {_SEEN[kind.seen_by]}".strip(),
         **_open(properties, LATER.get(kind, ())),
     }
 
 
 def event_schemas() -> dict[str, Schema]:
-    """Each event's schema by its class's name; unknown fields are allowed, since versions add some."""
+    """The schema of each event by its class name; unknown fields are allowed, since new versions add some."""
     return {kind.__name__: _schema(name, kind) for name, kind in EVENT_TYPES.items()}

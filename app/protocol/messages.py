@@ -1,6 +1,6 @@
-"""What passes over the socket: the client's messages, read strictly, and ours.
+"""The messages of the socket: those of clients, read strictly, and those of the server.
 
-Every frame is a model here; ``CLIENT_FRAMES`` and ``SERVER_FRAMES`` list them. Actions and thoughts,
+Every frame is a model here; ``CLIENT_FRAMES`` and ``SERVER_FRAMES`` list the frames. Actions and thoughts,
 which HTTP takes as well, are in ``actions``.
 """
 
@@ -72,14 +72,14 @@ MAX_IDENTIFY: Final = 4_096
 """Bytes of a client's first message."""
 
 MAX_DEPTH: Final = MAX_ANSWER_DEPTH
-"""Arrays and objects inside each other in a message from a client."""
+"""The deepest nesting of arrays and objects in a message from a client."""
 
 MessageId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 RequestId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
 def _as_sent(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-    """Leaves it to be read later."""
+    """Accepts any value, for a later reader."""
     return value
 
 
@@ -95,7 +95,7 @@ def _examples(*values: dict[str, Any]) -> ConfigDict:
 
 
 class Identify(Strict):
-    """The first message: which game, through whose eyes, from where on."""
+    """The first message: the game, the viewer, and the position to start after."""
 
     model_config = _examples(
         {"t": "identify", "v": 1, "token": "eyJ…", "game": "g_k3", "after": 0, "client": "mybot/1.2"}
@@ -108,15 +108,15 @@ class Identify(Strict):
     )
     game: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     after: Annotated[int, Field(ge=0), AS_WHOLE] = Field(
-        0, description="The last `seq` you have processed: the stream goes on behind it."
+        0, description="The last `seq` you have processed: the stream continues after it."
     )
     viewer: Annotated[str, StringConstraints(max_length=16)] | None = Field(
-        None, description="Lower eyes than the credential's own: `public` or `seat:2`."
+        None, description="A viewer that sees less than the credential allows: `public` or `seat:2`."
     )
     sit: bool | None = Field(
         None,
-        description="Whether this connection holds the seat and answers for it, or only looks on. "
-        "Left out: it holds the seat when it came with the seat's own token.",
+        description="Whether this connection holds the seat and answers for it, or only watches. "
+        "Left out: it holds the seat if its token is the seat's own.",
     )
     client: Annotated[str, StringConstraints(max_length=128)] | None = Field(
         None, description="Your program and its version."
@@ -139,20 +139,20 @@ class Answer(Strict):
     model_config = _examples({"action": {"approve": True}})
 
     action: Annotated[dict[str, JsonValue], WrapValidator(_object_as_sent)] = Field(
-        description="As the request's `schema` says."
+        description="An action that matches the request's `schema`."
     )
-    # Whatever is wrong with them does not cost the action.
+    # A fault in the thoughts does not cost the action.
     thoughts: Annotated[
         list[dict[str, JsonValue]], Field(max_length=MAX_THOUGHTS), WrapValidator(_as_sent)
     ] = Field(
         default_factory=list,
-        description="What led to it, as the request's `thoughts_schema` says: stored as ground truth, "
-        "seen by this seat and the researcher only. One that is wrong is left out, and `ack` says so.",
+        description="The thoughts that led to the action, as in the request's `thoughts_schema`: stored as "
+        "ground truth, seen by this seat and the researcher only. `ack` lists those that are refused.",
     )
 
 
 SentAnswer = Annotated[Answer, WrapValidator(_as_sent)]
-"""The body of a call, any JSON value: ``read_answer`` reads it where the open request is at hand."""
+"""A request body of any JSON value, which ``read_answer`` reads when the open request is known."""
 
 
 class Act(Answer):
@@ -169,7 +169,7 @@ class Act(Answer):
     )
 
     t: Literal["act"]
-    id: MessageId = Field(description="Echoed as `re`. The same message, sent again, keeps its id.")
+    id: MessageId = Field(description="Echoed as `re`. A message keeps its id when it is sent again.")
     request_id: RequestId
 
 
@@ -183,21 +183,21 @@ _TAGS: Final = ("identify", "ping", "act")
 
 
 def read_text(text: str) -> Any:
-    """The JSON value of a message, whatever its texts hold. Raises Unparsable."""
+    """The JSON value of a message; its texts are not checked yet. Raises Unparsable."""
     return read_json(text.encode(), max_depth=MAX_DEPTH, check_text=False)
 
 
 def message_id(value: Any) -> str | None:
-    """What an answer to this value names as ``re``: its id, where it has a usable one."""
+    """The id that an answer to this message repeats as ``re``; None for a message without a usable id."""
     name = value.get("id") if isinstance(value, dict) else None
     return name if isinstance(name, str) and 1 <= len(name) <= 64 and text_fault(name) is None else None
 
 
 def read_message(value: Any) -> ClientMessage:
-    """The message of a JSON value.
+    """Reads the message in a JSON value, except the contents of an action and of thoughts.
 
-    Raises InvalidRequest, which never names what was sent, and InvalidAction for what is no text in an
-    ``act``. What its action and its thoughts hold is not looked at yet.
+    Raises InvalidRequest, which never repeats what was sent, and InvalidAction for a forbidden character in
+    an ``act``.
     """
     if not isinstance(value, dict):
         raise InvalidRequest("a message is a JSON object")
@@ -208,12 +208,12 @@ def read_message(value: Any) -> ClientMessage:
     try:
         return _READER.validate_python(value)
     except ValidationError as fault:
-        # The first part of the place is the message's own tag.
+        # Pydantic's path begins with the message's tag.
         raise _invalid(fault, value, _READER, 1) from None
 
 
 def read_answer(value: Any) -> Answer:
-    """The same for the body of an answer over HTTP."""
+    """Reads the body of an answer over HTTP; else like ``read_message``."""
     if not isinstance(value, dict):
         raise InvalidRequest("an answer is a JSON object")
     if (place := _text_fault(_read_now(value))) is not None:
@@ -225,11 +225,11 @@ def read_answer(value: Any) -> Answer:
 
 
 def _read_now(value: dict[str, Any]) -> dict[str, Any]:
-    """The message without what is read by what its seat is asked, and without what only one that is refused
-    anyway could hold.
+    """The beginning of a message, without the action and the thoughts, which are read later. Only a message
+    that is refused anyway can be longer.
     """
     now: dict[str, Any] = beginning(
-        {name: one for name, one in value.items() if name not in ("action", "thoughts")}
+        {name: field for name, field in value.items() if name not in ("action", "thoughts")}
     )
     return now
 
@@ -240,16 +240,16 @@ def _invalid(fault: ValidationError, value: Any, model: TypeAdapter[Any], skippe
 
 
 def _text_fault(value: Any) -> tuple[str, str] | None:
-    """The first text in it that is none to us: why, and where; a key is where its object is."""
+    """The message and pointer of the first forbidden text; the pointer of a key is that of its object."""
     if isinstance(value, str):
         fault = text_fault(value)
         return None if fault is None else (fault, "")
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in inner:
+    for key, part in inner:
         if isinstance(key, str) and (fault := text_fault(key)):
             return f"a key: {fault}", ""
-        if (found := _text_fault(one)) is not None:
-            return found[0], f"{pointer_of([key])}{found[1]}"
+        if (place := _text_fault(part)) is not None:
+            return place[0], f"{pointer_of([key])}{place[1]}"
     return None
 
 
@@ -257,7 +257,7 @@ def _text_fault(value: Any) -> tuple[str, str] | None:
 
 
 class Hello(Shown):
-    """The first frame: what this server expects."""
+    """The first frame: the limits of this server."""
 
     model_config = _examples(
         {
@@ -272,26 +272,26 @@ class Hello(Shown):
 
     t: Literal["hello"] = "hello"
     v: int = VERSION
-    conn: str = Field(description="This connection, for logs.")
+    conn: str = Field(description="The id of this connection, for logs.")
     identify_within_ms: int
-    max_message: int = Field(MAX_MESSAGE, description="Bytes of one message of yours.")
-    idle_ms: int = Field(description="A `beat` comes after so long without another frame.")
+    max_message: int = Field(MAX_MESSAGE, description="The most bytes of one message of yours.")
+    idle_ms: int = Field(description="A `beat` is sent after so many milliseconds without another frame.")
 
 
 class Welcome(Shown):
-    """You are who you said, and see what follows."""
+    """The credential is accepted; the viewer's events follow."""
 
     model_config = _examples({"t": "welcome", "game": "g_k3", "viewer": "seat:2", "head": 41, "after": 0})
 
     t: Literal["welcome"] = "welcome"
     game: str
-    viewer: str = Field(description="Whose eyes: `public`, `seat:2`, `full`.")
-    head: int = Field(description="Events this viewer has been shown so far; they come at once.")
+    viewer: str = Field(description="`public`, `seat:2` or `full`.")
+    head: int = Field(description="Number of this viewer's events so far; those after `after` come at once.")
     after: int
 
 
 class EventItem(Shown):
-    """One event as a viewer gets it; its own fields follow those here."""
+    """One event as a viewer gets it; the fields of its type follow these."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -317,15 +317,15 @@ class EventItem(Shown):
 
 
 class Events(Shown):
-    """What happened: 1 to 100 events. Pass over those of a `type` that you do not know."""
+    """1 to 100 events. Ignore those of a `type` that you do not know."""
 
     t: Literal["events"] = "events"
     items: list[EventItem]
 
 
 class Asked(Shown):
-    """What a seat is asked for. Over HTTP in a list; over the socket a frame of its own, after welcome
-    and whenever the seat is asked something new, and inside errors.
+    """A request to a seat. Over HTTP in a list; over the socket as a frame after welcome and for each new
+    request, and inside errors.
     """
 
     model_config = ConfigDict(
@@ -355,29 +355,31 @@ class Asked(Shown):
     t: Literal["request"] = "request"
     request_id: str = Field(description="Round, attempt, kind, seat. The same after a reconnect.")
     kind: Kind
-    team_size: int | None = Field(description="Seats to name, where the decision is a team.")
+    team_size: int | None = Field(description="Number of seats to name, when the decision is a team.")
     menu: list[str] | None = Field(
-        description="The ids of the intentions on offer, when the request is a speech of the mechanism."
+        description="Ids of the intentions on offer, when the request is for a speech of the mechanism."
     )
     deadline: str | None = Field(
-        description="When the default is played. Null: never, the game is stepped by hand."
+        description="When the default is played. Null: never, because the game is manual."
     )
-    ttl_ms: int | None = Field(description="How long that is from now; 0 at least.")
+    ttl_ms: int | None = Field(description="Milliseconds from now to the deadline; at least 0.")
     schema_: dict[str, JsonValue] = Field(alias="schema", description="JSON Schema 2020-12 of the action.")
     thoughts_schema: dict[str, JsonValue] = Field(
-        description="JSON Schema 2020-12 of `thoughts` beside the action: what fits it is kept."
+        description="JSON Schema 2020-12 of `thoughts` beside the action: matching thoughts are kept."
     )
     legal: list[dict[str, JsonValue]] | None = Field(
-        description="Every legal action, where there are at most 256; null where text is the action."
+        description="Every legal action, if there are at most 256; null when the action is a text."
     )
     default: dict[str, JsonValue] = Field(description="What is played when no answer comes.")
-    attempts_left: int = Field(description="Answers that may still be given to it.")
+    attempts_left: int = Field(description="Answers that the seat may still give to this request.")
 
 
 class OpenRequests(Shown):
-    """What a seat is asked for now: nothing, or one thing."""
+    """The open requests of a seat: none, or one."""
 
-    status: GameStatus = Field(description="Of the game: `created` and `running` are not over yet.")
+    status: GameStatus = Field(
+        description="The game's status; a game that is `created` or `running` is not over yet."
+    )
     requests: list[Asked]
 
 
@@ -391,7 +393,7 @@ class Beat(Shown):
 
 
 class Ack(Shown):
-    """A `ping` was heard."""
+    """Answers a `ping`."""
 
     model_config = _examples({"t": "ack", "re": "p1"})
 
@@ -400,7 +402,7 @@ class Ack(Shown):
 
 
 class ActAck(Shown):
-    """The answer is committed. It stands, whatever happens to the connection or the server."""
+    """The answer is committed. It counts, whatever happens to the connection or the server."""
 
     model_config = _examples(
         {"t": "ack", "re": "a1", "request_id": "2.1.vote.3", "status": "accepted", "duplicate": False}
@@ -410,7 +412,9 @@ class ActAck(Shown):
     re: str | None = Field(description="The `id` of the `act`; null over HTTP.")
     request_id: str
     status: Literal["accepted"] = "accepted"
-    duplicate: bool = Field(description="The same action was accepted before; its thoughts are kept.")
+    duplicate: bool = Field(
+        description="Whether the same action had been accepted before; its thoughts are kept."
+    )
     thoughts_refused: list[RefusedThought] = Field(
         default_factory=list,
         exclude_if=lambda refused: not refused,
@@ -420,7 +424,7 @@ class ActAck(Shown):
 
 
 class Refusal(Shown):
-    """Why a client's message was not taken. To an `act` it names the request that is still open."""
+    """The reason why a message was refused. The answer to an `act` includes the request still open."""
 
     model_config = _examples(
         {
@@ -434,13 +438,15 @@ class Refusal(Shown):
     )
 
     t: Literal["error"] = "error"
-    re: str | None = Field(description="The `id` of the message; null where it had none that is one.")
+    re: str | None = Field(description="The `id` of the message; null when it had no valid one.")
     code: str = Field(description="The same codes as over HTTP; `GET /problems/{code}` explains each.")
     detail: str
-    pointer: str | None = Field(None, description="JSON pointer (RFC 6901) into what was sent.")
+    pointer: str | None = Field(None, description="JSON pointer (RFC 6901) into the message.")
     retry_after_ms: int | None = None
-    attempts_left: int | None = Field(None, description="Answers that may still be given to the request.")
-    request: Asked | None = Field(None, description="What this seat is still asked for.")
+    attempts_left: int | None = Field(
+        None, description="Answers that the seat may still give to the request."
+    )
+    request: Asked | None = Field(None, description="The request that is still open to this seat.")
 
 
 CLIENT_FRAMES: Final[tuple[type[BaseModel], ...]] = (Identify, Ping, Act)
@@ -457,7 +463,7 @@ SERVER_FRAMES: Final[tuple[type[BaseModel], ...]] = (
 
 
 def refusal(re: str | None, error: AvalonError) -> Refusal:
-    """The answer to a message that raised this: the same code as over HTTP."""
+    """The refusal of a message that raised this error, with the same code as over HTTP."""
     return Refusal(
         re=re,
         code=problem_of(error).code,
@@ -471,12 +477,12 @@ def refusal(re: str | None, error: AvalonError) -> Refusal:
 
 
 def refusal_text(frame: Refusal) -> str:
-    """The frame without what does not apply; the request in it whole, nulls too, as it is sent alone."""
+    """The frame as JSON without its null fields but ``re``; its request keeps nulls, as in a frame alone."""
     left_out = {name for name, value in frame if value is None and name != "re"}
     text = frame.model_dump_json(exclude={"request", *left_out})
     return text if frame.request is None else f'{text[:-1]},"request":{frame.request.model_dump_json()}}}'
 
 
 def events_frame(items: Sequence[str]) -> str:
-    """A page of events; each item is JSON text already."""
+    """The frame of a page of events; each item is JSON text already."""
     return f'{{"t":"events","items":[{",".join(items)}]}}'

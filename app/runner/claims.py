@@ -1,7 +1,7 @@
-"""Who drives what: a batch, or a judging, has one driver at a time, and another one when that dies.
+"""Claims: a batch or a judging has one driver at a time, and gets another one when the driver dies.
 
-A claim ends with the process that holds it, at once and without a clock: on PostgreSQL it is a lock of
-the session, on SQLite a lock on a file beside the database. Claims save money, not correctness: two
+A claim ends at once with the process that holds it, without a timeout: on PostgreSQL it is an advisory lock
+of the session, on SQLite a lock on a file beside the database. Claims save money, not correctness: two
 drivers of one game would write one log, since its positions are unique, but pay its models twice.
 """
 
@@ -29,10 +29,10 @@ __all__ = ["Claims", "FileClaims", "SessionClaims", "claims_of"]
 log = structlog.get_logger()
 
 BEAT_S: Final = 5.0
-"""How often a session that holds claims is asked whether it still lives."""
+"""Seconds between two checks that the session with the claims is alive."""
 
 _PATIENCE_S: Final = 5.0
-"""A session that does not answer for so long is given up."""
+"""Seconds without an answer after which a session counts as broken."""
 
 _AGAIN_S: Final = 0.5
 
@@ -41,7 +41,7 @@ _KEEPALIVES: Final = (
     "SET tcp_keepalives_interval = 5",
     "SET tcp_keepalives_count = 3",
 )
-"""A server forgets a session whose machine has vanished after some 25 s, not after two hours."""
+"""With these, a server drops the session of a vanished machine after 25 s instead of two hours."""
 
 _TAKE: Final = text(
     "SELECT key FROM unnest(CAST(:keys AS bigint[])) WITH ORDINALITY AS wanted(key, place) "
@@ -51,12 +51,12 @@ _GIVE_BACK: Final = text("SELECT pg_advisory_unlock(:key)")
 
 
 class Claims(Protocol):
-    """What one process has to itself."""
+    """The claims of one process."""
 
     sole: bool
-    """Nobody else can hold anything while this process holds something."""
+    """Whether no other process can hold any claim while this process holds one."""
     on_lost: list[Callable[[str], None]]
-    """Told of each claim that somebody else got while this process could not hold it."""
+    """Called with the name of each claim that another process got while this one had no session."""
 
     async def start(self) -> None: ...
 
@@ -65,9 +65,9 @@ class Claims(Protocol):
         ...
 
     async def take(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that are this process's from now on; none of them may be held by it already.
+        """Claims the names and returns those that it got; this process must not hold any of them yet.
 
-        Empty while the database, or the other driver, does not let it.
+        Empty while the database is away, or another process holds them all.
         """
         ...
 
@@ -84,9 +84,9 @@ def claims_of(url: str) -> Claims:
 
 
 class FileClaims:
-    """All or nothing: who locks the file drives every game of its database.
+    """All or nothing: the process that locks the file drives every game of the database.
 
-    ``path`` None: a database that no other process can open.
+    ``path``: None for a database that no other process can open.
     """
 
     sole = True
@@ -94,7 +94,7 @@ class FileClaims:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._file: IO[bytes] | None = None
-        self._told = False
+        self._warned = False
         self.on_lost: list[Callable[[str], None]] = []
 
     async def start(self) -> None:
@@ -109,20 +109,20 @@ class FileClaims:
         return list(names) if self._lock() else []
 
     async def give_back(self, name: str) -> None:
-        """Nothing to do: the file stays locked as long as the process lives."""
+        """Does nothing: the file stays locked as long as the process lives."""
 
     def _lock(self) -> bool:
         if self._path is None or self._file is not None or sys.platform == "win32":
             return True
-        # Whoever else could lock it would keep every game of the database from being driven.
+        # Another user who could lock the file would keep every game of the database from being driven.
         file = open(self._path, "ab", opener=partial(os.open, mode=0o600))  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
-            if not self._told:
+            if not self._warned:
                 log.warning("another process drives the games of this database", lock=self._path.name)
-                self._told = True
+                self._warned = True
             return False
         self._file = file
         return True
@@ -131,8 +131,8 @@ class FileClaims:
 class SessionClaims:
     """Advisory locks of one PostgreSQL session, which does nothing else.
 
-    When the session breaks, its locks are gone. Games go on meanwhile: whoever has the lock once the
-    database is back goes on alone, and the other one is told by ``on_lost``.
+    A broken session loses its locks, while its games go on. The process that gets a lock once the database
+    is back goes on alone; the other process learns of the loss by ``on_lost``.
     """
 
     sole = False
@@ -179,7 +179,7 @@ class SessionClaims:
                     await self._run(_GIVE_BACK, {"key": _key(name)})
 
     async def _keep(self) -> None:
-        """Asks now and then whether the session lives, and gets back what a broken one held."""
+        """Checks the session now and then, and takes a broken session's claims again."""
         while True:
             await asyncio.sleep(BEAT_S if self._connection is not None else _AGAIN_S)
             async with self._turn:
@@ -196,11 +196,11 @@ class SessionClaims:
             except Exception as fault:
                 log.warning("no session to hold claims", cause=type(fault).__name__, held=len(held))
                 return
-            back = set(await self._try(held)) if held else set()
+            regained = set(await self._try(held)) if held else set()
             if self._connection is None:
                 return
             for name in held:
-                if name not in back:
+                if name not in regained:
                     self._held.discard(name)
                     for tell in self.on_lost:
                         tell(name)
@@ -208,10 +208,10 @@ class SessionClaims:
     async def _try(self, names: Sequence[str]) -> list[str]:
         by_key = {_key(name): name for name in names}
         try:
-            found = await self._run(_TAKE, {"keys": list(by_key)})
+            rows = await self._run(_TAKE, {"keys": list(by_key)})
         except _Broken:
             return []
-        return [by_key[row[0]] for row in found]
+        return [by_key[row[0]] for row in rows]
 
     async def _open(self) -> AsyncConnection:
         async with asyncio.timeout(_PATIENCE_S):
@@ -248,9 +248,9 @@ class SessionClaims:
 
 
 class _Broken(Exception):
-    """There is no session now."""
+    """The session is broken."""
 
 
 def _key(name: str) -> int:
-    """The lock's number: 64 bits of a hash, so two names share one about never."""
+    """The lock's number: 64 bits of a hash, so that two names practically never share it."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)

@@ -1,4 +1,4 @@
-"""Drives one game on from wherever its log ends."""
+"""Drives one game from the end of its log to the end of the game."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ __all__ = ["TellingJournal", "drive"]
 
 
 class TellingJournal:
-    """Commits, then tells: a game's log, and the hint to those who watch it."""
+    """Appends events to a game's log and, after the commit, notifies the watchers of the game."""
 
     def __init__(self, log: GameLog, feed: Feed, game_id: str, batch_id: str) -> None:
         self._log = log
@@ -52,12 +52,12 @@ async def drive(
     game_id: str,
     on_wait: Callable[[], None] = lambda: None,
 ) -> None:
-    """Plays the game to its end. Nothing to do for one that is over, or that is stepped by hand.
+    """Plays the game to its end. Returns at once for a game that is over or manual.
 
-    A game that needs a model's answer which its budget no longer pays is cancelled for that reason.
-    ``on_wait`` is told each time somebody outside is waited for.
+    A game whose budget no longer pays for a model's answer is cancelled for that reason. ``on_wait`` is
+    called each time the game waits for a remote seat.
 
-    Raises Conflict when somebody else drives it too, and whatever breaks an agent.
+    Raises Conflict when somebody else drives the game too, and every error of an agent.
     """
     row = await store.game(game_id)
     if row is None or row.status not in OPEN or row.drive != "auto":

@@ -1,4 +1,4 @@
-"""Drives the games of one process: asyncio tasks. Which games these are, `pickup` finds."""
+"""Drives the games of one process as asyncio tasks. `pickup` finds these games."""
 
 import asyncio
 import contextlib
@@ -27,9 +27,9 @@ RETRY_LAST_S: Final = 15.0
 
 
 class LocalRunner:
-    """So many games at the same time, the others in line.
+    """Drives up to ``parallel`` games at the same time; the other games queue.
 
-    A game that waits for somebody outside gives its place to the next: people take their time.
+    A game that waits for a remote seat gives its place to the next game: people take their time.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class LocalRunner:
 
     @property
     def has_room(self) -> bool:
-        """Whether a game put in line now would not wait long."""
+        """Whether a game that is queued now would start soon."""
         return len(self._waiting) < self._parallel
 
     def submit(self, game_ids: Iterable[str]) -> dict[str, asyncio.Future[bool]]:
-        """Puts games in line. One that is in line or driven already is not put there twice.
+        """Queues games. A game that is queued or driven already is not queued twice.
 
-        What is returned for a game is done when this process does nothing more about it: True when the
-        game is over, False when it was left to somebody else.
+        Returns a future for each game, which is done when this process has finished with the game: True when
+        the game is over, False when it was left to another process.
         """
         over = {}
         for game_id in game_ids:
@@ -85,14 +85,14 @@ class LocalRunner:
         try:
             await self._work()
         finally:
-            # At once, not in a callback: a game that is put in line in between would find nobody.
+            # At once, not in a callback: a game queued in between would find no worker.
             self._workers.discard(asyncio.current_task())
 
     async def _work(self) -> None:
         while not self._stopping and not self._line.empty():
             game_id = self._line.get_nowait()
             if game_id not in self._waiting:
-                continue  # cancelled while it stood in line
+                continue  # released while it was queued
             self._waiting.discard(game_id)
             freed = asyncio.get_running_loop().create_future()
             self._freed[game_id] = freed
@@ -103,7 +103,7 @@ class LocalRunner:
             await freed
 
     def _step_aside(self, game_id: str) -> None:
-        """The game waits for somebody outside: its worker goes on to the next one."""
+        """Lets the worker of a game that waits for a remote seat go on to the next game."""
         freed = self._freed.pop(game_id, None)
         if freed is not None and not freed.done():
             freed.set_result(None)
@@ -125,7 +125,7 @@ class LocalRunner:
             waited.set_result(over)
 
     async def _guarded(self, game_id: str) -> bool:
-        """Whether the game is over, and not left."""
+        """Drives the game. Returns whether it is over, instead of left to another process."""
         delay_s = RETRY_FIRST_S
         while True:
             try:
@@ -140,14 +140,14 @@ class LocalRunner:
                     lambda: self._step_aside(game_id),
                 )
             except Conflict:
-                # Somebody else has appended: this picture of the game is old, and the log is right.
+                # Another process has appended to the log: this process's state of the game is stale.
                 log.warning("left a game to another writer", game=game_id)
                 return False
             except PASSING as fault:
                 if is_ours(fault):
                     await self._fail(game_id)
                     return True
-                # The database is away, not the game broken: the log tells where to go on.
+                # The database is away, the game is not broken: it goes on from the end of its log.
                 cause = type(fault).__name__
                 log.warning("the database is away", game=game_id, again_in_s=delay_s, cause=cause)
                 await asyncio.sleep(delay_s)
@@ -165,7 +165,7 @@ class LocalRunner:
         self._feed.hint(game_id)
 
     async def release(self, game_id: str) -> None:
-        """Stops driving this game; returns when nothing of it runs any more."""
+        """Stops driving this game, and returns when its task has ended."""
         task = self._active.get(game_id)
         if task is not None:
             task.cancel()
@@ -175,7 +175,7 @@ class LocalRunner:
             self._leave(game_id, over=False)
 
     async def stop(self) -> None:
-        """Stops between two steps. What is committed stays; the next start goes on from there."""
+        """Stops between two steps. The next start continues after the last commit."""
         self._stopping = True
         workers = list(self._workers)
         for worker in workers:

@@ -1,7 +1,7 @@
-"""Finds batches that nobody drives, and sees them through.
+"""Finds batches without a driver, and drives them to their end.
 
-Every process that drives games looks for them; `claims` decides who gets which. So it does not matter
-where a batch was created, nor which process dies: another one goes on behind the last commit.
+Every process that drives games looks for such batches; `claims` decides which process gets which batch. So
+it does not matter which process created a batch, or dies: another one continues after the last commit.
 """
 
 import asyncio
@@ -21,26 +21,26 @@ __all__ = ["Pickup", "SeeThrough"]
 log = structlog.get_logger()
 
 LOOK_S: Final = 0.5
-"""How often is looked for batches with open games and no driver."""
+"""Seconds between two searches for batches with open games and no driver."""
 
 UNLAID_S: Final = 30.0
-"""How often is looked for batches whose layer-out died before any of their games was left open."""
+"""Seconds between two searches for batches with missing games, no open game and no driver."""
 
 TOGETHER: Final = 50
-"""Batches claimed in one statement, and before others get their turn."""
+"""The most batches that a process claims in one statement, before other processes get their turn."""
 
 SHARE_S: Final = 0.05
-"""What was claimed puts its games in line; then is looked whether there is room for more."""
+"""Seconds for claimed batches to queue their games, before this process checks for room for more."""
 
 AWAY_S: Final = 2.0
-"""How long a database that does not answer is left alone."""
+"""Seconds to wait before the next attempt at a database that does not answer."""
 
 SeeThrough = Callable[[str, Sequence[str] | None], Awaitable[None]]
-"""Batch, and its games where all are known → when nothing of it is open any more."""
+"""Takes a batch id, and the ids of all its games or None; returns when no game of the batch is open."""
 
 
 class Pickup:
-    """The batches of one process. One that does not drive games is never started, and takes none."""
+    """The batches that one process drives. In a process that drives no games it is never started."""
 
     def __init__(self, claims: Claims, store: GameStore, has_room: Callable[[], bool]) -> None:
         self._claims = claims
@@ -51,15 +51,15 @@ class Pickup:
         self._looking: asyncio.Task[None] | None = None
         self._lost: set[str] = set()
         self._damaged: set[str] = set()
-        """Batches that do not read: this process does not try them again."""
+        """Unreadable batches, which this process does not try again."""
 
     @property
     def busy(self) -> bool:
-        """Whether there is a batch that this process sees through."""
+        """Whether this process drives a batch."""
         return bool(self._mine)
 
     async def start(self, see_through: SeeThrough) -> int:
-        """Takes up what an earlier process left, now and from now on. Returns how many batches."""
+        """Takes over batches without a driver, now and from now on. Returns how many it has taken now."""
         self._see_through = see_through
         self._claims.on_lost.append(self._give_up)
         await self._claims.start()
@@ -68,7 +68,7 @@ class Pickup:
         return len(self._mine)
 
     async def stop(self) -> None:
-        """Lets go between two steps. The claims end with ``release``, when nothing is under way any more."""
+        """Stops driving between two steps. ``release`` gives back the claims once nothing is running."""
         self._see_through = None
         tasks = [*self._mine.values(), *([] if self._looking is None else [self._looking])]
         for task in tasks:
@@ -77,11 +77,11 @@ class Pickup:
             await asyncio.wait(tasks)
 
     async def release(self) -> None:
-        """Another process may take over."""
+        """Gives back the claims, so that another process may take over."""
         await self._claims.stop()
 
     async def offer(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
-        """A batch that was just written here: driven here at once, if this process drives games and gets it.
+        """Drives a batch that this process has just stored, if this process drives games and can claim it.
 
         ``game_ids``: all of its games; None when they have to be looked up.
         """
@@ -89,7 +89,7 @@ class Pickup:
             try:
                 taken = await self._claims.take([batch_id])
             except PASSING:
-                return  # it is found when the database is back
+                return  # a search finds the batch when the database is back
             for name in taken:
                 self._begin(name, game_ids)
 
@@ -118,7 +118,7 @@ class Pickup:
             log.exception(
                 "a batch could not be seen through; the next process that looks tries", batch=batch_id
             )
-            # Not at once again, nor by this process's next look: something is wrong with it.
+            # Something is wrong with the batch: it is kept from this process's next searches for a while.
             await asyncio.sleep(UNLAID_S)
         finally:
             self._mine.pop(batch_id, None)
@@ -154,13 +154,15 @@ class Pickup:
             pause_s = SHARE_S if more else LOOK_S
 
     async def _look(self, *, unlaid: bool) -> bool:
-        """Claims some of the batches that nobody drives. Whether there may be more to be had."""
+        """Claims some of the batches without a driver. Returns whether there may be more to claim."""
         if not (self._claims.sole or self._has_room()):
             return False
-        found = await self._store.open_batches()
+        candidates = await self._store.open_batches()
         if unlaid:
-            found += await self._store.unlaid_batches()
-        new = [name for name in dict.fromkeys(found) if name not in self._mine and name not in self._damaged]
+            candidates += await self._store.unlaid_batches()
+        new = [
+            name for name in dict.fromkeys(candidates) if name not in self._mine and name not in self._damaged
+        ]
         for first in range(0, len(new), TOGETHER):
             taken = await self._claims.take(new[first : first + TOGETHER])
             for name in taken:

@@ -1,4 +1,4 @@
-"""Games in process, without a server: the same games that the service would play."""
+"""Simulates games in this process, without a server: the same games as the service's."""
 
 import asyncio
 import os
@@ -21,15 +21,15 @@ from evaluators.measures.play import PlayMetrics
 __all__ = ["Plan", "Result", "game_id", "lines_of", "run"]
 
 CHUNK: Final = 50
-"""Games that one process plays before it reports."""
+"""Games that one process plays before it returns their results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to play: game k is dealt by seed ``seed`` + k, as ``POST /games`` deals it."""
+    """The games to play: seed ``seed`` + k deals game k, as with ``POST /games``."""
 
     profile: Mapping[str, Any]
-    """``Profile.settings()``: plain, since it crosses to other processes."""
+    """``Profile.settings()``: plain values, which can be sent to other processes."""
     seats: Sequence[Mapping[str, Any]]
     seed: int
     rotate: bool = False
@@ -42,7 +42,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Result:
-    """What a chunk of games came to."""
+    """The result of a chunk of games."""
 
     games: int = 0
     events: int = 0
@@ -56,7 +56,7 @@ def game_id(seed: int) -> str:
 
 
 def lines_of(state: State, game: str) -> bytes:
-    """A game's whole log as the export's lines; without commit times, since there was no commit."""
+    """A game's whole log as lines of an export, without commit times, since nothing was committed."""
     return b"".join(
         orjson.dumps({"seq": seq, "type": type_name(event), "game": game, **payload(event)}) + b"\n"
         for seq, event in enumerate(state.log, 1)
@@ -84,9 +84,9 @@ def _chunk(plan: Plan, indices: range, keep: bool) -> Result:
 
 
 def run(plan: Plan, games: int, *, first: int = 0, jobs: int = 1, keep: bool = False) -> Iterator[Result]:
-    """Plays games ``first`` to ``games`` - 1, chunk by chunk, always in order. ``keep``: with their logs.
+    """Yields the results of games ``first`` to ``games`` - 1 by chunk, in order. ``keep``: with their logs.
 
-    ``jobs`` processes; 0 takes one for each core. The results do not depend on it.
+    ``jobs``: number of processes, 0 for one per core. The results do not depend on it.
     """
     chunks = [range(start, min(start + CHUNK, games)) for start in range(first, games, CHUNK)]
     jobs = min(jobs or os.cpu_count() or 1, len(chunks))
@@ -95,10 +95,10 @@ def run(plan: Plan, games: int, *, first: int = 0, jobs: int = 1, keep: bool = F
             yield _chunk(plan, indices, keep)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        # A few chunks ahead, not all: a long run must not wait in memory for its writer.
-        waiting = iter(chunks)
-        ahead = [pool.submit(_chunk, plan, indices, keep) for indices in islice(waiting, jobs * 4)]
+        # Only a few chunks are submitted ahead: the results of a long run must not pile up in memory.
+        remaining = iter(chunks)
+        ahead = [pool.submit(_chunk, plan, indices, keep) for indices in islice(remaining, jobs * 4)]
         while ahead:
             result = ahead.pop(0).result()
-            ahead += [pool.submit(_chunk, plan, indices, keep) for indices in islice(waiting, 1)]
+            ahead += [pool.submit(_chunk, plan, indices, keep) for indices in islice(remaining, 1)]
             yield result

@@ -1,4 +1,4 @@
-"""Simulated games with models at the table: in one process, many at the same time."""
+"""Simulates games with model seats: in one process, many games at the same time."""
 
 import asyncio
 from collections import deque
@@ -21,11 +21,11 @@ from engine.rules import create
 __all__ = ["ModelRun"]
 
 AHEAD = 4
-"""Games begun before the first unfinished one is done, as a multiple of those played at once: results
-come in order, and one slow game must not hold up the others."""
+"""Games started before the first unfinished game is done, as a multiple of the games played at once:
+results come in order, and one slow game must not hold up the others."""
 
 LAND_S = 10.0
-"""How long calls in flight may take when a run stops early: they are paid for."""
+"""Seconds that calls in flight, which are paid for, may take to finish when a run stops early."""
 
 
 class ModelRun:
@@ -39,7 +39,7 @@ class ModelRun:
         budget: Budget,
         parallel: int,
     ) -> None:
-        """``endpoint``: its name and settings. None: every answer is there already, or the run stops."""
+        """``endpoint``: its name and settings; None for a run that only repeats recorded answers."""
         self._plan = plan
         self._profile = profile_from_settings(plan.profile)
         self._endpoints = Endpoints({} if endpoint is None else {endpoint[0]: endpoint[1]})
@@ -51,15 +51,15 @@ class ModelRun:
         self._budget = budget
         self._account: Account | None = None
         self.stopped = False
-        """The budget was spent before the games were."""
+        """Whether the budget was spent before all games were played."""
 
     @property
     def uses(self) -> Mapping[UseKey, Use]:
-        """What the games took, earlier runs with the same answers included."""
+        """The model usage of the games, earlier runs with the same answers included."""
         return {} if self._account is None else self._account.uses
 
     def run(self, games: int, *, first: int = 0, keep: bool = False) -> Iterator[Result]:
-        """Plays games ``first`` to ``games`` - 1, always in order. ``keep``: with their logs.
+        """Yields the results of games ``first`` to ``games`` - 1, in order. ``keep``: with their logs.
 
         Ends early when the budget is spent. Raises MissingAnswer where a recording lacks one.
         """
@@ -67,11 +67,11 @@ class ModelRun:
         with asyncio.Runner() as runner:
             results = self._results(self._account, first, games, keep)
 
-            async def following() -> Result | None:
+            async def next_result() -> Result | None:
                 return await anext(results, None)
 
             try:
-                while (result := runner.run(following())) is not None:
+                while (result := runner.run(next_result())) is not None:
                     yield result
             finally:
                 runner.run(self._close(results))
@@ -93,29 +93,29 @@ class ModelRun:
 
     async def _results(self, account: Account, first: int, games: int, keep: bool) -> AsyncIterator[Result]:
         slots = asyncio.Semaphore(self._parallel)
-        begun: deque[asyncio.Task[Result]] = deque()
+        started: deque[asyncio.Task[Result]] = deque()
         indices = iter(range(first, games))
         try:
             while True:
-                while len(begun) < self._parallel * AHEAD and (index := next(indices, None)) is not None:
-                    begun.append(asyncio.create_task(self._game(account, slots, index, keep)))
-                if not begun:
+                while len(started) < self._parallel * AHEAD and (index := next(indices, None)) is not None:
+                    started.append(asyncio.create_task(self._game(account, slots, index, keep)))
+                if not started:
                     return
                 try:
-                    result = await begun[0]
+                    result = await started[0]
                 except BudgetSpent:
                     self.stopped = True
                     return
-                begun.popleft()
+                started.popleft()
                 yield result
         finally:
-            for task in begun:
+            for task in started:
                 task.cancel()
-            if begun:
-                await asyncio.wait(begun)
-                for task in begun:
+            if started:
+                await asyncio.wait(started)
+                for task in started:
                     if not task.cancelled():
-                        task.exception()  # the first one is the run's; the others' are alike
+                        task.exception()  # the run raises the first exception; the others are alike
 
     async def _game(self, account: Account, slots: asyncio.Semaphore, index: int, keep: bool) -> Result:
         seed = self._plan.seed + index

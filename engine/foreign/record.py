@@ -1,7 +1,7 @@
-"""The form of a foreign record, avalon-replay v1: read with every field checked, and written.
+"""Reads and writes foreign records of the format avalon-replay v1, checking every field.
 
-A record counts seats from 0; inside, a seat is the record's number plus 1. What stands here is the
-form alone; whether the moves follow the rules is ``engine.foreign.replay``'s business.
+A record counts seats from 0; inside, a seat is the record's number plus 1. This module
+checks the form alone; ``engine.foreign.replay`` checks whether the moves follow the rules.
 Source: the avalon-replay v1 specification and its JSON schema (draft 2020-12), by hand, since the
 engine has no schema library.
 """
@@ -89,7 +89,7 @@ class Propose:
 
 
 class RecordRepropose(Propose):
-    """Another team by the same leader, in place of the one that stands."""
+    """Another team by the same leader, which replaces the current one."""
 
     __slots__ = ()
     name = "repropose"
@@ -155,23 +155,23 @@ class Record:
     """Seat 1 first."""
     assassin_seat: Seat | None
     knowledge: tuple[tuple[str, tuple[Seat, ...]], ...]
-    """By the record's own key, a seat's number from 0: the seats that were shown to it."""
+    """The seats shown to each seat, by the record's own key: the seat's number from 0."""
     config: Config
     moves: tuple[Move | None, ...]
-    """None where the record has a note: it keeps the numbering of the moves."""
+    """None for a note of the record, so that moves keep their numbers."""
     outcome: RecordOutcome
 
 
-# --- reading: one small reader a shape; a fault's pointer grows on its way out ---------------------
+# --- reading: one small reader per shape; a fault's pointer grows on its way out -------------------
 
 T = TypeVar("T")
 Reader = Callable[[Any], T]
 
 
 def _shown(value: object) -> str:
-    """A value for a message: one line of ASCII, cut short."""
+    """A value as a message shows it: one line of ASCII, cut short."""
     if isinstance(value, str | int | float | bool) or value is None:
-        # A whole number of thousands of digits must not be turned into text.
+        # An integer of thousands of digits must not be converted to text.
         if isinstance(value, int) and abs(value) > 10**12:
             return "a number of many digits"
         if value is None or isinstance(value, bool):
@@ -250,7 +250,7 @@ def _text(value: Any) -> str:
         except UnicodeEncodeError:
             raise InvalidRecord("expected a text, found a lone surrogate in it") from None
     if "\0" in value:
-        # PostgreSQL stores every text but this one.
+        # PostgreSQL cannot store this character.
         raise InvalidRecord("expected a text, found U+0000 in it")
     return value
 
@@ -258,7 +258,7 @@ def _text(value: Any) -> str:
 def _whole(value: Any) -> int:
     if type(value) is int:
         return value
-    # JSON Schema counts 1.0 among the integers.
+    # For JSON Schema, 1.0 is an integer.
     if type(value) is float and value.is_integer():
         return int(value)
     raise _wrong("a whole number", value)
@@ -570,11 +570,11 @@ _KEYS: Final = frozenset(
 
 
 def read_record(data: object) -> Record:
-    """The record in a parsed JSON value, every field of the schema checked.
+    """Reads the record in a parsed JSON value, checking every field of the schema.
 
-    Unknown keys are passed over where the schema leaves an object open (moves, players, source).
-    ``knowledge`` is not compared with the roles: what a source showed its players is not among the
-    things a record can contradict. Raises InvalidRecord with a pointer to the first fault.
+    Unknown keys are ignored where the schema leaves an object open (moves, players, source).
+    ``knowledge`` is not compared with the roles: a record cannot contradict what its source
+    showed the players. Raises InvalidRecord with a pointer to the first fault.
     """
     _field(_exactly(SCHEMA), _object(data), "schema")
     value = _closed(data, _KEYS)
@@ -602,8 +602,8 @@ def read_record(data: object) -> Record:
 def record_of(state: State, id_: str, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A finished game of ours as an avalon-replay v1 record, ready for JSON.
 
-    Speech is kept (with its refined thinking), votes, cards, shots and outcome are whole; the other
-    thoughts and the summaries have no place in the form. ``source`` overrides single fields of it.
+    Speech (with its refined thinking), votes, cards, shots and outcome are complete; the format has no
+    place for other thoughts and summaries. ``source`` overrides single fields of the record's source.
     Raises ValueError for a game that is not over, or whose deal is not in the log.
     """
     table = state.table
@@ -685,7 +685,7 @@ def _moves_of(log: list[Event]) -> list[dict[str, Any]]:
                 again = {"type": "repropose", **place, "seat": leader - 1, "team": [s - 1 for s in team]}
                 stood = next(move for move in reversed(moves) if move["type"] in ("propose", "repropose"))
                 if "forced" in stood:
-                    # The form has no change of a team that is never voted on.
+                    # The format cannot change a team that is never voted on.
                     stood["team"] = again["team"]
                 else:
                     moves.append(again)

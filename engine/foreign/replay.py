@@ -4,15 +4,15 @@ Every move of the record is played through the same ``decide`` as a game of ours
 record says about it (leader, team, result of the vote, of the quest, of the shot, the end) is
 compared with what follows by the rules. The first difference is raised as IllegalRecord.
 
-Where the specification leaves something open:
+Decisions where the specification leaves something open:
 
 - What ``knowledge`` shows a seat, ``phase`` of a remark, ``comments`` and all texts have no effect on
   the rules.
-- ``approved`` is what the ballots say, also where a rejected team goes all the same.
+- ``approved`` is the result of the ballots, also when a rejected team goes all the same.
 - ``quest_fails``: nobody goes, one rejection moves the lead on by one seat, and the record may or may
   not hold a ``quest`` move for it.
-- ``after_any_quest``: without a shot before the next rule move the shooter held fire. What a miss
-  before the third success means is not in the form: the game was over if the record says so.
+- ``after_any_quest``: without a shot before the next rule move, the shooter held fire. The format does not
+  say what a miss before the third success means: the game was over if the record says so.
 - ``assassin_seat`` null, or a game without Merlin: no shot. With both, a game of three successes that
   holds no shot ends where its outcome says ``three_quests_succeeded``.
 - The shooter is evil and may hold any evil role.
@@ -93,7 +93,7 @@ def _names(record: Record) -> list[str]:
 
 
 def _check_set_up(record: Record) -> None:
-    """Raises IllegalRecord for what no table can be, in the words and the numbering of the record."""
+    """Raises IllegalRecord for an impossible table, in the terms and the numbering of the record."""
     config, roles, shooter = record.config, record.roles, record.assassin_seat
     players = config.players
     seats = f"a seat from 0 to {players - 1}"
@@ -131,7 +131,7 @@ def _check_set_up(record: Record) -> None:
 
 
 _ONCE: Final = tuple(role for role in Role if role in UNIQUE_ROLES)
-"""Always in the same order, for the same message."""
+"""The order is fixed, so that messages are always the same."""
 
 
 def _one_of(seats: Sequence[Seat]) -> str:
@@ -140,7 +140,7 @@ def _one_of(seats: Sequence[Seat]) -> str:
 
 
 def _number(value: int) -> str:
-    # One of thousands of digits must not be turned into text.
+    # An integer of thousands of digits must not be converted to text.
     return str(value) if abs(value) < 10**12 else "a number of many digits"
 
 
@@ -155,7 +155,7 @@ def _profile(record: Record) -> Profile:
 _ROLE_ORDER: Final = tuple(Role)
 
 
-# A source has few rule sets, and a profile lists all its teams: made once, not for every record.
+# Made once, not for every record: a source has few rule sets, and a profile lists all its teams.
 @lru_cache(maxsize=1024)
 def _made(config: Config, deck: tuple[Role, ...], shot: bool, missed: MissedShot) -> Profile:
     return Profile(
@@ -199,18 +199,18 @@ E = TypeVar("E", bound=Event)
 
 
 Refusals = Mapping[str, tuple[str, str, str]]
-"""What to say of a refused move by the part of the action that was refused: rule, expected, found."""
+"""The rule, expected and found texts for a refused move, by the refused part of the action."""
 
 _NOTHING: Final[Refusals] = {}
 
 
 class _ReplayedGame:
-    """The record and the game so far; one method a kind of move."""
+    """The record and the game so far; one method per kind of move."""
 
     __slots__ = ("number", "record", "state", "table", "unplayed")
 
     number: int
-    """Of the present move, from 1."""
+    """The number of the present move, from 1."""
     table: Table
     unplayed: tuple[int, tuple[Seat, ...]] | None
     """The quest that rejections have just failed, and its rejected team: the record may hold its move."""
@@ -471,7 +471,7 @@ def _last(events: Sequence[Event], kind: type[E]) -> E:
     return next(event for event in reversed(events) if type(event) is kind)
 
 
-# --- words, in the record's numbering ---------------------------------------------------------------
+# --- texts, in the record's numbering ---------------------------------------------------------------
 
 
 def _seats(team: Sequence[Seat]) -> str:

@@ -1,4 +1,4 @@
-"""Who is asked for what, and which intentions go with it."""
+"""The open requests, and the intentions that they offer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ from engine.terms import Kind, Phase, Seat
 __all__ = ["KIND_IN", "Answers", "Request", "asked", "everybody", "is_asked", "offered", "pending"]
 
 Answers = Sequence[tuple[Seat, Action]]
-"""Who answers what; any non-empty part of what is open, in any order."""
+"""Seats and their answers: any non-empty part of the open requests, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The game asking one seat for one decision. Computed from the log, never stored."""
+    """A request of the game to one seat for one decision. Computed from the log, never stored."""
 
     seat: Seat
     kind: Kind
     round: int
     attempt: int
     team_size: int | None
-    """Seats to name, where the decision is a team."""
+    """Number of seats to name, when the decision is a team."""
 
     @property
     def id(self) -> str:
@@ -67,7 +67,7 @@ def everybody(players: int) -> tuple[Seat, ...]:
 
 
 def pending(state: State) -> tuple[Request, ...]:
-    """Who is asked for what, in seat order. Empty: the game is over."""
+    """The open requests in seat order. Empty: the game is over."""
     table = state.table
     phase = table.phase
     if phase is VOTE:
@@ -95,10 +95,10 @@ def pending(state: State) -> tuple[Request, ...]:
 
 
 def offered(table: Table, hand: Hand, kind: Kind) -> tuple[IntentionId, ...] | None:
-    """The intentions this seat is offered for the speech it is asked for; None where there is none.
+    """The intentions that this seat is offered for the requested speech; None for other requests.
 
-    A speech of the intention mechanism is a turn of the discussion. The proposal is one, the opening
-    turn, where the discussion comes after it; a reconsideration is not one.
+    A speech of the intention mechanism is a turn of the discussion. A proposal is one, the opening turn, if
+    the discussion comes after it; a reconsideration is not one.
     """
     before = table.profile.discussion == "before_proposal"
     if kind is TO_SPEAK:
@@ -135,7 +135,7 @@ def is_asked(table: Table, hand: Hand) -> bool:
 
 
 def asked(table: Table, hand: Hand) -> Request | None:
-    """The seat's own part of ``pending``, computed from what it sees; None where it is not asked."""
+    """The seat's own request in ``pending``, computed from what the seat sees; None when it is not asked."""
     if not is_asked(table, hand):
         return None
     kind = KIND_IN[table.phase][0]

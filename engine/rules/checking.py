@@ -1,4 +1,4 @@
-"""What an asked seat may do, by what it sees itself: its legal actions, and why another one is refused."""
+"""The legal actions of an asked seat, judged by what the seat sees, and the refusals of other actions."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -47,12 +47,12 @@ __all__ = ["check", "check_note", "check_target", "check_team", "default", "lega
 
 
 def check(table: Table, hand: Hand, action: Action, *, foreign: bool = False) -> None:
-    """Whether this seat may do this now, by what it sees itself. Raises IllegalAction.
+    """Checks whether this seat may take this action now, by what the seat sees. Raises IllegalAction.
 
-    ``foreign``: the thoughts come from a record, which may leave a confidence out and may hold an
+    ``foreign``: the thoughts come from a record, which may leave out a confidence, and may hold an
     intention of the catalogue that our menus do not offer at that point.
     """
-    # The commonest actions first, and nothing more for them: this runs for every ballot.
+    # The most common actions come first, with the fewest checks: this runs for every ballot.
     kind = type(action)
     if kind is CastVote:
         if table.phase is not VOTE or hand.answered == table.opening:
@@ -120,7 +120,7 @@ def not_asked(table: Table, hand: Hand, action: Action) -> IllegalAction:
 
 def check_team(table: Table, hand: Hand, team: tuple[Seat, ...]) -> None:
     size = table.profile.team_sizes[table.round - 1]
-    # Looking the team up in the table of legal teams is fast; the rest words the refusal.
+    # Looking up the team among the legal teams is fast; the other checks only word the refusal.
     # Types count too: (True, 2.0) equals (1, 2), and interned events would keep it.
     if (
         type(team) is tuple
@@ -161,7 +161,7 @@ def _check_summary(hand: Hand, answers: Any) -> None:
         )
     questions = [question for question, _ in answers]
     if len(set(questions)) != len(questions):
-        # On the wire this is a mapping: one of two equal questions would be lost.
+        # The wire form is a mapping, which would lose one of two equal questions.
         raise IllegalAction(hand.seat, f"a summary answers each question once, got {questions}", "/answers")
 
 
@@ -174,8 +174,8 @@ def _check_notes(table: Table, hand: Hand, notes: Sequence[Note], foreign: bool)
 
 
 def check_note(table: Table, hand: Hand, note: Note, where: str, *, foreign: bool = False) -> None:
-    """Whether this seat may record this beside its answer, by what it sees itself. Raises IllegalAction,
-    whose pointer begins with ``where``.
+    """Checks whether this seat may record this thought beside its answer, by what the seat sees. Raises
+    IllegalAction, whose pointer begins with ``where``.
     """
     kind = type(note)
     if kind not in _NOTES:
@@ -240,9 +240,9 @@ def _check_beliefs(table: Table, hand: Hand, note: BeliefsFormed, where: str, fo
 
 
 def legal(table: Table, hand: Hand) -> tuple[SeatAction, ...] | None:
-    """All legal actions of an asked seat, without text and thoughts; None where text is the action.
+    """All legal actions of an asked seat, without texts and thoughts; None when the action is a text.
 
-    Empty where the seat is not asked.
+    Empty when the seat is not asked.
     """
     if not is_asked(table, hand):
         return ()
@@ -274,10 +274,10 @@ _CARDS: Final = (SUCCESS, FAIL)
 
 
 def default(table: Table, request: Request) -> SeatAction:
-    """What is played for a seat that gives no usable answer.
+    """The default action, played for a seat that gives no usable answer.
 
-    It depends on public facts alone, never on a role or the seed: reject, succeed, say nothing, the
-    leader and the seats that follow, keep the team, hold fire or else shoot the next seat.
+    It depends on public facts alone, never on a role or the seed: reject, play success, say nothing,
+    propose the leader and the seats after it, keep the team, hold fire or else shoot the next seat.
     """
     kind = request.kind
     if kind is TO_VOTE:

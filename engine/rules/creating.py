@@ -28,9 +28,9 @@ def create(
     """The first events of a game, up to the opening of its first proposal.
 
     ``deal`` fixes who holds which role (seat 1 first) and must be the profile's deck in some order;
-    else the seed deals. ``shooter`` names who holds the assassination where that is not the
-    Assassin; a shooter is evil. A game without Merlin, or with nobody to shoot, has no assassination.
-    ``seed`` may be None only where nothing is drawn. Raises InvalidProfile.
+    else the seed deals. ``shooter`` is the seat that holds the assassination if it is not the
+    Assassin's; a shooter is evil. A game without Merlin, or with nobody to shoot, has no assassination.
+    ``seed`` may be None only when nothing is drawn. Raises InvalidProfile.
     """
     if names is not None and len(names) != profile.players:
         raise InvalidProfile(
@@ -39,7 +39,7 @@ def create(
     if deal is None:
         if seed is None:
             raise InvalidProfile("a game without a seed needs a deal", "/deal")
-        # As ``shuffled`` would: five seats have few deals, which come again and again.
+        # The same deal as by ``shuffled``: five seats have few deals, which recur.
         roles = _dealt(profile.roles, draw(seed, "deal") % factorial(profile.players))
     else:
         if Counter(deal) != Counter(profile.roles):
@@ -84,7 +84,7 @@ def _dealt(deck: tuple[Role, ...], number: int) -> tuple[Role, ...]:
 def _seated(
     profile: Profile, roles: tuple[Role, ...], shooter: Seat | None
 ) -> tuple[Profile, Seat | None, tuple[RoleLearned, ...]]:
-    """The profile as these roles can play it, who shoots, and what each seat learns."""
+    """The profile as these roles can play it, the shooter, and one event per seat with what it learns."""
     if shooter is None and Role.ASSASSIN in roles:
         shooter = roles.index(Role.ASSASSIN) + 1
     if shooter is None or Role.MERLIN not in roles:
@@ -101,5 +101,5 @@ def _seated(
 
 @cache
 def usual_names(players: int) -> tuple[str, ...]:
-    """The names of seats that were given none. Nothing of a seat's spec: a name must not tell who plays."""
+    """The default names of seats. They hold nothing of a seat's spec: a name must not tell who plays."""
     return tuple(f"Player {seat}" for seat in range(1, players + 1))

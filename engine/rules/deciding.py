@@ -1,4 +1,4 @@
-"""From answers to events: checked, then carried out."""
+"""Turns answers into events: checks them, then carries them out."""
 
 from itertools import pairwise
 from operator import ge
@@ -19,11 +19,11 @@ __all__ = ["cancel", "decide"]
 
 
 def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Event, ...]:
-    """What happens if these seats answer so: every seat's thoughts, effects and the consequences.
+    """The events that follow from these answers: every seat's thoughts, effects and the consequences.
 
-    Any non-empty part of what is open; stepwise in seat order and whole give the same events.
-    Changes nothing. ``foreign`` admits the import-only actions of a record. Raises IllegalAction,
-    naming the first seat in order that may not.
+    ``answers``: any non-empty part of the open requests; one by one in seat order, they give the same
+    events as together. Changes nothing. ``foreign`` admits the import-only actions of a record. Raises
+    IllegalAction for the first seat, in seat order, whose action is illegal.
     """
     if events := take_short_way(state, answers):
         return events
@@ -69,5 +69,5 @@ def _refuse_doubles(answers: Answers) -> None:
 
 
 def cancel(reason: str) -> tuple[Event, ...]:
-    """The end of a game that is broken off."""
+    """The events of a game's cancellation."""
     return (GameCancelled(reason),)

@@ -1,4 +1,4 @@
-"""What follows from an action that is allowed."""
+"""The consequences of legal actions."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -165,9 +165,9 @@ def _propose(state: State, seat: Seat, action: ProposeTeam) -> tuple[Event, ...]
     table = state.table
     team = action.team
     if type(team) is not tuple or team not in table.profile.legal_team[table.round - 1]:
-        team = tuple(sorted(team))  # legal, but a list or not ascending
+        team = tuple(sorted(team))  # legal, but a list, or not ascending
     proposed = team_proposed(seat, team)
-    # The opening turn of a discussion is a turn even when nothing is said.
+    # The opening turn of a discussion counts as a turn even when nothing is said.
     if action.text or table.profile.discussion == "after_proposal":
         return (proposed, utterance(table, seat, action.text))
     return (proposed,)

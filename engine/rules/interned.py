@@ -1,5 +1,5 @@
-"""Events that recur, made once: an interned event costs a fifth of a new one, which wins back what freezing
-costs (measured in ``bench/``).
+"""Recurring events, made once: an interned event costs a fifth of a new one, which makes up for the cost of
+freezing (measured in ``bench/``).
 """
 
 from functools import cache, lru_cache

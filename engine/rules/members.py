@@ -1,4 +1,4 @@
-"""Members of enumerations under names of our own: looking one up in its enum costs as much as a step of the
+"""Members of enumerations as module constants: looking up a member in its enum costs as much as a step of the
 rules (CPython 3.11).
 """
 

@@ -1,5 +1,5 @@
-"""The short way through common decisions, without checks that cannot fail there; ``decide`` gives the same
-events without it, only later. Deleting this file and its one call costs speed and nothing else.
+"""The fast path for common decisions, without checks that cannot fail there. ``decide`` gives the same events
+without it, only more slowly: deleting this file and its one call costs nothing but speed.
 """
 
 from functools import cache
@@ -23,8 +23,8 @@ __all__ = ["take_short_way"]
 
 
 def take_short_way(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """What ``decide`` gives for answers that are whole, in seat order and made of the very objects that
-    ``legal`` lists. None: look closer.
+    """The events that ``decide`` gives for answers that are complete, in seat order, and the same objects as
+    ``legal`` lists. None: ``decide`` must check the answers.
     """
     phase = state.table.phase
     if phase is VOTE:
@@ -112,7 +112,7 @@ def _whole_quest(state: State, answers: Answers) -> tuple[Event, ...] | None:
 
 
 def _whole_summary(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """The end of a round among seats that keep no record: nobody summarises anything."""
+    """The end of a round in which no seat summarises anything."""
     table = state.table
     if state.answers or len(answers) != table.players:
         return None
@@ -141,7 +141,7 @@ def _plain_proposal(state: State, answers: Answers) -> tuple[Event, ...] | None:
     if type(action) is not ProposeTeam or action.thoughts or action.text != "":
         return None
     team = action.team
-    # The very tuple of the table of legal teams: one that only equals it may hold True for 1.
+    # The same tuple object as in the table of legal teams: an equal one may hold True instead of 1.
     if type(team) is not tuple or profile.legal_team[table.round - 1].get(team) is not team:
         return None
     return _proposed(seat, team)

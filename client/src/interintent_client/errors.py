@@ -1,15 +1,15 @@
-"""Everything this client raises.
+"""The exceptions of this client.
 
 InterIntentError
 ├── ApiError            the server answered a call with a problem (RFC 9457)
 ├── Refused             the server did not take an answer of a seat; the request may still be open
 ├── Unacknowledged      nobody can say whether an answer of a seat counted
-│   └── GameOver        it found the game over
+│   └── GameOver        the game ended before
 ├── Unreachable         no answer after every retry
-├── ExportBroken        an export that is not what its last line signs
+├── ExportBroken        an export that does not match its last line
 └── Closed              the server ended the connection for good
     ├── TokenRefused    4401: mint another token
-    ├── NoSuchGame      4403: none for this credential
+    ├── NoSuchGame      4403: no such game for this credential
     └── Replaced        4409: a newer connection holds the seat
 """
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class InterIntentError(Exception):
-    """The root of all."""
+    """The base class of this client's exceptions."""
 
 
 class ApiError(InterIntentError):
@@ -48,20 +48,20 @@ class ApiError(InterIntentError):
         self.detail = str(problem.get("detail", ""))
         self.trace_id = problem.get("trace_id")
         self.errors: list[Mapping[str, Any]] = list(problem.get("errors", ()))
-        """Each with ``pointer`` (into what was sent), ``code`` and ``message``."""
+        """Each with ``pointer`` (into the sent body), ``code`` and ``message``."""
         self.problem = problem
-        """As it came."""
+        """The whole problem, as received."""
         faults = "".join(f"; {error.get('pointer')}: {error.get('message')}" for error in self.errors)
         super().__init__(f"{status} {self.code}: {self.detail}{faults}")
 
     @property
     def pointer(self) -> str | None:
-        """Where in what was sent the first error lies; None where the problem names no place."""
+        """JSON pointer to the first error in the sent body; None when the problem names no place."""
         return str(self.errors[0]["pointer"]) if self.errors else None
 
 
 class Refused(InterIntentError):
-    """An answer that was not taken: ``illegal-action``, ``too-late``, ``already-answered``, …"""
+    """A refused answer: ``illegal-action``, ``too-late``, ``already-answered``, …"""
 
     def __init__(
         self,
@@ -79,11 +79,11 @@ class Refused(InterIntentError):
         """JSON pointer into the action (or the thoughts)."""
         self.attempts_left = attempts_left
         self.request = request
-        """What the seat is still asked for, where it is asked."""
+        """The request that is still open to the seat; None without one."""
 
 
 class Unacknowledged(InterIntentError):
-    """The request closed before its answer was acknowledged, and nobody says what became of it."""
+    """The request closed before its answer was acknowledged; nobody can say whether the answer counted."""
 
 
 class GameOver(Unacknowledged):
@@ -91,7 +91,7 @@ class GameOver(Unacknowledged):
 
 
 class Unreachable(InterIntentError):
-    """The server did not answer, or kept answering that it cannot, as often as we tried."""
+    """No attempt got an answer from the server, or one other than that it cannot answer now."""
 
 
 class ExportBroken(InterIntentError):
@@ -99,7 +99,7 @@ class ExportBroken(InterIntentError):
 
 
 class Closed(InterIntentError):
-    """Connecting again would not help."""
+    """The server closed the connection; connecting again would not help."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(f"closed with {code}: {reason}")
@@ -108,7 +108,7 @@ class Closed(InterIntentError):
 
 
 class TokenRefused(Closed):
-    """The token is missing, unknown, expired, or it was revoked."""
+    """The token is missing, unknown, expired or revoked."""
 
 
 class NoSuchGame(Closed):
@@ -123,5 +123,5 @@ _CLOSED = {4401: TokenRefused, 4403: NoSuchGame, 4409: Replaced}
 
 
 def closed(code: int, reason: str) -> Closed:
-    """The error that this close code is."""
+    """The exception for this close code."""
     return _CLOSED.get(code, Closed)(code, reason)

@@ -26,27 +26,27 @@ from interintent_client.records import Json
 __all__ = ["EvaluationCalls", "GroupBy", "Items"]
 
 REPORT_S: Final = 600.0
-"""A report on thousands of games is minutes in the making."""
+"""Making a report on thousands of games takes minutes."""
 
 GroupBy = Literal["agent", "model", "mechanism", "timing", "profile", "players"]
-"""What a report sets side by side."""
+"""The groups that a report compares."""
 
 FIRST_LOOK_S: Final = 0.2
 LAST_LOOK_S: Final = 5.0
-"""How often a judge is looked at: at first soon again, then ever less often."""
+"""Seconds between two looks at a judge: the shortest pause, and the longest."""
 
 
 class Items:
-    """The items of finished games, page by page as they are iterated over; each iteration asks anew.
+    """The items of finished games, read page by page; each iteration reads them anew.
 
-    A break of the connection costs no item: a page is asked for again.
+    A broken connection costs no item: the page is requested again.
     """
 
     def __init__(self, http: Http, query: Mapping[str, Any]) -> None:
         self._http = http
         self._query = query
         self.variant: Json = {}
-        """How the items were made, once there was a page: to be handed in with the answers."""
+        """How the items were made, known after the first page: to submit with the answers."""
         self.excluded: dict[str, int] = {}
         """What gave no item so far, by reason."""
 
@@ -61,7 +61,7 @@ class Items:
 
 
 class EvaluationCalls:
-    """What a server's evaluation routes do, for the credential of its connection."""
+    """The calls of a server's evaluation routes."""
 
     _http: Http
 
@@ -74,10 +74,10 @@ class EvaluationCalls:
         page: int = 50,
         **settings: Unpack[ItemSettings],
     ) -> Items:
-        """The items of one finished game, or of a batch's finished games; never the truth about them.
+        """The items of one finished game, or of a batch's finished games, without their gold answers.
 
-        ``page``: items a call, 1 to 200. Selection and following items need the scope ``annotate``, and
-        whoever is shown them may not guess those turns afterwards.
+        ``page``: items per call, 1 to 200. Selection and following items need the scope ``annotate``; a
+        credential that has been shown them may not guess those turns afterwards.
         """
         query = {"dimension": dimension, "game": game, "batch": batch, "limit": page, **settings}
         return Items(self._http, query)
@@ -92,9 +92,9 @@ class EvaluationCalls:
         regrade_of: str | None = None,
         idempotency_key: str | None = None,
     ) -> Evaluation:
-        """Hands in up to 2,000 answers and returns their scores. Scored once, however often it is sent.
+        """Submits up to 2,000 answers and returns their scores. They count once, however often they are sent.
 
-        ``variant``: how the items were made where it was not the server's way (``options``, ``history``,
+        ``variant``: how the items were made, if not by the server's defaults (``options``, ``history``,
         ``context``, ``followed``), and ``unmapped``. ``regrade_of``: an evaluation whose items are
         answered anew. Raises ApiError: ``already-graded``, ``already-seen``.
         """
@@ -118,8 +118,8 @@ class EvaluationCalls:
         regrade_of: str | None = None,
         idempotency_key: str | None = None,
     ) -> Evaluation:
-        """Lets the server judge: ``{"kind": "rule"}`` at once, ``{"kind": "model", "model": …}`` in the
-        background (status ``judging``; see ``judged``). Begun once, however often it is sent.
+        """Has the server judge: ``{"kind": "rule"}`` at once, ``{"kind": "model", "model": …}`` in the
+        background (status ``judging``; see ``judged``). Starts once, however often the call is repeated.
         """
         body = {"dimension": dimension, "judge": judge}
         more = {"game": game, "batch": batch, "budget": budget, "regrade_of": regrade_of}
@@ -131,14 +131,14 @@ class EvaluationCalls:
         return Evaluation.read(answer)
 
     async def evaluation(self, evaluation_id: str, *, per_item: bool = False) -> Evaluation:
-        """An evaluation as it stands. ``per_item``: with every item beside its gold (``export:full``)."""
+        """An evaluation now. ``per_item``: with every item beside its gold answer (``export:full``)."""
         path = f"/evaluations/{evaluation_id}"
         return Evaluation.read(await self._http.get(path, per_item=True if per_item else None))
 
     async def evaluations(
         self, *, dimension: Scored | None = None, rater: str | None = None
     ) -> AsyncIterator[Evaluation]:
-        """The caller's own, newest first, page by page; everybody's with ``export:full``."""
+        """The caller's own evaluations, newest first, page by page; all of them with ``export:full``."""
         async for page in self._http.pages("/evaluations", dimension=dimension, rater=rater, limit=200):
             for evaluation in page["evaluations"]:
                 yield Evaluation.read(evaluation)
@@ -157,8 +157,8 @@ class EvaluationCalls:
             pause = min(LAST_LOOK_S, 1.5 * pause)
 
     async def judged(self, evaluation_id: str) -> Evaluation:
-        """Waits for the judge's end: ``scored``, or ``cancelled`` or ``failed``, with the ``reason`` and the
-        scores of what was judged by then.
+        """Waits until the judge has ended. The evaluation is then ``scored``, or it is ``cancelled`` or
+        ``failed`` with the ``reason`` and the scores of the items judged by then.
         """
         async for evaluation in self.judging(evaluation_id):
             if evaluation.status != "judging":
@@ -166,7 +166,7 @@ class EvaluationCalls:
         raise AssertionError("an evaluation is shown until it is over")
 
     async def cancel_judging(self, evaluation_id: str) -> None:
-        """Has no further question asked. What was judged stays and is scored."""
+        """Stops the judge. The items judged by then are scored."""
         await self._http.post(f"/evaluations/{evaluation_id}/cancel", {}, repeat=False)
 
     async def tasks(
@@ -180,8 +180,8 @@ class EvaluationCalls:
         overlap: int | None = None,
         seed: str | None = None,
     ) -> Tasks:
-        """Speaking turns for a rater to judge: first what is left of earlier deals, then new ones, up to
-        ``limit``. ``shared`` turns go to every rater, each other one to ``overlap`` raters; keep these and
+        """Speaking turns for a rater to judge: first those left from earlier deals, then new ones, up to
+        ``limit``. ``shared`` turns go to every rater, each other turn to ``overlap`` raters; keep these and
         ``seed`` the same throughout a study.
         """
         dealt = await self._http.get(
@@ -205,7 +205,7 @@ class EvaluationCalls:
         idempotency_key: str | None = None,
     ) -> int:
         """Stores up to 2,000 judgements, all or none, once however often they are sent. Returns how many
-        of them replace an earlier word of the rater, which ``revise`` allows.
+        of them replace an earlier judgement of the rater, which ``revise`` allows.
 
         Raises ApiError: ``already-judged``, and ``invalid-request`` with a pointer to the judgement.
         """
@@ -222,7 +222,7 @@ class EvaluationCalls:
     async def judgements(
         self, *, game: str | None = None, batch: str | None = None, rater: str | None = None
     ) -> list[StoredJudgement]:
-        """The judgements that stand: the caller's own, or everybody's with ``export:full``."""
+        """The judgements in force: the caller's own, or all of them with ``export:full``."""
         stored = await self._http.get("/annotations", game=game, batch=batch, rater=rater)
         return [StoredJudgement.read(judgement) for judgement in stored["judgements"]]
 
@@ -252,8 +252,8 @@ class EvaluationCalls:
         group_by: GroupBy | None = None,
         timeout_s: float = REPORT_S,
     ) -> Json | str:
-        """The report on a batch's finished games: an object for ``json``, else a text. A large one takes
-        minutes, and the call waits for it. ``group_by`` sets groups side by side; it needs ``export:full``.
+        """The report on a batch's finished games: an object for ``json``, else a text. The call waits
+        for a large report, which takes minutes. ``group_by`` compares groups; it needs ``export:full``.
         """
         made = await self._http.made(
             "/reports", timeout_s=timeout_s, batch=batch, format=format, group_by=group_by
@@ -264,8 +264,8 @@ class EvaluationCalls:
         return made.text
 
     async def compare(self, first: str, second: str) -> Json:
-        """Two evaluations on the items of both, by their ids: each one's figures, the difference with its
-        interval, a p value.
+        """Compares two evaluations, by their ids, on the items they share: the figures of each, the
+        difference with its interval, a p value.
         """
         comparison: Json = await self._http.get(f"/evaluations/{first}/compare/{second}")
         return comparison
@@ -280,7 +280,7 @@ class EvaluationCalls:
         batch: str | None = None,
         followed: bool = False,
     ) -> Json:
-        """Two raters on all that stands of them about a game or a batch, named as reports name them."""
+        """Compares two raters, named as in reports, on their answers or judgements of a game or a batch."""
         comparison: Json = await self._http.get(
             "/evaluations/compare",
             dimension=dimension,

@@ -1,7 +1,7 @@
-"""What passes between raters, judges and the evaluation routes, with names.
+"""The records that raters and judges exchange with the evaluation routes.
 
-What the server answers is read into records; fields this version does not know stay in ``raw``. What is
-handed in is written by ``as_json``: fields that were not given are left out.
+Records are read from the server's answers; fields that this version does not know stay in ``raw``.
+``as_json`` writes the records that a client sends, without the fields that were not given.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,16 +31,16 @@ __all__ = [
 
 Dimension = Literal["selection", "following", "summarisation", "guessing"]
 Guessed = Literal["guessing", "summarisation"]
-"""Dimensions that are answered, and scored against what the seats had chosen."""
+"""Dimensions whose answers are scored against the seats' own choices."""
 Judged = Literal["selection", "following", "statements"]
-"""What judges have a word on; of the first two people have, too."""
+"""What judges can judge. People can judge the first two, too."""
 Scored = Dimension | Literal["statements"]
-"""What an evaluation may be about."""
+"""The possible subjects of an evaluation."""
 RaterKind = Literal["model", "human", "program"]
 
 
 class ItemSettings(TypedDict, total=False):
-    """How items are made; what is left out is as the server has it."""
+    """How items are made. The server's defaults apply to settings that are left out."""
 
     reader: str | int
     """``drawn`` by ``seed``, ``all``, or a seat."""
@@ -64,15 +64,15 @@ class Rater:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a rater says of one guessing or summarisation item."""
+    """A rater's answer to one guessing or summarisation item."""
 
     item_id: str
     intentions: Sequence[str]
     """Ids, labels or free text; empty: the rater sees none."""
     role: str | None = None
-    """Guessing only: what the speaker is taken for."""
+    """Guessing only: the guessed role of the speaker."""
     confidence: int | None = None
-    """0 to 5, how sure of the role."""
+    """0 to 5: how sure the rater is of the role."""
     sample: int = 1
     """1 to 5; several samples of an item are joined by majority."""
 
@@ -82,16 +82,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a rater says of one intention of a selection or following item."""
+    """A rater's judgement of one intention of a selection or following item."""
 
     item_id: str
     intention: str
     reasonable: bool | None = None
-    """Of a selection item, and only there."""
+    """For selection items only."""
     think: int | None = None
-    """Of a following item, 1 to 5."""
+    """For following items only, 1 to 5."""
     speak: int | None = None
-    """Of a following item, 1 to 5."""
+    """For following items only, 1 to 5."""
     comment: str | None = None
 
     def as_json(self) -> Json:
@@ -105,12 +105,12 @@ def _given(record: Answer | Judgement) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An intention to choose from, or one to be judged."""
+    """An intention to choose or to judge."""
 
     id: str
     label: str
     reason: str | None
-    """The seat's own, where the intention is to be judged."""
+    """The seat's own reason, when the intention is to be judged."""
 
     @classmethod
     def read(cls, raw: Json) -> "Asked":
@@ -119,7 +119,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question about one speech. It never holds gold."""
+    """One question about one speech. It never holds the gold answer."""
 
     id: str
     game: str
@@ -130,16 +130,16 @@ class Item:
     stage: Literal["first", "final"]
     speaker: int
     reader: int | None
-    """The seat that guesses; None where nobody does."""
+    """The seat that guesses; None where no seat does."""
     context: str
     """What that seat saw. Together with ``question`` it is a whole prompt."""
     question: str
     think: str
     speech: str
     options: Sequence[Asked]
-    """What to choose from; empty where intentions are judged."""
+    """The intentions to choose from; empty where intentions are judged."""
     asked: Sequence[Asked]
-    """What is to be judged; empty where intentions are chosen."""
+    """The intentions to judge; empty where intentions are chosen."""
     raw: Json
 
     @classmethod
@@ -171,7 +171,7 @@ class Item:
         confidence: int | None = None,
         sample: int = 1,
     ) -> Answer:
-        """An answer to this item, of guessing or summarisation."""
+        """An answer to this guessing or summarisation item."""
         return Answer(self.id, intentions, role, confidence, sample)
 
     def judgement(
@@ -183,13 +183,13 @@ class Item:
         speak: int | None = None,
         comment: str | None = None,
     ) -> Judgement:
-        """A word on one of ``asked``, of selection or following."""
+        """A judgement of one of ``asked`` of this selection or following item."""
         return Judgement(self.id, intention, reasonable, think, speak, comment)
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Answers that were scored, or a judge at work."""
+    """Scored answers, or the work of a judge."""
 
     id: str
     status: Literal["scored", "judging", "cancelled", "failed"]
@@ -198,14 +198,14 @@ class Evaluation:
     items: int
     answers: int
     totals: Mapping[str, Any] | None
-    """None where too few items are behind them for this caller to see them, or none was judged yet."""
+    """None when they rest on too few items for this caller to see them, or when no item is judged yet."""
     regrade_of: str | None
     reason: str | None
     """Why it failed."""
     progress: Mapping[str, int] | None
     """Of a model judge: games, games_done, items, judged, unusable, unanswered, not_asked."""
     per_item: Sequence[Json] | None
-    """Every item beside its gold, where it was asked for."""
+    """Every item beside its gold answer, when it was requested."""
     raw: Json
 
     @classmethod
@@ -234,13 +234,13 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class TaskStage:
-    """What a seat chose, thought and said in one stage of a turn, to be judged intention by intention."""
+    """A seat's intentions, thoughts and speech in one stage of a turn, to judge intention by intention."""
 
     stage: Literal["first", "final"]
     selection_item: str | None
-    """The item for ``reasonable``; None: not asked."""
+    """The item for ``reasonable``; None: not to be judged."""
     following_item: str | None
-    """The item for ``think`` and ``speak``; None: not asked."""
+    """The item for ``think`` and ``speak``; None: not to be judged."""
     intentions: Sequence[Asked]
     think: str
     speech: str
@@ -286,16 +286,16 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """A rater's turns: those left of earlier deals first."""
+    """The speaking turns of a rater: those left from earlier deals first."""
 
     tasks: Sequence[Task]
     left: int
-    """Of these, dealt earlier and not judged yet."""
+    """Number of these turns that were dealt earlier and are not judged yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgement:
-    """A judgement that stands."""
+    """A judgement in force."""
 
     game: str
     request_id: str

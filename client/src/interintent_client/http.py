@@ -1,4 +1,4 @@
-"""Calls over HTTP: problems become errors, and what may be repeated is repeated when it fails."""
+"""Calls over HTTP: problems become exceptions, and failed calls that are safe to repeat are repeated."""
 
 import asyncio
 import json
@@ -17,17 +17,17 @@ from interintent_client.records import Json
 __all__ = ["Http"]
 
 AGAIN: Final = frozenset({429, 502, 503, 504})
-"""Statuses that say: later."""
+"""Statuses after which a call is made again later."""
 
 WAIT_S: Final = 50.0
-"""How long the service may hold a request for what it is making; proxies break off at a minute."""
+"""How long the service may hold a request while it makes the answer; proxies cut off at a minute."""
 
 IN_USE: Final = "idempotency-key-in-use"
-"""The same call is being worked on: its answer will be there."""
+"""The code for a call whose earlier attempt is still running: the next attempt gets its answer."""
 
 
 class Http:
-    """One server's HTTP side."""
+    """The HTTP connection to one server."""
 
     def __init__(self, url: str, key: str | None, *, tries: int, timeout_s: float) -> None:
         self.url = url.rstrip("/")
@@ -51,18 +51,18 @@ class Http:
     async def get(
         self, path: str, *, token: str | None = None, timeout_s: float | None = None, **query: Any
     ) -> Any:
-        """A JSON answer. Raises ApiError or Unreachable."""
+        """The JSON answer of a GET call. Raises ApiError or Unreachable."""
         return (await self._call("GET", path, token=token, query=query, timeout_s=timeout_s)).json()
 
     async def made(self, path: str, *, timeout_s: float, **query: Any) -> httpx.Response:
-        """What the service makes while it answers 202: asked for again, as ``Retry-After`` says, until it is
-        there. Raises Unreachable when it is not within ``timeout_s``.
+        """The answer that the service makes while it answers 202: the call is repeated, as ``Retry-After``
+        says, until the answer is ready. Raises Unreachable when it is not ready within ``timeout_s``.
         """
         ends = time.monotonic() + timeout_s
         while True:
             left = max(ends - time.monotonic(), 1.0)
-            asked = {**query, "wait_s": min(WAIT_S, left)}
-            answer = await self._call("GET", path, query=asked, timeout_s=left)
+            waiting = {**query, "wait_s": min(WAIT_S, left)}
+            answer = await self._call("GET", path, query=waiting, timeout_s=left)
             if answer.status_code != 202:
                 return answer
             wait = answer.headers.get("Retry-After", "")
@@ -91,7 +91,9 @@ class Http:
         idempotency_key: str | None = None,
         repeat: bool = True,
     ) -> Any:
-        """A JSON answer. ``repeat``: whether doing it twice is harmless. Raises ApiError, Unreachable."""
+        """The JSON answer of a POST call. ``repeat``: whether a second call is harmless. Raises ApiError or
+        Unreachable.
+        """
         headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
         answer = await self._call(
             "POST", path, token=token, query=query, body=body, headers=headers, repeat=repeat
@@ -143,7 +145,7 @@ class Http:
         breaks: the caller knows where to continue. A last line without its newline is left out.
         """
         params = {name: value for name, value in query.items() if value is not None}
-        # A line may be long in coming: the server sends a blank one every ten seconds.
+        # A line may take long, but the server sends a blank one every ten seconds.
         timeout = httpx.Timeout(self._client.timeout.connect, read=60.0)
         async with self._client.stream(
             "GET", f"{self.url}{path}", params=params, headers=self._headers(token), timeout=timeout
@@ -161,11 +163,11 @@ class Http:
     async def unbroken(
         self, path: str, query: Callable[[], Mapping[str, Any]], *, to_the_end: bool = False
     ) -> AsyncGenerator[bytes]:
-        """The lines of an NDJSON answer over as many answers as it takes; ``query`` is asked before each
-        and says where to go on.
+        """The lines of an NDJSON stream over as many calls as it takes; ``query`` gives each call's
+        parameters, and with them the place to continue.
 
-        An answer that ends is followed by another, until the reader has what it waits for and leaves;
-        with ``to_the_end`` a whole answer is the end. Raises ApiError, and Unreachable after the tries.
+        When an answer ends, the call is made again, until the reader leaves; with ``to_the_end`` the first
+        complete answer ends the stream. Raises ApiError, and Unreachable after too many failures.
         """
         failures = 0
         while True:

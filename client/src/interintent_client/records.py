@@ -1,4 +1,4 @@
-"""What comes over the wire, with names. Fields this version does not know stay in ``raw``."""
+"""Records of the server's messages. Fields that this version does not know stay in ``raw``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened, as one viewer sees it. ``event["team"]`` is a field of its own."""
+    """One event as one viewer sees it. ``event["team"]`` gives a field of the event's type."""
 
     seq: int
     """Position in this viewer's stream: 1, 2, 3, …"""
@@ -27,13 +27,13 @@ class Event:
 
     @classmethod
     def read(cls, raw: Json) -> "Event":
-        """The event of an item of the stream, or of a line of NDJSON."""
+        """Reads an item of the stream, or a line of NDJSON."""
         return cls(raw["seq"], datetime.fromisoformat(raw["at"]), raw["type"], raw["game"], raw)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The game asks this seat for one decision."""
+    """A request of the game to this seat for one decision."""
 
     request_id: str
     """Round, attempt, kind, seat; the same after a reconnect."""
@@ -42,16 +42,16 @@ class Request:
     default: Json
     """What is played when no answer comes."""
     legal: Sequence[Json] | None
-    """All legal actions; None where text is the action, or where there are too many."""
+    """All legal actions; None when the action is a text, or when there are too many."""
     team_size: int | None
     menu: Sequence[str] | None
     """Ids of the intentions on offer, for a speech."""
     schema: Json
     thoughts_schema: Json
-    """What thoughts beside the action are kept."""
+    """The schema of the thoughts that are kept beside the action."""
     deadline: datetime | None
     ttl_ms: int | None
-    """Milliseconds to the deadline when the request was sent."""
+    """Milliseconds from the sending of the request to the deadline."""
     attempts_left: int | None
     raw: Json
 
@@ -88,13 +88,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """The server has committed the answer: it stands."""
+    """The server has committed the answer: it counts."""
 
     request_id: str
     duplicate: bool
-    """The same answer had been accepted before."""
+    """Whether the same answer had been accepted before."""
     thoughts_refused: Sequence[Json] = ()
-    """Thoughts that were left out, each ``pointer`` and ``message``; the action counts all the same."""
+    """Refused thoughts, each with ``pointer`` and ``message``; the action counts all the same."""
 
     @classmethod
     def read(cls, raw: Json) -> "Ack":

@@ -17,23 +17,23 @@ from interintent_client.stream import Stream
 __all__ = ["Choose", "Seat"]
 
 ASKED_AGAIN: Final = frozenset({"illegal-action", "invalid-action"})
-"""Refusals after which the same request stays open, while there are attempts left."""
+"""Refusals after which the same request stays open as long as attempts are left."""
 
 LATE_S: Final = 5.0
-"""How long after its deadline an answer may still be acknowledged by itself."""
+"""How long after the deadline the client waits for an acknowledgement before it asks over HTTP."""
 
 SETTLING_S: Final = 20.0
-"""How long the server is asked what became of an answer to a request that has closed."""
+"""How long the client asks the server about an answer to a request that has closed."""
 
 Choose = Callable[[Request, Sequence[Event]], Json | Awaitable[Json]]
-"""Answers a request, given it and everything the seat has seen."""
+"""Chooses the answer to a request, given the request and every event that the seat has seen."""
 
 
 class Seat:
     """Iterating gives each request of the seat once, and again after each refused answer.
 
-    ``act`` returns when the server has committed the answer, over however many connections. Breaks
-    of the connection show nowhere.
+    ``act`` returns when the server has committed the answer, over however many connections. The caller
+    does not notice broken connections.
     """
 
     def __init__(self, stream: Stream, http: Http, path: str, token: Callable[[], str | None]) -> None:
@@ -42,7 +42,7 @@ class Seat:
         self._path = path
         self._token = token
         self.events: list[Event] = []
-        """Everything this seat has been shown, oldest first."""
+        """Every event that this seat has been shown, oldest first."""
         self._open: Request | None = None
         self._given: str | None = None
         self._ended = False
@@ -61,7 +61,7 @@ class Seat:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Leaves. The game goes on without the seat, with defaults."""
+        """Leaves the seat. The game goes on, and plays defaults for it."""
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
@@ -86,12 +86,12 @@ class Seat:
     async def act(
         self, request: Request, action: Json, thoughts: Sequence[Json] = (), *, message_id: str | None = None
     ) -> Ack:
-        """Answers, and returns when the server has committed it. Sent again until then: it counts once.
+        """Sends an answer until the server has committed it, and returns then. The answer counts once.
 
-        When the request has closed without a word about the answer (another opens, its deadline passes,
-        the game ends), the server is asked over HTTP what became of it. Raises Refused when the answer
-        was not taken (after ``illegal-action`` and ``invalid-action`` the seat is asked again),
-        Unacknowledged when the server does not say, and GameOver; ValueError for what is no JSON.
+        When the request closes before the answer is acknowledged (another request opens, its deadline
+        passes, the game ends), the client asks the server over HTTP whether the answer counted. Raises
+        Refused for a refused answer (after ``illegal-action`` and ``invalid-action`` the seat is asked
+        again), Unacknowledged when the server does not say, GameOver, and ValueError for what is no JSON.
         """
         self._start()
         name = message_id or next(self._ids)
@@ -132,10 +132,10 @@ class Seat:
     async def play(
         self, choose: Choose, on_refusal: Callable[[Refused], object] | None = None
     ) -> list[Event]:
-        """Plays the seat to the end of the game and returns all it has seen.
+        """Plays the seat to the end of the game and returns every event that it has seen.
 
-        A refused answer is handed to ``on_refusal`` and, while the request is open, chosen anew; an
-        answer that came too late costs nothing but the move.
+        A refused answer is passed to ``on_refusal`` and, while the request is open, chosen anew; an
+        answer that came too late costs only that move.
         """
         async for request in self:
             choice = choose(request, self.events)
@@ -150,14 +150,14 @@ class Seat:
         return self.events
 
     async def _over_http(self, message: Json, unknown: Unacknowledged) -> Ack:
-        """Asks what became of an answer when the socket has nothing more to say. Raises ``unknown`` where
-        this cannot be learnt either.
+        """Asks over HTTP whether an answer counted, when the socket has left that open. Raises ``unknown``
+        when the server does not say.
         """
         if self._fault is not None:
             raise self._fault
         body = {name: message[name] for name in ("action", "thoughts") if name in message}
         request_id, token = message["request_id"], self._token()
-        # Who has no token of the seat names the seat.
+        # Without a token of the seat, the query names the seat.
         query = {} if token else {"viewer": f"seat:{request_id.rpartition('.')[2]}"}
         try:
             async with asyncio.timeout(SETTLING_S):
@@ -168,16 +168,16 @@ class Seat:
         except ApiError as refused:
             if refused.code == "unknown":
                 raise unknown from refused
-            still = refused.problem.get("request")
+            open_request = refused.problem.get("request")
             raise Refused(
                 refused.code,
                 refused.detail,
                 pointer=refused.pointer,
                 attempts_left=refused.problem.get("attempts_left"),
-                request=Request.read(still) if still else None,
+                request=Request.read(open_request) if open_request else None,
             ) from refused
         except (InterIntentError, TimeoutError, ValueError, LookupError, TypeError) as fault:
-            # No answer, or one that is none.
+            # There was no answer, or it could not be read.
             raise unknown from fault
 
     def _over(self, request_id: str) -> GameOver:
@@ -208,7 +208,7 @@ class Seat:
     async def _take(self, frame: Json) -> None:
         match frame["t"]:
             case "welcome":
-                # A request that is still open is sent anew.
+                # The server sends a request that is still open again.
                 self._open = None
                 for message, _ in list(self._waiting.values()):
                     await self._stream.send(message)
@@ -221,8 +221,8 @@ class Seat:
             case "ack" if frame.get("request_id"):
                 self._settle(frame.get("re"), Ack.read(frame))
             case "error":
-                still = frame.get("request")
-                name = self._meant(frame)
+                open_request = frame.get("request")
+                name = self._answer_of(frame)
                 if name is not None and frame["code"] in ASKED_AGAIN and frame.get("attempts_left") != 0:
                     self._given = None
                     self._news.set()
@@ -231,7 +231,7 @@ class Seat:
                     frame.get("detail", ""),
                     pointer=frame.get("pointer"),
                     attempts_left=frame.get("attempts_left"),
-                    request=Request.read(still) if still else None,
+                    request=Request.read(open_request) if open_request else None,
                 )
                 self._settle(name, refused)
                 if refused.request is not None:
@@ -258,9 +258,9 @@ class Seat:
             if is_closed(message["request_id"]) and not waiting.done():
                 waiting.set_result(None)
 
-    def _meant(self, frame: Json) -> str | None:
-        """The answer that an error is about: the one it names, else the oldest, since messages are read in
-        their order. What came too fast is sent again.
+    def _answer_of(self, frame: Json) -> str | None:
+        """The id of the answer that an error refers to: the one it names, else the oldest, since messages are
+        read in order. None after a rate limit, as the answer is sent again.
         """
         if frame["code"] == "rate-limited":
             return None

@@ -21,11 +21,11 @@ from interintent_client.stream import Stream, TokenSource
 __all__ = ["Batch", "Game", "Server"]
 
 OVER: Final = frozenset({"done", "cancelled", "failed"})
-"""Statuses of a batch in which nothing will happen any more."""
+"""Statuses of a batch that is over."""
 
 
 class Server(EvaluationCalls):
-    """One server, as a caller with one credential (or none) sees it."""
+    """One server, called with one credential or none."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Server(EvaluationCalls):
         tries: int = 8,
         timeout_s: float = 30.0,
     ) -> None:
-        """``tries``: how often a call is made in all while the server cannot be reached or says: later."""
+        """``tries``: the most attempts at one call while the server cannot be reached or is too busy."""
         self._http = Http(url, key, tries=tries, timeout_s=timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -49,10 +49,10 @@ class Server(EvaluationCalls):
     # --- games --------------------------------------------------------------------------------
 
     async def create_games(self, *, idempotency_key: str | None = None, **settings: Any) -> "Batch":
-        """Creates games: ``count``, ``profile``, ``players``, ``seats``, ``drive``, … as ``POST /games``
-        has them; nothing at all is one game of scripted seats.
+        """Creates games: ``count``, ``profile``, ``players``, ``seats``, ``drive``, … as in ``POST /games``.
+        Without any of them it creates one game of scripted seats.
 
-        Sent again while the answer is lost: the games are created once. Raises ApiError.
+        The call is repeated when an answer is lost, but the games are created once. Raises ApiError.
         """
         answer = await self._http.post(
             "/games", settings, idempotency_key=idempotency_key or str(uuid.uuid4())
@@ -64,15 +64,17 @@ class Server(EvaluationCalls):
         return Batch(self, answer["batch_id"], answer["count"], games)
 
     def game(self, game_id: str, *, tokens: Mapping[int, str | None] | None = None) -> "Game":
-        """A game that is there already. ``tokens``: those of its seats, as far as you hold them."""
+        """An existing game. ``tokens``: those that you have, by seat."""
         return Game(self, game_id, dict(tokens or {}))
 
     def batch(self, batch_id: str) -> "Batch":
-        """A batch that is there already; ``games`` stays empty, ``all_games`` lists them."""
+        """An existing batch; its ``games`` stays empty, ``all_games`` lists its games."""
         return Batch(self, batch_id, None, [])
 
     async def games(self, *, status: str | None = None, batch: str | None = None) -> AsyncGenerator[Json]:
-        """A line about each game, newest batches first, page by page. Commas separate several of either."""
+        """A summary of each game, newest batches first, page by page. Commas separate several statuses or
+        batches.
+        """
         async for page in self._http.pages("/games", status=status, batch=batch, limit=200):
             for game in page["games"]:
                 yield game
@@ -86,7 +88,7 @@ class Server(EvaluationCalls):
         return self.game(answer["game_id"])
 
     async def profiles(self) -> Any:
-        """The rules that games can be played by."""
+        """The profiles: the sets of rules for games."""
         return await self._http.get("/profiles")
 
     async def intentions(self) -> list[Json]:
@@ -102,7 +104,7 @@ class Game:
     _server: Server = field(repr=False)
     id: str
     tokens: dict[int, str | None] = field(repr=False)
-    """The tokens of its remote seats, as the server gave them out."""
+    """The tokens of its remote seats, as far as known."""
 
     @property
     def _http(self) -> Http:
@@ -112,12 +114,12 @@ class Game:
         return Stream(self._http.url, self.id, **options)
 
     async def view(self, viewer: str | None = None) -> Json:
-        """The game as it stands, through the caller's own eyes or lower ones."""
+        """The game now, as the caller sees it or as a ``viewer`` who sees less."""
         view: Json = await self._http.get(f"/games/{self.id}", viewer=viewer)
         return view
 
     async def log(self, *, after: int = 0, viewer: str | None = None) -> AsyncIterator[Event]:
-        """What has happened by now, over HTTP, each event exactly once, however often it breaks."""
+        """The events so far, over HTTP: each exactly once, however often the connection breaks."""
         seen = after
         path = f"/games/{self.id}/events"
 
@@ -138,11 +140,11 @@ class Game:
         token: TokenSource | None = None,
         patience: int | None = PATIENCE,
     ) -> AsyncIterator[Event]:
-        """What has happened and happens, to the end of the game, each event exactly once.
+        """The past and the new events to the end of the game, each exactly once.
 
-        Comes over a socket and outlives it. ``patience``: failures in a row after which Unreachable is
-        raised, by itself so many as ten minutes bring; None waits for ever. Raises Closed where coming back
-        would not help.
+        They come over a socket, which is reopened when it breaks. ``patience``: failures in a row after
+        which Unreachable is raised, by default those of ten minutes; None waits for ever. Raises Closed
+        when reconnecting would not help.
         """
         stream = self._stream(after=after, viewer=viewer, token=token or self._http.key, patience=patience)
         async with aclosing(stream.frames()) as frames:
@@ -152,12 +154,12 @@ class Game:
                         yield event
 
     def seat(self, seat: int, *, token: TokenSource | None = None, patience: int | None = PATIENCE) -> Seat:
-        """A seat to play from here, with its token: given, or the one the game was created with.
+        """A seat for this program to play, with the given token, or else the one from the game's creation.
 
-        With neither, the caller itself must be allowed to sit there: the researcher of a server
-        without keys. ``token`` may also be a function that mints one, called again when the server
-        refuses the last. ``patience``: failures in a row after which the seat's iteration and ``act`` raise
-        Unreachable, by itself so many as ten minutes bring; None waits for ever.
+        Without a token, the caller itself must be allowed to play the seat, as the researcher of a server
+        without keys is. ``token`` may also be a function that mints a token, called again when the server
+        refuses the last one. ``patience``: failures in a row after which the seat's iteration and ``act``
+        raise Unreachable, by default those of ten minutes; None waits for ever.
         """
         source = token or self.tokens.get(seat)
         latest: list[str | None] = [source if isinstance(source, str) else None]
@@ -168,31 +170,31 @@ class Game:
         return Seat(stream, self._http, f"/games/{self.id}", lambda: latest[0])
 
     async def mint_token(self, viewer: str, **more: Any) -> str:
-        """A new token for ``seat:2`` (to play) or ``public`` (to watch). ``raise_epoch=True`` makes a
-        seat's earlier ones invalid. Needs ``tokens:mint``.
+        """A new token for ``seat:2`` (to play) or ``public`` (to watch). ``raise_epoch=True``
+        revokes the seat's earlier tokens. Needs ``tokens:mint``.
         """
-        found = await self._http.post(f"/games/{self.id}/tokens", {"viewer": viewer, **more}, repeat=False)
-        return str(found["token"])
+        minted = await self._http.post(f"/games/{self.id}/tokens", {"viewer": viewer, **more}, repeat=False)
+        return str(minted["token"])
 
     async def fork(self, after: Json, **more: Any) -> "Game":
-        """A new game with the same log up to a place: ``{"request": "2.1.speak.3"}``, or round, attempt and
-        phase. ``more``: other ``seats``, ``drive``, … as ``POST /games/{g}/fork`` has them.
+        """Creates a game with the same log up to a point: ``{"request": "2.1.speak.3"}``, or round, attempt
+        and phase. ``more``: other ``seats``, ``drive``, … as in ``POST /games/{g}/fork``.
 
-        Needs ``games:create``, and ``export:full`` unless the whole log is public. The tokens of its remote
-        seats come with it for who also has ``tokens:mint``.
+        Needs ``games:create``, and ``export:full`` unless the whole log is public. Callers who also have
+        ``tokens:mint`` get the tokens of its remote seats.
         """
         path = f"/games/{self.id}/fork"
-        found = await self._http.post(path, {"after": after, **more}, repeat=False)
-        tokens = {seat["seat"]: seat.get("token") for seat in found["seats"]}
-        return self._server.game(found["game_id"], tokens=tokens)
+        forked = await self._http.post(path, {"after": after, **more}, repeat=False)
+        tokens = {seat["seat"]: seat.get("token") for seat in forked["seats"]}
+        return self._server.game(forked["game_id"], tokens=tokens)
 
     async def step(self, until: Literal["action", "phase", "round", "end"] = "action") -> Json:
-        """Walks a game of ``drive: manual`` on."""
+        """Steps a game of ``drive: manual``."""
         view: Json = await self._http.post(f"/games/{self.id}/step", {"until": until}, repeat=False)
         return view
 
     async def cancel(self) -> None:
-        """Breaks the game off. What has happened stays."""
+        """Cancels the game. Its events stay."""
         await self._http.post(f"/games/{self.id}/cancel", {}, repeat=False)
 
 
@@ -224,18 +226,18 @@ class Batch:
         return self._server._http
 
     async def view(self) -> Json:
-        """Counts, winners, tokens, cost, as they stand."""
+        """The batch's counts, winners, tokens and cost so far."""
         view: Json = await self._http.get(f"/batches/{self.id}")
         return view
 
     async def all_games(self, status: str | None = None) -> AsyncIterator[Json]:
-        """A line about each game, page by page."""
+        """A summary of each game, page by page."""
         async with aclosing(self._server.games(status=status, batch=self.id)) as games:
             async for game in games:
                 yield game
 
     async def progress(self) -> AsyncIterator[Json]:
-        """The batch whenever it has changed, until it is over; the last one tells the result."""
+        """The batch after each change until it is over; the last view holds the result."""
         path = f"/batches/{self.id}/events"
         async with aclosing(self._http.unbroken(path, lambda: {"follow": True})) as lines:
             async for line in lines:
@@ -245,14 +247,14 @@ class Batch:
                     return
 
     async def done(self) -> Json:
-        """Waits for the end and returns the batch as it then is."""
+        """Waits until the batch is over and returns its last view."""
         last: Json = {}
         async for view in self.progress():
             last = view
         return last
 
     def items(self, dimension: Dimension, *, page: int = 50, **settings: Unpack[ItemSettings]) -> Items:
-        """The items of its finished games, as ``Server.items`` gives them."""
+        """The items of the batch's finished games, as in ``Server.items``."""
         return self._server.items(dimension, batch=self.id, page=page, **settings)
 
     async def mint_token(self, **more: Any) -> str:
@@ -270,11 +272,11 @@ class Batch:
         partial: bool = False,
         on_line: Callable[[bytes], object] | None = None,
     ) -> AsyncIterator[Event]:
-        """All events of all games, by game and position; goes on behind the last line when it breaks.
+        """All events of all games, by game and position; a broken export continues after its last line.
 
-        ``on_line`` is handed each line as it came, for keeping; the last line, which signs the
-        others, is handed over as well. A game that the server cannot read has no events, and stands in
-        ``damaged`` afterwards. Raises ExportBroken when lines are missing or changed.
+        ``on_line`` is called with each line as received, also with the last one, which holds the hash of
+        the others. A game that the server cannot read has no events, and is in ``damaged`` afterwards.
+        Raises ExportBroken when lines are missing or changed.
         """
         digest = hashlib.sha256()
         events = lines_read = 0
@@ -306,8 +308,8 @@ class Batch:
 
 
 def _check(end: Json, lines: int, games: int | None, sha256: str) -> None:
-    # A game that has not begun is counted in a partial export, and has no line.
-    found = {"games": games, "events": lines, "sha256": sha256}
-    for name, ours in found.items():
-        if ours is not None and end[name] != ours:
-            raise ExportBroken(f"the export signs {name} {end[name]}, we have read {ours}")
+    # A partial export counts games that have not begun, and has no line of them.
+    received = {"games": games, "events": lines, "sha256": sha256}
+    for name, value in received.items():
+        if value is not None and end[name] != value:
+            raise ExportBroken(f"the export signs {name} {end[name]}, we have read {value}")

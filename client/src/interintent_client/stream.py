@@ -22,11 +22,11 @@ MAX_FRAME: Final = 16 * 2**20
 """Bytes; a page of events has 256 KiB, and a single large event comes alone."""
 
 TokenSource = str | Callable[[], Awaitable[str]]
-"""A token, or what mints one: asked once at the start and again whenever the server refuses it."""
+"""A token, or a function that mints one: called at the start, and again when the server refuses it."""
 
 
 class Stream:
-    """Frames of one viewer; breaks are mended inside, and every event comes exactly once."""
+    """The frames of one viewer. It reconnects by itself, and gives every event exactly once."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Stream:
         after: int = 0,
         patience: int | None = PATIENCE,
     ) -> None:
-        """``patience``: failures in a row after which to give up; None never does."""
+        """``patience``: failures in a row after which to give up; None to never give up."""
         self._url = url.rstrip("/").replace("http", "ws", 1) + "/ws"
         self._game = game
         self._source = token
@@ -47,16 +47,16 @@ class Stream:
         self._viewer = viewer
         self._sit = sit
         self.after = after
-        """The last position that was given out."""
+        """The position of the last event given out."""
         self._patience = patience
         self._failures = 0
         self._socket: ClientConnection | None = None
 
     async def frames(self) -> AsyncGenerator[Json, None]:
-        """Every frame from each welcome on; events that were given before are left out.
+        """Every frame from each welcome on; events given out before are left out.
 
-        Ends when the game is over and everything has been sent. Raises Closed where coming back
-        would not help, and Unreachable when ``patience`` is at its end.
+        Ends when the game is over and everything has been sent. Raises Closed when reconnecting would
+        not help, and Unreachable after ``patience`` failures in a row.
         """
         renewed = False
         while True:
@@ -69,7 +69,7 @@ class Stream:
                 return
             except Closed as end:
                 if isinstance(end, TokenRefused) and callable(self._source) and not renewed:
-                    # One new token a refusal: a second refusal means that minting does not help.
+                    # Mint once after a refusal: a second refusal in a row means that minting does not help.
                     renewed, self._token = True, None
                     continue
                 if end.code not in COME_BACK:
@@ -102,7 +102,7 @@ class Stream:
         }
         more = {"token": self._token, "viewer": self._viewer, "sit": self._sit}
         identify |= {name: value for name, value in more.items() if value is not None}
-        # No compression: the server offers none, so that secrets and other seats' text never share a window.
+        # The server offers no compression, so that secrets and other seats' texts never share a window.
         async with connect(
             self._url,
             subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
@@ -120,10 +120,10 @@ class Stream:
                     elif frame["t"] == "welcome":
                         self._socket = socket
                     elif frame["t"] == "error" and self._socket is None:
-                        # The close that follows tells what to do.
+                        # The code of the close that follows says what to do.
                         continue
                     yield frame
-                    # A frame after the welcome: the server is well.
+                    # A frame after the welcome shows that the server works.
                     if frame["t"] in ("events", "beat"):
                         self._failures = 0
             except ConnectionClosed:
@@ -138,14 +138,14 @@ class Stream:
             if item["seq"] <= self.after:
                 continue
             if item["seq"] != self.after + 1:
-                # A hole is a fault of the server's or of something between: ask again from before it.
+                # A hole is a fault of the server or of a proxy: reconnect and read again from before it.
                 raise OSError(f"event {self.after + 1} is missing, got {item['seq']}")
             self.after = item["seq"]
             new_events.append(Event.read(item))
         return new_events
 
     async def send(self, message: Json) -> None:
-        """Sends if there is a connection. The caller sends unanswered messages again at the next welcome."""
+        """Sends the message if connected. The caller resends unanswered messages at each welcome."""
         if self._socket is not None:
             try:
                 await self._socket.send(json.dumps(message))
