@@ -103,7 +103,7 @@ class Fault(NamedTuple):
 
 AFTER = '"after": len(self.events)'
 SENDS = "await socket.send(self.given[name])"
-TRIES = "with contextlib.suppress(ConnectionClosed):  # what"
+TRIES = "with contextlib.suppress(ConnectionClosed):  # frames"
 READS = 'self.events += frame["items"]'
 LOOP = "        async for text in socket:"
 ERROR = 'elif frame["t"] == "error":'
