@@ -228,8 +228,8 @@ class Fields:
             value = [value] if self._loose and isinstance(value, str) else None
         if value is None:
             raise self._fault(name, expected, self._values[name])
-        found = [self._intention(f"{name}/{i}", one, options) for i, one in enumerate(value)]
-        return self._counted(name, found, fewest, most, expected)
+        ids = [self._intention(f"{name}/{i}", item, options) for i, item in enumerate(value)]
+        return self._counted(name, ids, fewest, most, expected)
 
     def choices(
         self, name: str, options: Sequence[IntentionId], fewest: int, most: int
@@ -239,39 +239,39 @@ class Fields:
         value = self._get(name, expected)
         if not isinstance(value, list):
             raise self._fault(name, expected, value)
-        found: list[IntentionId | None] = []
+        ids: list[IntentionId | None] = []
         reasons: dict[IntentionId, str] = {}
-        for i, one in enumerate(value):
-            if self._loose and isinstance(one, str):
-                one = {"intention": one}
-            elif self._loose and not isinstance(one, Mapping):
+        for i, item in enumerate(value):
+            if self._loose and isinstance(item, str):
+                item = {"intention": item}
+            elif self._loose and not isinstance(item, Mapping):
                 continue
-            entry = Fields(one, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
+            entry = Fields(item, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
             id_ = self._intention(f"{name}/{i}/intention", entry._values.get("intention"), options)
-            found.append(id_)
+            ids.append(id_)
             if id_ is not None:
                 reasons.setdefault(id_, entry.note("reason"))
-        chosen = self._counted(name, found, fewest, most, expected)
+        chosen = self._counted(name, ids, fewest, most, expected)
         return tuple((id_, reasons[id_]) for id_ in chosen)
 
     def _intention(self, where: str, value: object, options: Sequence[IntentionId]) -> IntentionId | None:
         if isinstance(value, str):
-            found = close_intention(value, options) if self._loose else normalise(value)
-            if found in options:
-                return found
+            id_ = close_intention(value, options) if self._loose else normalise(value)
+            if id_ in options:
+                return id_
         if self._loose:
             return None
         raise self._fault(where, f"an intention id out of {', '.join(options)}", value)
 
     def _counted(
-        self, name: str, found: Sequence[IntentionId | None], fewest: int, most: int, expected: str
+        self, name: str, ids: Sequence[IntentionId | None], fewest: int, most: int, expected: str
     ) -> tuple[IntentionId, ...]:
-        different = tuple(dict.fromkeys(id_ for id_ in found if id_ is not None))
+        different = tuple(dict.fromkeys(id_ for id_ in ids if id_ is not None))
         if self._loose:
             # The first of too many; a single clear one is enough.
             if different:
                 return different[:most]
-        elif len(different) == len(found) and fewest <= len(found) <= most:
+        elif len(different) == len(ids) and fewest <= len(ids) <= most:
             return different
         raise self._fault(name, expected, self._values[name])
 
@@ -287,8 +287,8 @@ class Fields:
         if not isinstance(value, list) or not fewest <= len(value) <= most:
             raise self._fault(name, expected, value)
         return [
-            Fields(one, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
-            for i, one in enumerate(value)
+            Fields(item, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
+            for i, item in enumerate(value)
         ]
 
 

@@ -135,17 +135,17 @@ async def answer_request(
         answer = fault
     except (RateLimited, InvalidRequest) as fault:
         return _problem(await seats.refuse(view, fault))
-    done = await seats.act(view, request_id, answer, via="http")
-    if isinstance(done, Refused):
-        return _problem(done)
+    outcome = await seats.act(view, request_id, answer, via="http")
+    if isinstance(outcome, Refused):
+        return _problem(outcome)
     return ActAck(
         re=None,
-        request_id=done.request_id,
-        duplicate=done.duplicate,
-        thoughts_refused=list(done.thoughts_refused),
+        request_id=outcome.request_id,
+        duplicate=outcome.duplicate,
+        thoughts_refused=list(outcome.thoughts_refused),
     )
 
 
-def _problem(done: Refused) -> Response:
-    asked = None if done.request is None else done.request.model_dump(mode="json", by_alias=True)
-    return problem_response(done.error, attempts_left=done.attempts_left, request=asked)
+def _problem(outcome: Refused) -> Response:
+    asked = None if outcome.request is None else outcome.request.model_dump(mode="json", by_alias=True)
+    return problem_response(outcome.error, attempts_left=outcome.attempts_left, request=asked)

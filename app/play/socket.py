@@ -229,8 +229,8 @@ class Connection:
             await self._talk()
         except Closing as end:
             await self._close(end.code, end.reason)
-        except WebSocketDisconnect as gone:
-            socket_closes.labels(close_label(gone.code)).inc()
+        except WebSocketDisconnect as disconnect:
+            socket_closes.labels(close_label(disconnect.code)).inc()
         except WebSocketDisconnected:
             # A send of the relay found that out before this task did.
             socket_closes.labels("peer").inc()
@@ -512,20 +512,20 @@ class Connection:
             fault = act if isinstance(act, AvalonError) else UnknownRequest(_NO_SEAT)
             await self._send_refusal(refusal(re, fault))
             return
-        done = await unbroken(self._answered(self._view, value, act))
-        if isinstance(done, Refused):
-            remaining = {"attempts_left": done.attempts_left, "request": done.request}
-            await self._send_refusal(refusal(re, done.error).model_copy(update=remaining))
+        outcome = await unbroken(self._outcome(self._view, value, act))
+        if isinstance(outcome, Refused):
+            remaining = {"attempts_left": outcome.attempts_left, "request": outcome.request}
+            await self._send_refusal(refusal(re, outcome.error).model_copy(update=remaining))
         else:
             ack = ActAck(
                 re=re,
-                request_id=done.request_id,
-                duplicate=done.duplicate,
-                thoughts_refused=list(done.thoughts_refused),
+                request_id=outcome.request_id,
+                duplicate=outcome.duplicate,
+                thoughts_refused=list(outcome.thoughts_refused),
             )
             await self._send(ack.model_dump_json())
 
-    async def _answered(
+    async def _outcome(
         self,
         view: RemoteSeat,
         value: Mapping[str, Any],

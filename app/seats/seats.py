@@ -181,14 +181,14 @@ class Seats:
         the client's message id, which identifies a refused message that is sent again.
         """
         try:
-            done = await self._act(view, request_id, answer, via, message)
+            outcome = await self._act(view, request_id, answer, via, message)
         except (UnknownRequest, AlreadyAnswered, TooLate) as error:
             return await self.refuse(view, error)
-        if isinstance(done, Accepted):
-            metrics.answers.labels("duplicate" if done.duplicate else "accepted").inc()
+        if isinstance(outcome, Accepted):
+            metrics.answers.labels("duplicate" if outcome.duplicate else "accepted").inc()
         else:
-            metrics.answers.labels(problem_of(done.error).code).inc()
-        return done
+            metrics.answers.labels(problem_of(outcome.error).code).inc()
+        return outcome
 
     async def refuse(self, view: RemoteSeat, error: AvalonError) -> Refused:
         """Refuses an answer that names no open request, or that was not read, and gives the request that is
