@@ -38,7 +38,7 @@ from app.runner.claims import claims_of
 from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
 from app.seats.inboxes import Inboxes
-from app.seats.limits import Doorstep
+from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.settings import Settings
 from app.store.db import Database
@@ -236,7 +236,7 @@ class Composition:
             positions=self.positions,
             pages=self.pages,
             relays=self.relays,
-            doorstep=Doorstep(),
+            unidentified=Unidentified(),
         )
 
     async def start(self) -> None:

@@ -1,8 +1,8 @@
-"""A seat played by a language model: which steps a request needs."""
+"""A seat played by a language model: chooses the steps that a request needs."""
 
 from agents.agent import Setup
-from agents.llm.eager import Begun, eager_turn, prepare
-from agents.llm.joins import held, whole_question
+from agents.llm.eager import Preparation, eager_turn, prepare
+from agents.llm.joins import joined_action, whole_question
 from agents.llm.mechanism import speaking_turn
 from agents.llm.options import read_options
 from agents.llm.session import ModelSession
@@ -20,53 +20,53 @@ __all__ = ["LlmAgent"]
 class LlmAgent:
     """Answers every request through a model, and always answers.
 
-    What it answers depends on its options, the observation and the session's replies alone: one that is
-    made anew for a request answers as one that sat there from the start.
+    Its answers depend only on its options, the observation and the session's replies: an agent that is
+    made anew for a request answers like one that has played from the start.
     """
 
     def __init__(self, setup: Setup, session: ModelSession, templates: Templates | None = None) -> None:
-        """``templates``: other words for the prompts. Raises InvalidAgent for options it cannot take."""
+        """``templates``: other templates for the prompts. Raises InvalidAgent for invalid options."""
         self._options = read_options(setup.options)
         self._session = session
         self._templates = our_templates() if templates is None else templates
         self._eager = self._options.timing == "eager" and self._options.mechanism == "paper"
-        self._begun = Begun()
-        """For the coming speech."""
-        self._turn_begun = Begun()
-        """For the speech that is asked for now."""
+        self._preparation = Preparation()
+        """The preparation of the coming speech."""
+        self._turn_preparation = Preparation()
+        """The preparation of the speech that is asked for now."""
 
     async def act(self, observation: Observation) -> SeatAction:
-        """The model's answer; the default, marked ``model_error``, where it gives none that is usable."""
+        """The model's answer; the default, marked ``model_error``, where no answer is usable."""
         turn = self._turn(observation)
         try:
             if self._eager and _speaks(turn):
-                return await eager_turn(turn, self._taken(turn))
+                return await eager_turn(turn, self._take_preparation(turn))
             return await self._answer(turn)
         except (StepFailed, ModelUnavailable):
             return turn.defaulted()
         finally:
-            self._turn_begun.give_up()
-            self._turn_begun = Begun()
+            self._turn_preparation.cancel()
+            self._turn_preparation = Preparation()
 
     def notice(self, observation: Observation) -> None:
-        """Puts the questions of the seat's coming speech that need not wait for it (timing eager)."""
+        """Asks those questions of the seat's coming speech that need not wait for its turn (timing eager)."""
         if not self._eager:
             return
-        if observation.request.id != self._begun.request_id:
+        if observation.request.id != self._preparation.request_id:
             self.leave()
-            self._begun.request_id = observation.request.id
-        prepare(self._turn(observation), self._begun)
+            self._preparation.request_id = observation.request.id
+        prepare(self._turn(observation), self._preparation)
 
     def leave(self) -> None:
-        """Gives up what was put before its turn and is not needed any more."""
-        self._begun.give_up()
-        self._begun = Begun()
+        """Cancels questions that were asked before the turn and are no longer needed."""
+        self._preparation.cancel()
+        self._preparation = Preparation()
 
-    def _taken(self, turn: ModelTurn) -> Begun:
-        """What was begun for this turn, once: an answer that is refused is asked for from the start."""
-        if self._begun.request_id == turn.request.id:
-            self._turn_begun, self._begun = self._begun, Begun()
-        return self._turn_begun
+    def _take_preparation(self, turn: ModelTurn) -> Preparation:
+        """The preparation of this turn. It serves once: after a refused answer the turn starts anew."""
+        if self._preparation.request_id == turn.request.id:
+            self._turn_preparation, self._preparation = self._preparation, Preparation()
+        return self._turn_preparation
 
     def _turn(self, observation: Observation) -> ModelTurn:
         return ModelTurn(observation, self._options, self._session, self._templates)
@@ -80,7 +80,7 @@ class LlmAgent:
                 return cards[0]
         if _speaks(turn) and options.mechanism in ("paper", "contemplation"):
             return await speaking_turn(turn)
-        action = await held(turn, self._session)
+        action = await joined_action(turn, self._session)
         if action is not None:
             return action
         return await turn.talk().ask_action(whole_question(turn))

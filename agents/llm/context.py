@@ -5,8 +5,8 @@ of the user holds the record and then the question; the steps of a turn append t
 grows while a round lasts, so what was sent before is nearly always a prefix of what is sent now.
 
 The lines of the record are a small language of their own, described in docs/models.md: regular enough
-for a program to rebuild the seat's view from them. Text that somebody wrote stands in it as one JSON
-string on its line.
+for a program to rebuild the seat's view from them. A text that somebody wrote is one JSON string on its
+line.
 """
 
 import json
@@ -63,12 +63,12 @@ __all__ = [
 RECORD: Final = "=== RECORD ==="
 END_OF_RECORD: Final = "=== END OF RECORD ==="
 RECORD_GOES_ON: Final = "=== THE RECORD GOES ON ==="
-"""The header of events that came after the conversation had begun (timing eager)."""
+"""The header of events that followed after the conversation began (timing eager)."""
 
 # Control, format, private, surrogate and unassigned characters, and the separators that end lines:
-# what cannot be seen cannot be judged.
+# nobody can judge what nobody can see.
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
-# Letters that show as nothing, and the selectors that alter the one before them.
+# Letters without a visible form, and selectors that alter the preceding letter.
 _BLANK: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     + "".join(map(chr, range(0xFE00, 0xFE10)))
@@ -82,8 +82,8 @@ _SUSPECT: Final = re.compile(r"[<>\[\]]|[^ -~]")
 def quoted(text: str) -> str:
     """The text as one JSON string on one line, which gives the text back when it is read.
 
-    Escaped beyond what JSON asks for: every character that is not seen, and the brackets that chat
-    templates write their roles with; so it can neither end its quotes nor begin a line or a turn.
+    It escapes more than JSON requires: every invisible character, and the brackets with which chat templates
+    mark roles. So the text can neither end its quotes nor begin a line or a turn.
     """
     return _SUSPECT.sub(_escaped, json.dumps(text, ensure_ascii=False))
 
@@ -133,8 +133,8 @@ def catalogue() -> list[tuple[str, list[tuple[str, str, str]]]]:
 
 @cache
 def menus() -> list[tuple[str, list[tuple[str, str]]]]:
-    """(who may choose these, [(id, label)]): those of any role first, then those of one that has several,
-    then the rest, where the id is followed by who may.
+    """(who may choose these, [(id, label)]): first the intentions of any role, then each group of holders
+    with several intentions, then the rest, whose ids are followed by their holders.
     """
     by_holders: dict[str, list[tuple[str, str]]] = {}
     for intention in CATALOGUE:
@@ -158,7 +158,7 @@ def _holders(roles: frozenset[Role]) -> str:
 
 
 def table_settings(profile: Profile) -> dict[str, Any]:
-    """The profile as plain values: its name and size, and whatever is not as that name has it."""
+    """The profile as plain values: its name and size, and all settings that differ from the named profile."""
     whole = profile.settings()
     usual = make_profile(profile.name, profile.players).settings() if profile.name in PROFILES else {}
     return {
@@ -178,7 +178,7 @@ def read_settings(values: Mapping[str, Any]) -> Profile:
 
 
 def named(names: Sequence[str]) -> str:
-    """The seats' names in their order, quoted; in short where nobody named them."""
+    """The seats' names in their order, quoted; abbreviated where the names are the usual ones."""
     usual = usual_names(len(names))
     if tuple(names) == usual:
         return f"{quoted(usual[0])} to {quoted(usual[-1])}"
@@ -195,12 +195,12 @@ def read_names(text: str, players: int) -> tuple[str, ...]:
 
 
 def record(events: Sequence[Event], seat: Seat, *, brief: bool = False) -> str:
-    """The seat's stream as lines, oldest first, between two headers; the second is not included, so
-    that a longer record begins with a shorter one.
+    """The seat's stream as lines, oldest first, between two headers. The second header is left out, so that
+    a longer record begins with a shorter one.
 
-    Of an attempt in a closed round the seat keeps its own summary, the public facts, its own card and
-    what it then believed; the speeches too where it has no summary of it. ``brief``: of what it believed
-    roles and confidence alone, from the first, and nothing of its thinking.
+    Of an attempt in a closed round the record keeps the seat's own summary, the public facts, its own card
+    and its beliefs; also the speeches where the seat has no summary. ``brief``: from the start only the roles
+    and the confidence of beliefs, and none of the seat's thinking.
     """
     now = max((event.round for event in events if type(event) is ProposalOpened), default=0)
     summed = {
@@ -216,14 +216,14 @@ def record(events: Sequence[Event], seat: Seat, *, brief: bool = False) -> str:
 
 
 def record_lines(events: Sequence[Event], seat: Seat) -> list[str]:
-    """The lines of these events, whole; nothing of them is shortened."""
+    """The full lines of these events."""
     return [line for event in events for line in _lines(event, seat, short=False)]
 
 
 _OWN: Final = frozenset({BeliefsFormed, SpeechDrafted, RoundSummarised})
 
 _ON_RECORD: Final = frozenset({"leader", "team", "result"})
-"""What a summary answers that the record's own lines say."""
+"""The answers of a summary that repeat the record's own lines."""
 
 
 def _brief(event: Event) -> list[str]:
@@ -236,7 +236,7 @@ def _brief(event: Event) -> list[str]:
 
 
 def _in_short(belief: Belief) -> str:
-    """What the seat is taken for: its likeliest role, or, where none was asked, its likeliest intention."""
+    """The belief in short: the likeliest role, or, where no role was asked for, the likeliest intention."""
     taken = belief.role.value if belief.role is not None else next(iter(belief.intentions), "unknown")
     sure = "" if belief.confidence is None else f" ({belief.confidence})"
     return f"seat {belief.about} {taken}{sure}"
@@ -289,7 +289,7 @@ def _of_this_round(event: Event) -> list[str]:
 
 
 def believed(belief: Belief, *, short: bool = False) -> str:
-    """A belief of the seat's own on one line; ``short``: the role and the confidence alone."""
+    """One of the seat's own beliefs on one line; ``short``: only the role and the confidence."""
     values: dict[str, Any] = {"seat": belief.about}
     if belief.role is not None:
         values["role"] = belief.role.value
@@ -308,7 +308,7 @@ def _votes(event: VotesRevealed) -> str:
 
 
 def situation(table: Table, hand: Hand) -> str:
-    """Where the game stands, in one or two sentences, for the head of a question."""
+    """The state of the game in one or two sentences, for the head of a question."""
     leads = "you lead" if hand.seat == table.leader else f"seat {table.leader} leads"
     team = f" The team is {listed(table.team)}." if table.team else " No team is proposed yet."
     return (

@@ -1,10 +1,10 @@
-"""A turn of the preset ``paper`` in the timing ``eager``: what can be asked before the turn is.
+"""A turn of the preset ``paper`` with the timing ``eager``: its first questions are asked before the turn.
 
-A seat prepares its coming speech while others still speak. It is asked about each other seat as soon as that
-one has done its last before this seat's turn, and selects its intentions when it has heard all but the last
-speech; it drafts its speech when it has heard that one too. A seat that opens an attempt selects while it
-sums up the one before. The belief about those who did something last comes when the draft is written; the
-readings, the modification and the final speech have it.
+A seat prepares its coming speech while others still speak. It is asked about each other seat after that
+seat's last action before this turn. It selects its intentions when it knows all but the last speech, and
+drafts its speech when it knows that one too. A seat that opens an attempt selects while it sums up the
+previous one. Beliefs about the seats that acted last come beside the draft: only the readings, the
+modification and the final speech use them.
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 
 from agents.llm.context import situation
 from agents.llm.mechanism import (
-    Sibling,
-    abouts,
+    BeliefAnswer,
     ask_about,
     drafted,
     formed,
     formulation,
     revised,
+    seats_to_analyse,
     selected_first,
     selection,
     selection_words,
 )
-from agents.llm.preparation import heard_first, last_on_quest, unheard
+from agents.llm.preparation import events_for_selection, last_on_quest, missing_part
 from agents.llm.replies import Selected, SpeechReply
 from agents.llm.talk import ModelTurn, StepFailed, Talk
 from agents.model.model import ModelUnavailable
@@ -34,77 +34,78 @@ from engine.state import fold
 from engine.terms import Phase, Seat
 from engine.thoughts import Unheard
 
-__all__ = ["Begun", "eager_turn", "prepare"]
+__all__ = ["Preparation", "eager_turn", "prepare"]
 
 
-class _First:
-    """What came of the first selection."""
+class _FirstSelection:
+    """The outcome of the first selection."""
 
     def __init__(self) -> None:
         self.talk: Talk | None = None
-        """None: it was not asked for, since no model answered about some seat."""
+        """None: the selection was not asked for, since no model answered about some seat."""
         self.selected: Selected | None = None
         self.notes: list[Note] = []
         self.fault: StepFailed | ModelUnavailable | None = None
         self.events_read = 0
-        """Events of the seat's stream that it was based on."""
+        """How many events of the seat's stream the selection is based on."""
         self.without: Unheard | None = None
 
 
 @dataclass(slots=True)
-class Begun:
-    """The questions that were put for one coming speech."""
+class Preparation:
+    """The questions that were asked early for one coming speech."""
 
     request_id: str = ""
-    about: dict[Seat, "asyncio.Task[Sibling]"] = field(default_factory=dict)
-    first: "asyncio.Task[_First] | None" = None
+    about: dict[Seat, "asyncio.Task[BeliefAnswer]"] = field(default_factory=dict)
+    first: "asyncio.Task[_FirstSelection] | None" = None
 
-    def give_up(self) -> None:
-        """Ends what nobody waits for any more."""
-        tasks: list[asyncio.Task[Sibling] | asyncio.Task[_First]] = [*self.about.values()]
+    def cancel(self) -> None:
+        """Cancels the questions that nobody waits for any more."""
+        tasks: list[asyncio.Task[BeliefAnswer] | asyncio.Task[_FirstSelection]] = [*self.about.values()]
         for task in [*tasks, *([self.first] if self.first else [])]:
             if not task.done():
                 task.cancel()
             elif not task.cancelled():
-                # What it met has stopped the game already, or is met again in the turn.
+                # Its fault has stopped the game already, or occurs again in the turn.
                 task.exception()
 
 
-def prepare(turn: ModelTurn, begun: Begun) -> None:
-    """Puts those questions of a coming speech that need not wait any longer.
+def prepare(turn: ModelTurn, preparation: Preparation) -> None:
+    """Asks those questions of a coming speech that need not wait any longer.
 
-    They are the very ones that ``eager_turn`` would put: a seat made anew misses nothing but time.
+    ``eager_turn`` would ask the very same questions: a seat that is made anew only loses time.
     """
-    for seat in _ready_abouts(turn):
-        if seat not in begun.about:
-            begun.about[seat] = asyncio.create_task(ask_about(turn, seat))
-    if begun.first is None and _ready_to_select(turn):
-        begun.first = asyncio.create_task(_first_selection(turn, begun.about))
+    for seat in _ready_seats(turn):
+        if seat not in preparation.about:
+            preparation.about[seat] = asyncio.create_task(ask_about(turn, seat))
+    if preparation.first is None and _ready_to_select(turn):
+        preparation.first = asyncio.create_task(_first_selection(turn, preparation.about))
 
 
-async def eager_turn(turn: ModelTurn, begun: Begun) -> SeatAction:
-    """The turn, with what was begun before it. Raises StepFailed or ModelUnavailable; what was completed
-    before stands in the turn's notes.
+async def eager_turn(turn: ModelTurn, preparation: Preparation) -> SeatAction:
+    """Plays the turn with its preparation. Raises StepFailed or ModelUnavailable; the turn's notes then
+    hold the steps completed before.
     """
-    about = abouts(turn)
+    about = seats_to_analyse(turn)
     late = _late(turn, about)
     try:
         async with asyncio.TaskGroup() as group:
             asked = {
-                seat: begun.about.get(seat) or group.create_task(ask_about(turn, seat)) for seat in about
+                seat: preparation.about.get(seat) or group.create_task(ask_about(turn, seat))
+                for seat in about
             }
-            first = await (begun.first or group.create_task(_first_selection(turn, asked)))
+            first = await (preparation.first or group.create_task(_first_selection(turn, asked)))
             if first.talk is not None:
-                # It was begun before the turn was: what is noted from here on is this turn's.
+                # It began before the turn: from here on it writes this turn's notes.
                 first.talk.continue_in(turn)
-            # Who opens has had time to hear of everybody; who responds drafts while it is asked about the
-            # last one to speak.
+            # An opener has had time for all beliefs; a responder drafts while it is asked about the last
+            # speaker.
             late_results = [await asked[seat] for seat in late] if turn.opens else []
             draft = await _first_draft(turn, first, late_results)
             results = [await asked[seat] for seat in about]
     except ExceptionGroup as faults:
         raise faults.exceptions[0] from None
-    # In the order of the steps and the seats, whatever was answered first.
+    # In the order of the steps and the seats, whichever answer came first.
     formed(turn, results)
     turn.notes += first.notes
     if first.fault is not None:
@@ -126,32 +127,35 @@ async def eager_turn(turn: ModelTurn, begun: Begun) -> SeatAction:
     return await revised(turn, first.talk, first.selected)
 
 
-async def _first_selection(turn: ModelTurn, asked: Mapping[Seat, Awaitable[Sibling]]) -> _First:
-    """The selection, upon what is heard before the last speech, and the beliefs about all others."""
-    # Nothing is raised here: the questions beside it go on.
-    out = _First()
-    about = abouts(turn)
+async def _first_selection(turn: ModelTurn, asked: Mapping[Seat, Awaitable[BeliefAnswer]]) -> _FirstSelection:
+    """Selects on the basis of the record before the last speech, and of the beliefs about all but the late
+    seats.
+
+    Its outcome holds any fault: the questions beside it go on.
+    """
+    outcome = _FirstSelection()
+    about = seats_to_analyse(turn)
     late = _late(turn, about)
     known = [await asked[seat] for seat in about if seat not in late]
     if any(result.unavailable is not None for result in known):
-        return out
+        return outcome
     request = turn.request
-    part = heard_first(turn.events, request, turn.opens, turn.leader, turn.table.players)
+    part = events_for_selection(turn.events, request, turn.opens, turn.leader, turn.table.players)
     opening = ProposalOpened(request.round, request.attempt, turn.leader)
     waits = turn.opens and part[-1] != opening
     where = situation(fold([*part, opening] if waits else part).table, turn.hand)
-    out.events_read = len(part)
-    out.talk = turn.talk_through(part, [result.belief for result in known if result.belief is not None])
+    outcome.events_read = len(part)
+    outcome.talk = turn.talk_through(part, [result.belief for result in known if result.belief is not None])
     words = selection_words(turn, situation=where, early=not turn.opens)
     try:
-        out.selected = await selection(turn, out.talk, words, out.notes)
+        outcome.selected = await selection(turn, outcome.talk, words, outcome.notes)
     except (StepFailed, ModelUnavailable) as fault:
-        out.fault = fault
-    return out
+        outcome.fault = fault
+    return outcome
 
 
 class _Draft:
-    """What came of the formulation."""
+    """The outcome of the formulation."""
 
     def __init__(self) -> None:
         self.speech: SpeechReply | None = None
@@ -159,30 +163,30 @@ class _Draft:
         self.fault: StepFailed | ModelUnavailable | None = None
 
 
-async def _first_draft(turn: ModelTurn, first: _First, late_results: list[Sibling]) -> _Draft:
-    """The draft, upon the whole record."""
-    out = _Draft()
+async def _first_draft(turn: ModelTurn, first: _FirstSelection, late_results: list[BeliefAnswer]) -> _Draft:
+    """Drafts on the basis of the whole record. Its outcome holds any fault."""
+    outcome = _Draft()
     if first.talk is None or first.selected is None or any(result.unavailable for result in late_results):
-        return out
+        return outcome
     part = turn.events[: first.events_read]
-    first.without = unheard(turn.events, part, turn.opens)
+    first.without = missing_part(turn.events, part, turn.opens)
     first.talk.add_to_record(
         turn.events[first.events_read :],
         [result.belief for result in late_results if result.belief is not None],
     )
     try:
-        out.speech = await formulation(turn, first.talk, out.notes)
+        outcome.speech = await formulation(turn, first.talk, outcome.notes)
     except (StepFailed, ModelUnavailable) as fault:
-        out.fault = fault
-    return out
+        outcome.fault = fault
+    return outcome
 
 
 # --- what waits for what ------------------------------------------------------------------------------
 
 
 def _late(turn: ModelTurn, about: tuple[Seat, ...]) -> tuple[Seat, ...]:
-    """The seats whose beliefs the selection does not wait for: the one that speaks just before; for an
-    opener those who were on the quest just before.
+    """The seats about which the selection does not wait for beliefs: the seat that speaks just before; for an
+    opener the team of the quest just before.
     """
     if turn.opens:
         last = last_on_quest(turn.events, turn.request)
@@ -191,15 +195,15 @@ def _late(turn: ModelTurn, about: tuple[Seat, ...]) -> tuple[Seat, ...]:
     return tuple(seat for seat in about if seat in last)
 
 
-def _ready_abouts(turn: ModelTurn) -> tuple[Seat, ...]:
-    """The seats about which the question will get no further events."""
+def _ready_seats(turn: ModelTurn) -> tuple[Seat, ...]:
+    """The seats about which no further event can enter the question."""
     table = turn.table
     if turn.opens:
         on_quest = table.team if table.phase is Phase.QUEST else ()
-        return tuple(seat for seat in abouts(turn) if seat not in on_quest)
+        return tuple(seat for seat in seats_to_analyse(turn) if seat not in on_quest)
     order = {(table.leader - 1 + n) % table.players + 1: n for n in range(table.players)}
     mine = order[turn.seat]
-    return tuple(seat for seat in abouts(turn) if order[seat] < table.turn or order[seat] > mine)
+    return tuple(seat for seat in seats_to_analyse(turn) if order[seat] < table.turn or order[seat] > mine)
 
 
 def _ready_to_select(turn: ModelTurn) -> bool:

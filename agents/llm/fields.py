@@ -1,8 +1,8 @@
-"""A model's answer read field by field, with words for what is wrong with it.
+"""Reads a model's answer field by field, and tells the model what is wrong with it.
 
-Read strictly, a field is what was asked for or an exact name of it (a number as text, ``seat 3``, a
-label for an id). Read loosely, after asking again has not helped, a close match counts too, where one
-option alone is close. What has no clear meaning is never guessed.
+A strict reading accepts the value asked for or an exact name of it (a number as text, ``seat 3``, a label
+for an id). A loose reading, after repeated questions have not helped, also accepts a close match where only
+one option is close. A value without a clear meaning is never guessed.
 """
 
 import re
@@ -18,15 +18,15 @@ from engine.terms import Seat
 __all__ = ["LONGEST_TEXT", "Fields", "UnusableReply", "as_text", "close_intention"]
 
 LONGEST_TEXT: Final = 4000
-"""Characters of one text: what an utterance may have at most (the wire's limit)."""
+"""Most characters of one text: the limit of an utterance in the protocol."""
 
 T = TypeVar("T")
 
 CLOSE: Final = 85.0
-"""Likeness, of 100, from which two wordings count as one."""
+"""Similarity, of 100, from which two wordings count as the same."""
 
 MARGIN: Final = 5.0
-"""So much likelier than the next option a match must be to count as clear."""
+"""By how much a clear match must be more similar than the next option."""
 
 _SHOWN: Final = 120
 """Characters of a wrong value that are repeated to the model."""
@@ -37,19 +37,19 @@ _NOT: Final = frozenset({"not", "no", "never", "dont", "wont", "cannot", "cant",
 
 
 class UnusableReply(Exception):
-    """An answer that cannot be used: what was wrong and what is expected, in words for the model.
+    """An answer that cannot be used. Its message tells the model what was wrong and what is expected.
 
-    It never leaves the seat: it is asked again, and recorded.
+    It never leaves the seat, which records it and asks again.
     """
 
 
 def as_text(text: str) -> str:
-    """The text with what no text may hold (control characters, half surrogates) as U+FFFD."""
+    """The text with U+FFFD for characters that no text may hold (control characters, half surrogates)."""
     return _UNTEXT.sub("\ufffd", text)
 
 
 def close_intention(text: str, options: Sequence[IntentionId]) -> IntentionId | None:
-    """The option that these words mean: its id, label or alias, or what is close to one alone of them."""
+    """The option that these words mean: by its id, label or alias, or by similarity to only one option."""
     exact = normalise(text)
     if exact is not None:
         return exact if exact in options else None
@@ -78,7 +78,7 @@ class Fields:
     """One JSON object of an answer."""
 
     def __init__(self, value: object, names: Sequence[str], *, loose: bool, where: str = "") -> None:
-        """``names`` are those of the seats, seat 1 first. Raises UnusableReply for no object."""
+        """``names``: of the seats, seat 1 first. Raises UnusableReply where ``value`` is no object."""
         self._loose = loose
         self._names = names
         self._where = where
@@ -87,7 +87,7 @@ class Fields:
         if not isinstance(value, Mapping):
             found = "no JSON object was found" if value is None else f"it is {_shown(value)}"
             raise UnusableReply(f"{where or 'The answer'} must be one JSON object, but {found}.")
-        self._values = {_plain(str(key)).replace(" ", "_"): one for key, one in value.items()}
+        self._values = {_plain(str(key)).replace(" ", "_"): item for key, item in value.items()}
 
     def _fault(self, name: str, expected: str, value: object) -> UnusableReply:
         return UnusableReply(f'"{self._where}{name}" must be {expected}, got {_shown(value)}.')
@@ -98,9 +98,9 @@ class Fields:
         return self._values[name]
 
     def text(self, name: str) -> str:
-        """A text of at most ``LONGEST_TEXT`` characters, blanks around it cut off."""
+        """A text of at most ``LONGEST_TEXT`` characters, without blanks around it."""
         value = self._get(name, "a text")
-        if self._loose and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        if self._loose and isinstance(value, list) and all(isinstance(item, str) for item in value):
             value = " ".join(value)
         if not isinstance(value, str):
             raise self._fault(name, "a text", value)
@@ -112,27 +112,32 @@ class Fields:
         return as_text(value).strip()
 
     def note(self, name: str) -> str:
-        """A text that read loosely may be missing: then it is empty."""
+        """A text; in a loose reading it may be missing, and is then empty."""
         if self._loose and not isinstance(self._values.get(name), str):
             return ""
         return self.text(name)
 
     def texts(self, name: str, most: int) -> tuple[str, ...]:
-        """Up to ``most`` texts; read loosely, the first of more, or none."""
+        """Up to ``most`` texts; in a loose reading, the first ``most`` of any number."""
         expected = f"a list of at most {most} texts"
         value = self._values.get(name, []) if self._loose else self._get(name, expected)
         if self._loose:
-            value = [one for one in value if isinstance(one, str)][:most] if isinstance(value, list) else []
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value) or len(value) > most:
+            entries = value if isinstance(value, list) else []
+            value = [entry for entry in entries if isinstance(entry, str)][:most]
+        if (
+            not isinstance(value, list)
+            or not all(isinstance(item, str) for item in value)
+            or len(value) > most
+        ):
             raise self._fault(name, expected, value)
-        return tuple(as_text(one[:LONGEST_TEXT]).strip() for one in value)
+        return tuple(as_text(item[:LONGEST_TEXT]).strip() for item in value)
 
     def word(self, name: str, options: Mapping[str, tuple[T, tuple[str, ...]]]) -> T:
-        """One of the words; each option has its meaning and its other names."""
+        """The meaning of one of the words; each option has its meaning and its other names."""
         expected = " or ".join(f'"{word}"' for word in options) if len(options) < 10 else "one of the words"
         value = self._get(name, expected)
         names = {
-            _plain(one): meaning for word, (meaning, others) in options.items() for one in (word, *others)
+            _plain(name): meaning for word, (meaning, others) in options.items() for name in (word, *others)
         }
         answer = _plain(str(value)) if isinstance(value, str | bool) else ""
         if answer in names:
@@ -156,8 +161,8 @@ class Fields:
         value = self._get(name, expected)
         number = _number(value)
         if number is None and self._loose and isinstance(value, str):
-            found = re.findall(r"\d+", value.split("/")[0].split(" of ")[0])
-            number = int(found[0][:9]) if len(found) == 1 else None
+            numbers = re.findall(r"\d+", value.split("/")[0].split(" of ")[0])
+            number = int(numbers[0][:9]) if len(numbers) == 1 else None
         if number is None or not low <= number <= high:
             raise self._fault(name, expected, value)
         return number
@@ -179,13 +184,13 @@ class Fields:
         return self.seat(name, options)
 
     def team(self, name: str, size: int, players: int) -> tuple[Seat, ...]:
-        """So many different seats, ascending: numbers in a text, or a list."""
+        """``size`` different seats, ascending, read from numbers in a text or from a list."""
         expected = f"a text with {size} different seat numbers from 1 to {players}"
         value = self._get(name, expected)
         if isinstance(value, str):
             numbers = re.findall(r"\d+", value[:_SHOWN])
-            value = [int(one[:9]) for one in numbers] if self._loose or _NUMBERS.fullmatch(value) else None
-        seats = [self._seat(one) for one in value] if isinstance(value, list) else []
+            value = [int(n[:9]) for n in numbers] if self._loose or _NUMBERS.fullmatch(value) else None
+        seats = [self._seat(item) for item in value] if isinstance(value, list) else []
         if self._loose:
             seats = list(dict.fromkeys(seats))
         team = [seat for seat in seats if seat is not None and 1 <= seat <= players]
@@ -203,13 +208,13 @@ class Fields:
                 return seat
         if not self._loose:
             return None
-        found = re.findall(r"\d+", value[:_SHOWN])
-        if len(found) == 1 and len(found[0]) < 3:
-            return int(found[0])
+        numbers = re.findall(r"\d+", value[:_SHOWN])
+        if len(numbers) == 1 and len(numbers[0]) < 3:
+            return int(numbers[0])
         squeezed = answer.replace(" ", "")
         likeness = {
-            seat: fuzz.ratio(squeezed, _plain(one).replace(" ", ""))
-            for seat, one in enumerate(self._names, 1)
+            seat: fuzz.ratio(squeezed, _plain(name).replace(" ", ""))
+            for seat, name in enumerate(self._names, 1)
         }
         return _clear(likeness)
 
@@ -223,8 +228,8 @@ class Fields:
             value = [value] if self._loose and isinstance(value, str) else None
         if value is None:
             raise self._fault(name, expected, self._values[name])
-        found = [self._intention(f"{name}/{i}", one, options) for i, one in enumerate(value)]
-        return self._counted(name, found, fewest, most, expected)
+        ids = [self._intention(f"{name}/{i}", item, options) for i, item in enumerate(value)]
+        return self._counted(name, ids, fewest, most, expected)
 
     def choices(
         self, name: str, options: Sequence[IntentionId], fewest: int, most: int
@@ -234,39 +239,39 @@ class Fields:
         value = self._get(name, expected)
         if not isinstance(value, list):
             raise self._fault(name, expected, value)
-        found: list[IntentionId | None] = []
+        ids: list[IntentionId | None] = []
         reasons: dict[IntentionId, str] = {}
-        for i, one in enumerate(value):
-            if self._loose and isinstance(one, str):
-                one = {"intention": one}
-            elif self._loose and not isinstance(one, Mapping):
+        for i, item in enumerate(value):
+            if self._loose and isinstance(item, str):
+                item = {"intention": item}
+            elif self._loose and not isinstance(item, Mapping):
                 continue
-            entry = Fields(one, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
+            entry = Fields(item, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
             id_ = self._intention(f"{name}/{i}/intention", entry._values.get("intention"), options)
-            found.append(id_)
+            ids.append(id_)
             if id_ is not None:
                 reasons.setdefault(id_, entry.note("reason"))
-        chosen = self._counted(name, found, fewest, most, expected)
+        chosen = self._counted(name, ids, fewest, most, expected)
         return tuple((id_, reasons[id_]) for id_ in chosen)
 
     def _intention(self, where: str, value: object, options: Sequence[IntentionId]) -> IntentionId | None:
         if isinstance(value, str):
-            found = close_intention(value, options) if self._loose else normalise(value)
-            if found in options:
-                return found
+            id_ = close_intention(value, options) if self._loose else normalise(value)
+            if id_ in options:
+                return id_
         if self._loose:
             return None
         raise self._fault(where, f"an intention id out of {', '.join(options)}", value)
 
     def _counted(
-        self, name: str, found: Sequence[IntentionId | None], fewest: int, most: int, expected: str
+        self, name: str, ids: Sequence[IntentionId | None], fewest: int, most: int, expected: str
     ) -> tuple[IntentionId, ...]:
-        different = tuple(dict.fromkeys(one for one in found if one is not None))
+        different = tuple(dict.fromkeys(id_ for id_ in ids if id_ is not None))
         if self._loose:
-            # Of too many the first; a single clear one is an answer too.
+            # The first of too many; a single clear one is enough.
             if different:
                 return different[:most]
-        elif len(different) == len(found) and fewest <= len(found) <= most:
+        elif len(different) == len(ids) and fewest <= len(ids) <= most:
             return different
         raise self._fault(name, expected, self._values[name])
 
@@ -282,8 +287,8 @@ class Fields:
         if not isinstance(value, list) or not fewest <= len(value) <= most:
             raise self._fault(name, expected, value)
         return [
-            Fields(one, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
-            for i, one in enumerate(value)
+            Fields(item, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
+            for i, item in enumerate(value)
         ]
 
 

@@ -1,7 +1,7 @@
-"""The instructions that a seat of the preset compact gets once for a game: what its steps ask, in what form.
+"""The instructions that a seat of the preset compact gets once a game: what its steps ask, and in which form.
 
-They stand in the system message, the same for every seat of a game, so that servers take them from their
-caches; a question holds only what is new in it. Steps that few seats get, or that come once in a game, are
+They are part of the system message and the same for every seat of a game, so that servers take them from
+their caches; a question holds only what is new. Steps that few seats get, or that come once a game, are
 explained in their question.
 """
 
@@ -44,8 +44,8 @@ _IDS: Final = tuple(intention.id for intention in CATALOGUE)
 def common_instructions(
     templates: Templates, profile: Profile, options: SeatOptions
 ) -> tuple[str, Mapping[str, Schema]]:
-    """The text, and the form of every step in it. Empty where each question tells all, as in the other
-    presets: their steps are so many that with every question they would cost more than they save.
+    """The text, and the form of each step that it explains. Both are empty where each question explains
+    itself, as in the other presets: they have so many steps that the text would cost more than it saves.
     """
     if options.mechanism != "compact" or options.instructions == "each":
         return "", {}
@@ -69,14 +69,14 @@ def common_instructions(
         if words is not None:
             lines.append(f"step {step}: {words}")
             if step != "summary":
-                # Its questions are the names of its form.
+                # The names in its form are its questions.
                 lines.append(f"form: {terse(form)}")
             shown[step] = whole(form)
     return "\n".join(lines) if shown else "", shown
 
 
 def _turn(profile: Profile, options: SeatOptions, fewest: int, most: int) -> Schema:
-    """The form of a turn with all that it may hold: every seat, every role, the whole catalogue."""
+    """The form of a turn with everything it may hold: every seat, every role, the whole catalogue."""
     roles = tuple(dict.fromkeys(profile.roles))
     speech = speech_shape("final", lengths=BRIEF)
 
@@ -105,12 +105,12 @@ def how_many(fewest: int, most: int) -> str:
 
 
 def other_roles(profile: Profile, role: Role) -> tuple[Role, ...]:
-    """The roles that others may hold, in the deck's order: without the seat's own unless there are two."""
+    """The roles that others may hold, in the deck's order, without the seat's own unless the deck has two."""
     deck = profile.roles
     return tuple(other for other in dict.fromkeys(deck) if deck.count(other) > (other is role))
 
 
 def off_menu(role: Role, menu: Sequence[IntentionId]) -> tuple[IntentionId, ...] | None:
-    """What of the role's whole menu is not offered now; None where it is shorter to say what is."""
+    """The part of the role's whole menu that is not offered now; None where the offered part is shorter."""
     off = tuple(id_ for id_ in allowed(role) if id_ not in menu)
     return off if len(off) < len(menu) else None

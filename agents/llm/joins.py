@@ -1,7 +1,7 @@
-"""Two questions in one answer, where nothing is said between them (preset compact; docs/adr/0016).
+"""Two questions with one answer, where nobody speaks between them (preset compact; docs/adr/0016).
 
-A leader's vote is in the answer of its reconsideration, and the opening turn of the next leader in the
-answer of its summary. Nothing is kept in memory between the two requests: the later one rebuilds the
+The answer to a leader's reconsideration holds its vote too, and the answer to the next leader's summary holds
+its opening turn. Nothing is kept in memory between the two requests: the later one rebuilds the
 earlier question from the record as it was then, and the session still has its answer.
 """
 
@@ -24,14 +24,14 @@ from engine.state import fold
 from engine.terms import Kind
 from engine.view import observe, project
 
-__all__ = ["held", "whole_question"]
+__all__ = ["joined_action", "whole_question"]
 
 _CHARACTERS: Final = 4
 """A token, roughly."""
 
 
 def whole_question(turn: ModelTurn) -> Question[Any]:
-    """What the seat is asked, with the question that follows where one answer holds both."""
+    """The question to the seat, joined with the next question where one answer can hold both."""
     first = question(turn)
     if turn.options.mechanism != "compact":
         return first
@@ -47,14 +47,14 @@ def whole_question(turn: ModelTurn) -> Question[Any]:
 def _joined(turn: ModelTurn, first: Question[Any], second: Question[Any]) -> Question[Any]:
     shape = joined_shape(first.shape, second.shape)
     if longest(shape.form.schema) > _CHARACTERS * turn.options.max_output_tokens:
-        # A server that keeps to the schema would cut it off.
+        # A server that enforces the schema would cut the answer off.
         return first
     words = turn.render("joined", first=first.words, then=THEN, step=second.step, second=second.words)
     return Question(f"{first.step}+{second.step}", words, shape, first.build)
 
 
 def _vote_follows(turn: ModelTurn) -> bool:
-    """Whether this answer settles the team that all vote on next."""
+    """Whether this answer fixes the team that everybody votes on next."""
     profile = turn.table.profile
     if turn.table.attempt == profile.unvoted_attempt:
         return False
@@ -65,7 +65,7 @@ def _vote_follows(turn: ModelTurn) -> bool:
 
 
 def _opening(turn: ModelTurn) -> ModelTurn | None:
-    """The turn with which this seat will open the next discussion; None where it does not."""
+    """The turn with which this seat opens the next discussion; None where it does not open it."""
     table = turn.table
     summed = RoundSummarised(turn.seat, table.round, table.attempt, ())
     state = fold([*turn.events, summed, opens_next(table)])
@@ -79,10 +79,10 @@ def _opening(turn: ModelTurn) -> ModelTurn | None:
 # --- the second of the two ------------------------------------------------------------------------------
 
 
-async def held(turn: ModelTurn, session: ModelSession) -> SeatAction | None:
-    """The action that an earlier answer of the seat holds; None where it has to be asked for.
+async def joined_action(turn: ModelTurn, session: ModelSession) -> SeatAction | None:
+    """The action that an earlier answer of the seat already holds; None where the seat has to be asked.
 
-    An answer that holds one that cannot be used is recorded as unusable.
+    An answer whose second action cannot be used is recorded as unusable.
     """
     done = _earlier(turn)
     if turn.options.mechanism != "compact" or turn.refusals or done is None:
@@ -101,7 +101,7 @@ async def held(turn: ModelTurn, session: ModelSession) -> SeatAction | None:
 
 
 def _earlier(turn: ModelTurn) -> int | None:
-    """The place, in the seat's stream, of what it did when it may have answered this request as well."""
+    """The place, in the seat's stream, of the action whose answer may hold this one too; None: none is."""
     events, table = turn.events, turn.table
     if turn.request.kind is Kind.VOTE and table.leader == turn.seat:
         done: tuple[type, ...] = (TeamConfirmed,) if table.profile.reconsideration else (TeamProposed,)
@@ -116,8 +116,8 @@ _NOTES: Final = frozenset(get_args(Note))
 
 
 async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[str, Reply] | None:
-    """The step, and the answer of which came what stands at that place of the seat's stream; None where
-    that answer held no more than this, or is not to be found.
+    """The step and the answer that led to the event at this place of the seat's stream; None where that
+    answer held only one action, or is not stored.
     """
     events, seat = turn.events, turn.seat
     start = done
@@ -135,7 +135,7 @@ async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[
         action = await earlier.talk().ask_action(both)
     except (StepFailed, ModelUnavailable):
         return None
-    # In a fork somebody else may have acted for the seat since.
+    # In a fork another agent may have acted for the seat since.
     became = project(decide(state, [(seat, action)]), seat)
     if became != list(events[start : start + len(became)]) or earlier.reply is None:
         return None
@@ -143,7 +143,7 @@ async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[
 
 
 class _Memory:
-    """Answers what was answered before; asks nobody."""
+    """Gives only stored answers; asks no model."""
 
     def __init__(self, session: ModelSession) -> None:
         self._session = session

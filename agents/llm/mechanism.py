@@ -47,8 +47,7 @@ from engine.terms import Kind, Role, Seat
 from engine.thoughts import Belief, SelectionStage
 
 __all__ = [
-    "Sibling",
-    "abouts",
+    "BeliefAnswer",
     "ask_about",
     "compact_turn",
     "direct_turn",
@@ -56,6 +55,7 @@ __all__ = [
     "formed",
     "formulation",
     "revised",
+    "seats_to_analyse",
     "selected_first",
     "selection",
     "selection_words",
@@ -64,14 +64,14 @@ __all__ = [
 
 
 async def speaking_turn(turn: ModelTurn) -> SeatAction:
-    """A turn of the discussion in several questions. Raises StepFailed or ModelUnavailable; what was
-    completed before stands in the turn's notes.
+    """Plays a turn of the discussion in several questions. Raises StepFailed or ModelUnavailable; the turn's
+    notes then hold the steps completed before.
     """
     return await (_paper(turn) if turn.options.mechanism == "paper" else _contemplation(turn))
 
 
 async def _paper(turn: ModelTurn) -> SeatAction:
-    talk = turn.talk(formed(turn, await first_order(turn, abouts(turn))))
+    talk = turn.talk(formed(turn, await first_order(turn, seats_to_analyse(turn))))
     first = await selection(turn, talk, selection_words(turn))
     turn.notes += selected_first(turn, first)
     draft = await formulation(turn, talk)
@@ -99,7 +99,7 @@ async def _read_by_others(turn: ModelTurn, talk: Talk) -> None:
     try:
         read = await second_order(turn, talk)
     except StepFailed:
-        # It only informs the steps after it: without it the seat goes on, and no reading is recorded.
+        # It only informs later steps: the seat goes on without it, and no reading is recorded.
         return
     turn.notes.append(ReadingsImagined(turn.seat, read.readings, read.reveals_role))
 
@@ -107,22 +107,22 @@ async def _read_by_others(turn: ModelTurn, talk: Talk) -> None:
 # --- the steps ---------------------------------------------------------------------------------------
 
 
-async def first_order(turn: ModelTurn, about: Sequence[Seat]) -> "list[Sibling]":
-    """What the seat makes of other seats: one question each, all at once, none knowing the others' answers.
-    A seat about which no answer was usable has no belief.
+async def first_order(turn: ModelTurn, about: Sequence[Seat]) -> "list[BeliefAnswer]":
+    """Asks for the beliefs about other seats: one question each, all at once and independent of each other.
+    The result for a seat has no belief where no answer was usable.
     """
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(ask_about(turn, seat)) for seat in about]
     except ExceptionGroup as faults:
-        # What stops the game looks alike whether it met one question or several.
+        # The same fault is raised whether it stopped one question or several.
         raise faults.exceptions[0] from None
-    # In the order of the seats, whoever was answered first.
+    # In the order of the seats, whichever answer came first.
     return [task.result() for task in tasks]
 
 
-def formed(turn: ModelTurn, results: "Sequence[Sibling]") -> tuple[Belief, ...]:
-    """The beliefs, recorded. Raises ModelUnavailable when any question met it."""
+def formed(turn: ModelTurn, results: "Sequence[BeliefAnswer]") -> tuple[Belief, ...]:
+    """Records the beliefs and returns them. Raises ModelUnavailable when any question did."""
     for result in results:
         turn.notes += result.notes
     beliefs = tuple(result.belief for result in results if result.belief is not None)
@@ -134,8 +134,8 @@ def formed(turn: ModelTurn, results: "Sequence[Sibling]") -> tuple[Belief, ...]:
     return beliefs
 
 
-class Sibling:
-    """What came of one of the questions that are asked at once."""
+class BeliefAnswer:
+    """The outcome of the question about one other seat."""
 
     def __init__(self, about: Seat) -> None:
         self.about = about
@@ -144,11 +144,11 @@ class Sibling:
         self.unavailable: ModelUnavailable | None = None
 
 
-async def ask_about(turn: ModelTurn, seat: Seat) -> Sibling:
+async def ask_about(turn: ModelTurn, seat: Seat) -> BeliefAnswer:
     """The first-order question about one other seat."""
-    # Nothing is raised here: a fault of one would cut short the others, and what is left of them
-    # would depend on their order.
-    out = Sibling(seat)
+    # Nothing is raised here: one fault would cancel the other questions, and their remains would depend on
+    # their order.
+    outcome = BeliefAnswer(seat)
     talk, situation = turn.talk_about(seat)
     words = turn.render(
         "first_order",
@@ -159,42 +159,42 @@ async def ask_about(turn: ModelTurn, seat: Seat) -> Sibling:
         snippets=SNIPPETS,
     )
     try:
-        out.belief = await talk.ask(
-            "first_order", words, _belief_of(turn)(seat), about=f"seat {seat}", notes=out.notes
+        outcome.belief = await talk.ask(
+            "first_order", words, _belief_of(turn)(seat), about=f"seat {seat}", notes=outcome.notes
         )
     except StepFailed:
         pass
     except ModelUnavailable as fault:
-        out.unavailable = fault
-    return out
+        outcome.unavailable = fault
+    return outcome
 
 
 async def selection(turn: ModelTurn, talk: Talk, words: str, notes: list[Note] | None = None) -> Selected:
-    """What the speech is to do. Unusable answers go to ``notes``, else to the turn's."""
+    """Asks for the intentions of the speech. Unusable answers go to ``notes``, else to the turn's."""
     return await talk.ask("selection", words, _selection_shape(turn, "selection"), notes=notes)
 
 
 async def formulation(turn: ModelTurn, talk: Talk, notes: list[Note] | None = None) -> SpeechReply:
-    """A first draft. Unusable answers go to ``notes``, else to the turn's."""
+    """Asks for a first draft. Unusable answers go to ``notes``, else to the turn's."""
     words = turn.render("formulation", opening=_opening(turn))
     return await talk.ask("formulation", words, speech_shape("formulation"), notes=notes)
 
 
 async def second_order(turn: ModelTurn, talk: Talk) -> Readings:
-    """How the others would take the draft."""
+    """Asks how the others would take the draft."""
     readers = other_roles(turn)
     words = turn.render("second_order", readers=[role.value for role in readers])
     return await talk.ask("second_order", words, readings_shape(readers))
 
 
 async def modification(turn: ModelTurn, talk: Talk, first: Selected) -> Selected:
-    """The selection that stands."""
+    """Asks for the final selection."""
     words = turn.render("modification", count=_count(turn, len(offer(turn))))
     return await talk.ask("modification", words, _selection_shape(turn, "modification"))
 
 
 async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction:
-    """The final version, and the team where an opening leader proposes one."""
+    """Asks for the final speech, and for the team where an opening leader proposes one."""
     size = _size(turn)
     words = turn.render("refinement", size=size)
     shape = speech_shape("refinement", size=size, players=turn.table.players)
@@ -210,8 +210,8 @@ async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction
 
 
 def compact_turn(turn: ModelTurn) -> Question[TurnReply]:
-    """The whole turn in one answer."""
-    about = abouts(turn)
+    """The question for the whole turn in one answer."""
+    about = seats_to_analyse(turn)
     size = _size(turn)
     readers = other_roles(turn)
     on_offer = offer(turn)
@@ -258,7 +258,7 @@ def _all_at_once(turn: ModelTurn, reply: TurnReply) -> SeatAction:
 
 
 def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
-    """Speak at once."""
+    """The question for a speech without steps before it."""
     size = _size(turn)
     words = turn.render("direct", size=size, opening=_opening(turn))
     shape = speech_shape("direct", thinks=False, size=size, players=turn.table.players, why=False)
@@ -268,7 +268,7 @@ def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
 # --- what the questions ask about ------------------------------------------------------------------------
 
 
-def abouts(turn: ModelTurn) -> tuple[Seat, ...]:
+def seats_to_analyse(turn: ModelTurn) -> tuple[Seat, ...]:
     """The seats to be analysed: the others; in the game's first discussion those that have spoken."""
     others = tuple(seat for seat in range(1, turn.table.players + 1) if seat != turn.seat)
     if turn.request.round > 1 or turn.request.attempt > 1:
@@ -278,7 +278,7 @@ def abouts(turn: ModelTurn) -> tuple[Seat, ...]:
 
 
 def other_roles(turn: ModelTurn) -> tuple[Role, ...]:
-    """The roles that others may hold, in the deck's order: without the seat's own unless there are two."""
+    """The roles that others may hold, in the deck's order, without the seat's own unless the deck has two."""
     return roles_beside(turn.table.profile, turn.role)
 
 
@@ -288,7 +288,7 @@ def _asked_roles(turn: ModelTurn) -> tuple[Role, ...]:
 
 def _their_intentions(turn: ModelTurn) -> tuple[IntentionId, ...]:
     lists = [allowed(role) for role in other_roles(turn)]
-    # In catalogue order: a role's list is, and so is the first list that holds one.
+    # In the order of the catalogue, as in each role's list.
     every = {id_ for ids in lists for id_ in ids}
     return tuple(id_ for id_ in _CATALOGUE_ORDER if id_ in every)
 
@@ -303,8 +303,8 @@ def _belief_of(turn: ModelTurn, lengths: Lengths = FULL) -> Callable[[Seat], Sha
 
 
 def offer(turn: ModelTurn) -> tuple[IntentionId, ...]:
-    """The menu of this turn, cut down where the options say so."""
-    # What ``offered`` gives in the turn itself, which a question put before it cannot ask.
+    """The menu of this turn, shortened where the options require it."""
+    # The same as ``offered`` gives in the turn; a question before the turn cannot call that.
     whole = menu(turn.role, opener=turn.opens, first_quest=turn.request.round == 1)
     if turn.options.menu == "whole":
         return whole
@@ -361,19 +361,19 @@ def _opening(turn: ModelTurn) -> str:
 
 
 def selected_first(turn: ModelTurn, first: Selected) -> list[Note]:
-    """The record of the first selection; none where it holds nothing of the catalogue."""
+    """The notes of the first selection; empty where it holds no intention of the catalogue."""
     return _selected(turn, "first", first)
 
 
 def drafted(turn: ModelTurn, first: Selected, draft: SpeechReply) -> Note:
-    """The record of the draft."""
+    """The note of the draft."""
     return SpeechDrafted(turn.seat, "formulation", _think(first, draft), draft.speak)
 
 
 def _selected(
     turn: ModelTurn, stage: SelectionStage, selected: Selected, *, changed: bool = False
 ) -> list[Note]:
-    # Own words that are none of the catalogue's stand in the draft's thinking (docs/models.md).
+    # The draft's thinking holds own words that match no intention of the catalogue (docs/models.md).
     if not selected.choices:
         return []
     return [IntentionsSelected(turn.seat, stage, selected.choices, changed, selected.why)]
@@ -388,7 +388,7 @@ def _think(selected: Selected, speech: SpeechReply) -> str:
     if not selected.own_words:
         return speech.think
     own = "; ".join(selected.own_words)
-    # Without a choice of the catalogue's there is no record that holds the reason.
+    # Without a choice out of the catalogue no note holds the reason.
     why = "" if selected.choices else selected.why
     return " ".join(filter(None, (f"In my own words I intend: {own}.", why, speech.think)))
 

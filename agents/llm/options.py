@@ -1,4 +1,4 @@
-"""What a seat's spec may say about how its model is used."""
+"""The options of a seat's spec: how its model is used."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -38,22 +38,22 @@ class SeatOptions:
     min_intentions: int = 2
     max_intentions: int = 3
     menu: Menu = "whole"
-    """whole: all that the turn offers. impactful: of these the impactful ones, as far as there are
-    enough of them."""
+    """whole: all intentions that the turn offers. impactful: only the impactful ones of these, where
+    there are enough."""
     temperature: float = 0.8
     max_output_tokens: int = 4096
     repairs: int = 2
-    """How often an unusable answer is asked again."""
+    """How often a question is repeated after an unusable answer."""
     timing: Timing = "exact"
     """exact: a question holds the whole record up to the turn it belongs to. eager: a question about a
     seat holds the record through that seat's speech, and the first selection all but the last speech, so
     that they can start while others speak."""
     one_option: OneOption = "asked"
-    """asked: a seat is asked for its card although it may only play success. settled: it plays it without
-    a call; what is left out in a spec is this for ``compact``."""
+    """asked: a seat is asked for its card although it may only play success. settled: it plays success
+    without a call; this is the default of ``compact``."""
     instructions: Instructions = "once"
-    """once: in ``compact`` the system message tells what its steps ask, so that servers take it from their
-    caches. each: every question tells it, and prompts are shorter in all."""
+    """once: in ``compact`` the system message explains the steps, so that servers take the text from their
+    caches. each: every question explains itself, and prompts are shorter in total."""
 
     @property
     def intends(self) -> bool:
@@ -95,7 +95,7 @@ assert set(_WRONG) == {field.name for field in fields(SeatOptions)}
 
 
 def read_options(values: Mapping[str, Any]) -> SeatOptions:
-    """Options from plain values; what is left out has its default.
+    """Reads options from plain values; a missing option has its default.
 
     Raises InvalidAgent with a pointer such as ``/options/mechanism``.
     """

@@ -1,4 +1,4 @@
-"""How much of a seat's prompts a provider can take from its cache: what begins like an earlier one."""
+"""Measures how much of a seat's prompts a provider can cache: the start shared with earlier prompts."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ def flat(messages: Sequence[Message]) -> str:
 
 
 class PrefixMeter:
-    """Counts, for one seat, the characters sent and those of them that began an earlier prompt alike."""
+    """Counts, for one seat, the characters sent, and those that repeat the beginning of an earlier prompt."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -22,10 +22,10 @@ class PrefixMeter:
         self._earlier: list[str] = []
 
     def add(self, messages: Sequence[Message]) -> int:
-        """Takes one prompt in; returns how many of its characters an earlier one began with."""
+        """Adds one prompt. Returns how many of its first characters an earlier prompt shares."""
         text = flat(messages)
         at = bisect_left(self._earlier, text)
-        # The longest common prefix is with a neighbour in the order of the alphabet.
+        # The prompt with the longest common prefix is a neighbour in sorted order.
         nearest = self._earlier[max(at - 1, 0) : at + 1]
         shared = max((_alike(text, earlier) for earlier in nearest), default=0)
         insort(self._earlier, text)
@@ -35,12 +35,12 @@ class PrefixMeter:
 
     @property
     def share(self) -> float:
-        """Of all characters sent, those repeated; 0 where nothing was sent."""
+        """The share of repeated characters in all characters sent, from 0 to 1; 0 where nothing was sent."""
         return self.repeated / self.sent if self.sent else 0.0
 
 
 def _alike(text: str, other: str) -> int:
-    """How many characters both begin with."""
+    """The length of the common prefix."""
     low, high = 0, min(len(text), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -52,7 +52,7 @@ def _alike(text: str, other: str) -> int:
 
 
 def measured(prompts: Iterable[Sequence[Message]]) -> PrefixMeter:
-    """One seat's prompts, in the order they were sent."""
+    """A meter of one seat's prompts, given in the order in which they were sent."""
     meter = PrefixMeter()
     for prompt in prompts:
         meter.add(prompt)

@@ -1,7 +1,7 @@
-"""Which part of its stream a seat knows when it prepares its coming speech (timing ``eager``).
+"""The parts of its stream that a seat uses when it prepares its coming speech (timing ``eager``).
 
-Every part is fixed by the log alone: it is the same whether the question is put while others still speak or,
-by a seat that was made anew, in its turn.
+The log alone determines each part: it is the same whether a question is asked while others still speak or, by
+a seat that was made anew, in its turn.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ from engine.rules import Request
 from engine.terms import Seat
 from engine.thoughts import Unheard
 
-__all__ = ["heard_about", "heard_first", "last_on_quest", "unheard"]
+__all__ = ["events_about", "events_for_selection", "last_on_quest", "missing_part"]
 
 
-def heard_about(events: Sequence[Event], coming: Request, opens: bool, about: Seat) -> Sequence[Event]:
-    """The stream through the last thing that the other seat did.
+def events_about(events: Sequence[Event], coming: Request, opens: bool, about: Seat) -> Sequence[Event]:
+    """The stream through the last action of the seat ``about``.
 
-    For a seat that responds: through that one's speech in this attempt, or through the attempt's opening
-    where it speaks later. For the seat that opens an attempt: through the quest for those who were on it, and
-    up to that quest for all others; through the vote where no quest followed. The seat's own summary of that
-    attempt is in none of them, so the speeches stand there whole.
+    For a seat that responds: through that seat's speech in this attempt, or through the attempt's opening
+    where that seat speaks later. For the seat that opens an attempt: through the quest for the quest's team,
+    and up to the quest for all others; through the vote where no quest followed. No part holds the seat's own
+    summary of that attempt, so the speeches are in full.
     """
     if not opens:
         opened = _opened(events, coming)
@@ -43,19 +43,19 @@ def heard_about(events: Sequence[Event], coming: Request, opens: bool, about: Se
     return before[: place + 1] if about in event.team else _to_public(before[:place])
 
 
-def heard_first(
+def events_for_selection(
     events: Sequence[Event], coming: Request, opens: bool, leader: Seat, players: int
 ) -> Sequence[Event]:
-    """The stream that the first selection hears.
+    """The stream that the first selection is based on.
 
     For a seat that responds: through the speech before the last one, or through the attempt's opening where
-    there was one speech alone. For the seat that opens an attempt: all but its own summary of the one before;
-    the question itself says that it opens another.
+    there was only one speech. For the seat that opens an attempt: everything but its own summary of the
+    attempt before; the question itself tells that the seat opens the next one.
     """
     if opens:
         part = _before_opening(events, coming)
         opened = _opened(events, coming)
-        # Where nobody sums up the record goes right on, and the seat has it with the opening.
+        # Without summaries the record continues at once: the part includes the opening.
         return events[: opened + 1] if part == events[:opened] and opened < len(events) else part
     before_last = (coming.seat - leader) % players - 1
     opened = _opened(events, coming)
@@ -69,8 +69,8 @@ def heard_first(
     raise AssertionError(f"{before_last} speeches before the last one of {coming.id}, heard {spoken}")
 
 
-def unheard(events: Sequence[Event], part: Sequence[Event], opens: bool) -> Unheard | None:
-    """What the first selection has not heard of the record before its turn; None: nothing is missing."""
+def missing_part(events: Sequence[Event], part: Sequence[Event], opens: bool) -> Unheard | None:
+    """What the first selection lacks of the record before its turn; None: nothing."""
     rest = events[len(part) :]
     if not opens:
         return "speech"
@@ -78,13 +78,13 @@ def unheard(events: Sequence[Event], part: Sequence[Event], opens: bool) -> Unhe
 
 
 def last_on_quest(events: Sequence[Event], coming: Request) -> tuple[Seat, ...]:
-    """The seats that were on the quest of the attempt before; none where there was none."""
+    """The team of the quest in the attempt before; empty where there was no quest."""
     quest = _last_quest(_before_opening(events, coming))
     return () if quest is None else quest[1].team
 
 
 def _last_quest(before: Sequence[Event]) -> tuple[int, QuestResolved] | None:
-    """The quest of the last attempt, with its place."""
+    """The quest of the last attempt and its place; None where there was none."""
     for place in range(len(before) - 1, -1, -1):
         event = before[place]
         if type(event) is ProposalOpened:
@@ -95,8 +95,8 @@ def _last_quest(before: Sequence[Event]) -> tuple[int, QuestResolved] | None:
 
 
 def _before_opening(events: Sequence[Event], coming: Request) -> Sequence[Event]:
-    """The stream up to the last public event before the attempt's opening; before the game's first one, up to
-    that opening itself.
+    """The stream through the last public event before the attempt's opening; for the game's first attempt
+    through the opening itself.
     """
     opened = _opened(events, coming)
     if not any(type(event) is ProposalOpened for event in events[:opened]):
@@ -105,7 +105,7 @@ def _before_opening(events: Sequence[Event], coming: Request) -> Sequence[Event]
 
 
 def _opened(events: Sequence[Event], coming: Request) -> int:
-    """The place of the opening of the request's attempt; the stream's length where it is not open yet."""
+    """The place where the request's attempt opens; the stream's length where it is not open yet."""
     for place in range(len(events) - 1, -1, -1):
         event = events[place]
         if type(event) is ProposalOpened:
@@ -114,7 +114,7 @@ def _opened(events: Sequence[Event], coming: Request) -> int:
 
 
 def _to_public(events: Sequence[Event]) -> Sequence[Event]:
-    """Without the seat's own events at the end."""
+    """The stream without the seat's own events at its end."""
     end = len(events)
     while end and events[end - 1].seen_by != "public":
         end -= 1

@@ -1,4 +1,4 @@
-"""One question to a seat's model, of which an action comes."""
+"""One question to a seat's model, whose answer becomes an action."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
-    """What a step asks, in which form it is answered, and the action that an answer is."""
+    """The words of a step, the form of its answer, and how the answer becomes an action."""
 
     step: str
     words: str

@@ -1,4 +1,4 @@
-"""The requests that one question answers: what is asked, in what form, and what the answer becomes."""
+"""The requests that take one question: its words, its form, and the action that the answer becomes."""
 
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ __all__ = ["question", "vote"]
 
 
 def question(turn: ModelTurn) -> Question[Any]:
-    """What the seat is asked, where one question answers the request by itself."""
+    """The question to the seat, for a request that takes only one."""
     request = turn.request
     if offered(turn.table, turn.hand, request.kind) is not None:
         return compact_turn(turn) if turn.options.mechanism == "compact" else direct_turn(turn)
@@ -83,7 +83,7 @@ _IF_REJECTED: Final = {
 
 
 def vote(turn: ModelTurn, *, joined: bool = False) -> Question[Explained[bool]]:
-    """On the team that stands; ``joined``: on the one that the leader settles on in the same answer."""
+    """About the proposed team; ``joined``: about the team that the leader fixes in the same answer."""
     table = turn.table
     profile = table.profile
     last = _IF_REJECTED.get(profile.on_max_rejections, "") if table.attempt == profile.max_rejections else ""

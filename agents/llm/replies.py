@@ -1,7 +1,7 @@
-"""What each step is answered with: its form, and the reading of an answer into values.
+"""The answers of each step: their form, and how an answer is read into values.
 
-A ``Shape`` holds both, so that what is asked for and what is read cannot part. Reading raises
-``UnusableReply`` with words for the model.
+A ``Shape`` holds both, so that the form asked for and the form read cannot diverge. Reading raises
+``UnusableReply`` with a message for the model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,23 +61,23 @@ SNIPPETS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Characters of each text of a turn, at most: about twice what is asked for."""
+    """The most characters of each text of a turn: about twice the length asked for."""
 
     speech: int = 1200
-    """Of thinking as of speaking: about 200 words."""
+    """Of thinking and of speaking: about 200 words."""
     reason: int = 400
     reading: int = 400
     reasoning: int = 600
     snippet: int = 200
     wording: int = 200
-    """Of an intention in own words."""
+    """Of an intention in the model's own words."""
 
 
 FULL: Final = Lengths()
 
 BRIEF: Final = Lengths(speech=620, reason=260, reading=180, reasoning=200, snippet=200, wording=120)
-"""Where one answer holds the whole turn: so that the longest one, about nine seats, fits into the 4,096
-tokens of an answer, at four characters each, and a server that keeps to the schema never cuts it off.
+"""For one answer that holds the whole turn: the longest one, about nine seats, fits into the 4,096 tokens of
+an answer, at four characters each, so that a server that enforces the schema never cuts it off.
 """
 
 
@@ -111,7 +111,7 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class SpeechReply:
-    """What a seat thinks and says; ``think`` is empty and ``team`` None where they were not asked for."""
+    """What a seat thinks and says; ``think`` is empty, and ``team`` None, where not asked for."""
 
     speak: str
     think: str = ""
@@ -182,7 +182,7 @@ def _object(properties: Mapping[str, Schema]) -> dict[str, Any]:
 
 
 _ALTERNATIVES: Final = 8
-"""So many options a sketch spells out; of more it says only what they are."""
+"""The most options that a sketch lists; of more it gives only the description."""
 
 
 def sketch(schema: Schema, root: Schema | None = None) -> str:
@@ -214,7 +214,7 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
 
 
 def terse(schema: Schema) -> str:
-    """A form in short where the words beside it say what each text is. A list that came before is not
+    """A form in short, for use beside words that explain each text. A list that came before is not
     repeated.
     """
     return _terse(whole(schema), "", set())
@@ -236,7 +236,7 @@ def _terse(schema: Schema, name: str, before: set[str]) -> str:
         return "<text>" if kind == "string" and "enum" not in schema else sketch(schema)
     parts = {key: _terse(part, key, before) for key, part in schema["properties"].items()}
     if len(parts) > 3 and len(set(parts.values())) == 1:
-        # One for each seat, or for each role: the words say for which.
+        # One for each seat, or for each role: the words tell which.
         key, part = next(iter(parts.items()))
         return f'{{"{key}": {part}, …}}'
     inside = ", ".join(f'"{key}": {part}' for key, part in parts.items())
@@ -280,7 +280,7 @@ def _covers(known: Schema, schema: Schema) -> bool:
 
 
 def whole(schema: Schema, root: Schema | None = None) -> Schema:
-    """The same without references to its parts."""
+    """The same schema without references to its parts."""
     root = schema if root is None else root
     if "$ref" in schema:
         return whole(root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root)
@@ -363,7 +363,7 @@ def selection_shape(
 def modification_shape(
     menu: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths = FULL
 ) -> Shape[Selected]:
-    """The selection that stands after second thoughts."""
+    """The final selection, after second thoughts."""
 
     def read(fields: Fields) -> Selected:
         why = fields.note("why")
@@ -384,9 +384,9 @@ def generated_shape(
     mapped: Callable[[str], IntentionId | None],
     lengths: Lengths = FULL,
 ) -> Shape[Selected]:
-    """Categories chosen, then intentions written in the model's own words, one a category at least.
+    """Chosen categories, then intentions in the model's own words, at least one a category.
 
-    ``mapped`` gives the catalogue's intention that a wording clearly is, where it is one.
+    ``mapped`` gives the intention of the catalogue that a wording clearly means; None where there is none.
     """
     written = _object(
         {
@@ -446,9 +446,9 @@ def speech_shape(
 
 
 def _team_fields(size: int, players: int, why: int = 0) -> dict[str, Schema]:
-    """A team, and why it in at most ``why`` characters; 0: without a reason."""
-    # Every team is an option of its own (at most 252): a server that keeps to the schema cannot name a
-    # seat twice, which no list of its grammar forbids.
+    """A team, and its reason in at most ``why`` characters; 0: without a reason."""
+    # Every team is an option of its own (at most 252), so that a server that enforces the schema cannot
+    # name a seat twice; its grammar for lists could not forbid that.
     teams = [listed(team) for team in combinations(range(1, players + 1), size)]
     team = _enum(teams, f'text with {size} seat numbers, ascending, such as "{teams[0]}"')
     return {**({"why_team": _text("why this team, privately", why)} if why else {}), "team": team}
@@ -482,7 +482,7 @@ def compact_shape(
     draft: Shape[SpeechReply],
     speech: Shape[SpeechReply],
 ) -> Shape[TurnReply]:
-    """All steps of a turn in one object, in their order; its parts come with brief lengths."""
+    """All steps of a turn in one object, in their order. The given parts have brief lengths."""
     schema: dict[str, Any] = {}
     if about:
         refer = {"$ref": "#/$defs/belief"}
@@ -517,11 +517,11 @@ def compact_shape(
 
 
 THEN: Final = "then"
-"""Under this name a second answer stands in the first."""
+"""The field of an answer that holds a second answer."""
 
 
 def joined_shape(first: Shape[T], second: Shape[Any]) -> Shape[T]:
-    """Both in one object. Read here is the first alone."""
+    """Both forms in one object; the shape reads only the first answer."""
     schema = dict(first.form.schema)
     inside = dict(second.form.schema)
     defs = inside.pop("$defs", None)
@@ -538,7 +538,7 @@ _WHY: Final = _text("why, privately")
 
 
 def proposal_shape(step: str, size: int, players: int, *, talks: bool) -> Shape[TeamReply]:
-    """A team and why; ``talks``: and what the leader says with it."""
+    """A team and its reason; with ``talks`` also what the leader says."""
     schema: dict[str, Schema] = {
         "explanation": _WHY,
         "team": _team_fields(size, players)["team"],
@@ -576,7 +576,7 @@ def vote_shape() -> Shape[Explained[bool]]:
 
 
 def card_shape(*, may_fail: bool) -> Shape[Explained[bool]]:
-    """Success or failure, and why. What a loyal seat may not play is read, so that it can be refused."""
+    """Success or failure, and why. Also reads a failure of a loyal seat, so that it can be refused."""
     schema = {"explanation": _WHY, "card": _enum(tuple(_CARD) if may_fail else ("success",))}
     return Shape(
         Form("card" if may_fail else "card_loyal", _object(schema)),
@@ -599,10 +599,10 @@ def target_shape(options: Sequence[Seat], *, may_hold: bool) -> Shape[Explained[
 
 
 QUESTIONS: Final = ("leader", "team", "why_team", "disagreed", "result")
-"""What every summary answers first."""
+"""The first questions of every summary."""
 
 LAST: Final = ("suspects", "protect", "next")
-"""Then the first of these on the loyal side, the second on the evil, and the third."""
+"""The last questions: the first of these for the loyal side, the second for evil, and the third for both."""
 
 
 def summary_shape(questions: Sequence[str]) -> Shape[tuple[tuple[str, str], ...]]:

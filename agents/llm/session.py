@@ -1,4 +1,4 @@
-"""Where a seat's model is asked: every answer is paid once, stored before it is used."""
+"""A seat's access to its model: every answer is paid once, and stored before it is used."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ __all__ = ["Answering", "CallKey", "MemorySession", "ModelSession"]
 
 @dataclass(frozen=True, slots=True)
 class CallKey:
-    """Which answer of a game: the key it is stored under, beside the game's."""
+    """The key of a stored answer within its game."""
 
     request_id: str
     """The request that the seat is answering, e.g. ``2.1.speak.3``."""
     step: str
     """The step of the mechanism, e.g. ``first_order``."""
     about: str
-    """What tells sibling questions of a step apart, e.g. ``seat 4``; empty where there is one."""
+    """Distinguishes the questions of a step, e.g. ``seat 4``; empty where the step has one question."""
     attempt: int
-    """1 for the first; one more each time an unusable or refused answer is asked again."""
+    """1 for the first; one more each time the question is repeated after an unusable or refused answer."""
 
 
 class Answering(Protocol):
@@ -32,8 +32,8 @@ class Answering(Protocol):
     ) -> Reply:
         """The stored answer where there is one, else the model's, stored before it is returned.
 
-        Raises ModelUnavailable when there is none. Whatever else it raises, a spent budget say, stops
-        the game: no agent plays on over it.
+        Raises ModelUnavailable when there is none. Any other exception, such as a spent budget, stops the
+        game: no agent handles it.
         """
         ...
 
@@ -44,14 +44,14 @@ class ModelSession(Answering, Protocol):
     def recall(
         self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
     ) -> Reply | None:
-        """The stored answer to what was asked before; None where there is none: then nobody is asked.
+        """The stored answer to an earlier question; None where there is none. No model is asked.
 
-        Raises ModelUnavailable where that was stored.
+        Raises ModelUnavailable where that outcome was stored.
         """
         ...
 
     async def linger(self, seat: Seat) -> None:
-        """Lets as much time pass as this seat's latest answer took, where somebody could time it."""
+        """Waits as long as this seat's latest answer took, where an observer could time the seat."""
         ...
 
 
@@ -77,4 +77,4 @@ class MemorySession:
         return self.stored.get(key)
 
     async def linger(self, seat: Seat) -> None:
-        """At once: nobody times a game that lives in one process."""
+        """Returns at once: nobody times a game that lives in one process."""

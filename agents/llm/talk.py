@@ -1,4 +1,4 @@
-"""One request put to a model: its conversations, the asking again, and the notes that are left."""
+"""One request put to a model: its conversations, its repeated questions, and its notes."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from agents.llm.context import (
 from agents.llm.fields import Fields, UnusableReply
 from agents.llm.instructions import common_instructions
 from agents.llm.options import SeatOptions
-from agents.llm.preparation import heard_about
+from agents.llm.preparation import events_about
 from agents.llm.question import Question
 from agents.llm.replies import THEN, Schema, Shape, outline
 from agents.llm.session import Answering, CallKey
@@ -49,13 +49,13 @@ NOTES: Final = "=== YOUR NOTES IN THIS TURN ==="
 UNUSABLE: Final = "=== THAT CANNOT BE USED ==="
 
 LONGEST_RAW: Final = 4000
-"""Characters of an unusable answer that are recorded, and repeated to the model when it is asked again."""
+"""Characters of an unusable answer that are recorded, and repeated to the model in the next question."""
 
 _CUT: Final = frozenset({"length", "max_tokens"})
 
 
 class StepFailed(Exception):
-    """A step got no usable answer, however often it was asked. It never leaves the seat."""
+    """A step got no usable answer, in spite of repeated questions. It never leaves the seat."""
 
     def __init__(self, step: str) -> None:
         super().__init__(step)
@@ -63,8 +63,8 @@ class StepFailed(Exception):
 
 
 class ModelTurn:
-    """One request of one seat. All that its questions need is read when it is made: what others do
-    while a model thinks does not reach them.
+    """One request of one seat. It reads everything that its questions need when it is made: actions of others
+    while a model thinks do not affect them.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ModelTurn:
         self.notes: list[Note] = []
         at_hand = (table.round, table.attempt) == (self.request.round, self.request.attempt)
         self.leader: Seat = table.leader if at_hand else self.seat
-        """Who leads the attempt of the request; before it is open only its leader prepares for it."""
+        """The leader of the request's attempt; before the attempt opens only its leader prepares for it."""
         self.opens = self.seat == self.leader and (
             self.request.kind is Kind.PROPOSE_TEAM or table.profile.discussion == "before_proposal"
         )
@@ -103,12 +103,12 @@ class ModelTurn:
 
     @property
     def rejected(self) -> str:
-        """The team of the attempt before in this round, which was rejected; empty where there was none."""
+        """The rejected team of the attempt before in this round, as text; empty where there was none."""
         tallies = self.table.tallies
         return listed(tallies[-1].team) if self.request.attempt > 1 and tallies else ""
 
     def render(self, template: str, **values: Any) -> str:
-        """A question's words. Every template may name what all of them may name."""
+        """A question's words. Every template may use the common values."""
         common = {
             "situation": self.situation,
             "seat": self.seat,
@@ -129,7 +129,7 @@ class ModelTurn:
         return self._templates.render(template, **values)
 
     def sketch(self, question: Question[Any]) -> str:
-        """The form of an answer in short; without the parts that the system message explains."""
+        """The form of an answer in short, without the parts that the system message explains."""
         first, _, second = question.step.partition("+")
         known = {**self.known_forms.get(first, {}).get("properties", {})}
         if second in self.known_forms:
@@ -137,7 +137,7 @@ class ModelTurn:
         return outline(question.shape.form.schema, known)
 
     def at(self, observation: Observation, session: Answering | None = None) -> "ModelTurn":
-        """The same seat at another point of its game, asking at ``session``, else where this one asks."""
+        """The same seat at another point of its game, with ``session``, else with the same session."""
         return ModelTurn(observation, self.options, session or self.session, self._templates)
 
     def talk(self, beliefs: Iterable[Belief] = ()) -> "Talk":
@@ -146,10 +146,10 @@ class ModelTurn:
         return Talk(self, _head(self.record, lines))
 
     def talk_about(self, seat: Seat) -> tuple["Talk", str]:
-        """A conversation about one other seat, and where the game stood when its record ends."""
+        """A conversation about one other seat, and the state of the game at the end of its record."""
         if self.options.timing == "exact":
             return Talk(self, _head(self.record, ())), self.situation
-        part = heard_about(self.events, self.request, self.opens, seat)
+        part = events_about(self.events, self.request, self.opens, seat)
         return self.talk_through(part), situation(fold(part).table, self.hand)
 
     def talk_through(self, part: Sequence[Event], beliefs: Iterable[Belief] = ()) -> "Talk":
@@ -166,7 +166,7 @@ class ModelTurn:
         return action
 
     def defaulted(self) -> SeatAction:
-        """What is played without a usable answer, with the thoughts completed before, and marked."""
+        """The default action, for want of a usable answer: marked, with the thoughts completed before."""
         marked = ActionDefaulted(self.seat, self.request.id, "model_error")
         return replace(default(self.table, self.request), thoughts=(*self.notes, marked))
 
@@ -197,7 +197,7 @@ def _rendered_system(
     known: tuple[Seat, Role, tuple[Seat, ...], bool],
     options: SeatOptions,
 ) -> tuple[str, Mapping[str, Schema]]:
-    """The message, and the steps that it tells of."""
+    """The message, and the forms of the steps that it explains."""
     seat, role, sees, shoots = known
     steps, known_forms = common_instructions(templates, profile, options)
     system = templates.render(
@@ -217,13 +217,13 @@ def _rendered_system(
         shoots=shoots,
     )
     if not steps or steps not in system:
-        # Templates of other words may leave it out: then each question tells all.
+        # Other templates may leave the steps out: then each question explains itself.
         return system, {}
     return system, known_forms
 
 
 class Talk:
-    """One conversation: nothing that was sent in it is ever changed."""
+    """One conversation. Messages that were sent in it never change."""
 
     def __init__(self, turn: ModelTurn, head: str) -> None:
         assert head.startswith(RECORD)
@@ -232,11 +232,11 @@ class Talk:
         self._messages: list[Message] = [Message("system", turn.system)]
 
     def continue_in(self, turn: ModelTurn) -> None:
-        """From here on the questions are this turn's, at a later point of the same seat's game."""
+        """Continues with the questions of this turn, at a later point of the same seat's game."""
         self._turn = turn
 
     def add_to_record(self, events: Sequence[Event] = (), beliefs: Iterable[Belief] = ()) -> None:
-        """Puts new events and beliefs before the next question, as a continuation of the record."""
+        """Puts new events and beliefs before the next question, to continue the record."""
         lines = record_lines(events, self._turn.seat)
         goes_on = "\n".join([RECORD_GOES_ON, *lines, END_OF_RECORD, "", ""]) if lines else ""
         self._head = goes_on + _notes([believed(belief) for belief in beliefs])
@@ -244,19 +244,19 @@ class Talk:
     async def ask(
         self, step: str, words: str, shape: Shape[T], *, about: str = "", notes: list[Note] | None = None
     ) -> T:
-        """A usable answer to one question. Raises StepFailed, or ModelUnavailable.
+        """Returns a usable answer to one question. Raises StepFailed, or ModelUnavailable.
 
         Unusable answers are recorded in ``notes``, else in the turn's.
         """
         return await self._ask(step, words, shape.read, shape, shape.sketch, about, 0, notes)
 
     async def ask_action(self, question: Question[Any]) -> SeatAction:
-        """A usable and legal action, built from the answer. Raises as ``ask`` does."""
+        """Returns a usable and legal action, built from the answer. Raises as ``ask`` does."""
         turn = self._turn
         words = question.words
         for refusal in turn.refusals:
             words += f"\nAn earlier answer of yours was refused: {' '.join(refusal.split())}."
-        # A refused answer is stored under its attempt: the next one is another.
+        # A refused answer is stored under its attempt: the next answer needs another attempt.
         before = len(turn.refusals) * (turn.options.repairs + 1)
 
         def read(fields: Fields) -> SeatAction:
@@ -281,7 +281,7 @@ class Talk:
         header = f"=== QUESTION {turn.request.id} {step} ==="
         form = f"Answer with this JSON: {sketch}"
         if about:
-            # Last, so that the questions of one step are alike up to here.
+            # Last, so that the questions of one step are the same up to here.
             form += f"\nThis question is about: {about}"
         messages = [*self._messages, Message("user", f"{self._head}{header}\n{words}\n{form}")]
         recorded = turn.notes if notes is None else notes
@@ -298,7 +298,7 @@ class Talk:
             except UnusableReply as fault:
                 recorded.append(unusable(turn, step, reply))
                 if attempt > options.repairs:
-                    value = self._mapped(reply, read, step)
+                    value = self._read_loosely(reply, read, step)
                 else:
                     repair = turn.render("repair", wrong=_wrong(reply, fault))
                     messages += [
@@ -312,7 +312,7 @@ class Talk:
             return value
         raise AssertionError("the last attempt returns or raises")
 
-    def _mapped(self, reply: Reply, read: Callable[[Fields], T], step: str) -> T:
+    def _read_loosely(self, reply: Reply, read: Callable[[Fields], T], step: str) -> T:
         try:
             return read(Fields(reply.value, self._turn.table.names, loose=True))
         except UnusableReply:
@@ -331,14 +331,14 @@ def _wrong(reply: Reply, fault: UnusableReply) -> str:
 
 
 def bounded(text: str, most: int) -> str:
-    """The text for the log: cut after so many characters, half surrogates as U+FFFD."""
+    """The text for the log: cut after ``most`` characters, with U+FFFD for half surrogates."""
     whole = text[:most].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     kept = whole.replace("\0", "\ufffd")
     return kept if len(text) <= most else f"{kept}… ({len(text)} characters)"
 
 
 def _spoken_back(reply: Reply) -> str:
-    """An answer as it stands in the conversation: on one line, whatever is hidden in it escaped."""
+    """An answer as the conversation repeats it: on one line, with hidden characters escaped."""
     value = reply.value
     if isinstance(value, dict) and len(reply.text) <= 4 * LONGEST_RAW:
         return one_line(value)

@@ -1,4 +1,4 @@
-"""The words of the prompts: one Jinja template a step, ours or those of a directory in their place."""
+"""The words of the prompts: one Jinja template a step, from the package or from a directory in its place."""
 
 from functools import cache
 from importlib.resources import files
@@ -18,8 +18,8 @@ TEMPLATES: Final = (
 
 NOW: Final = "now"
 STANDING: Final = "standing"
-"""The blocks of a template that stands in two parts: what differs from question to question, and what the
-system message may hold once for a game. Rendered as a whole it holds both.
+"""The blocks of a template in two parts: the part that differs between questions, and the part that the
+system message may hold once a game. The whole template renders both.
 """
 
 
@@ -29,17 +29,17 @@ def _ours(name: str) -> str:
 
 
 class Templates:
-    """Renders prompts. A value that a template names and nobody gives is an error."""
+    """Renders prompts. A value that a template uses but that is not given is an error."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """``folder``: templates of other words; those that it lacks are ours."""
+        """``folder``: other templates; the package provides those that the folder lacks."""
         self._folder = None if folder is None else Path(folder)
         self._environment = Environment(
             loader=FunctionLoader(self._source),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
-            # Prompts are plain text; what others wrote comes in quoted (context.quoted).
+            # Prompts are plain text; texts of others are quoted (context.quoted).
             autoescape=False,
         )
 
@@ -55,7 +55,7 @@ class Templates:
         return self._environment.get_template(f"{name}.jinja").render(**values).strip("\n")
 
     def part(self, name: str, block: str, **values: Any) -> str | None:
-        """The text of one block of the template; None where it does not stand in two parts."""
+        """The text of one block of the template; None where the template has not both blocks."""
         template = self._environment.get_template(f"{name}.jinja")
         if not template.blocks.keys() >= {NOW, STANDING}:
             return None
@@ -64,5 +64,5 @@ class Templates:
 
 @cache
 def our_templates() -> Templates:
-    """The templates that come with the service."""
+    """The templates of this package."""
     return Templates()

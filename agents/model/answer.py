@@ -1,9 +1,9 @@
 """Reads what comes back from a server: the HTTP answer, the completion in it, and the JSON value in its text.
 
-A value is taken only where there is no doubt which it is. Repaired are: fences and prose around an object,
-a trailing comma, single quotes, Python's ``True``, ``False`` and ``None``, bare keys, line breaks within
-strings, comments. Not repaired is anything that could be read in two ways: an object cut short, keys that
-occur twice with different values, several different objects, numbers that no JSON writer would take back.
+A value is accepted only where it is unambiguous. The reader repairs fences and prose around an object, a
+trailing comma, single quotes, Python's ``True``, ``False`` and ``None``, bare keys, line breaks within
+strings, and comments. It repairs nothing ambiguous: an object cut short, a key with two different values,
+several different objects, or numbers that no JSON writer would reproduce.
 """
 
 import json
@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class HttpAnswer:
-    """A whole response, whatever its status."""
+    """A complete response, whatever its status."""
 
     status: int
     headers: Mapping[str, str]
@@ -45,14 +45,14 @@ class HttpAnswer:
 
 @dataclass(slots=True)
 class Failed:
-    """No whole response."""
+    """A request without a complete response."""
 
     cause: str
     """timeout, refused, disconnected, reset, too_large, truncated, connection"""
     status: int | None
-    """Of the response, where one began."""
+    """The status of the response; None where none began."""
     received: int
-    """Bytes of its body."""
+    """Bytes received of its body."""
     sent: bool
     """True: the server may have received the request, and may charge for it."""
 
@@ -81,7 +81,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def read_error_body(answer: HttpAnswer) -> Any:
-    """The JSON of an error's body; None where it is none."""
+    """The JSON of an error's body; None where the body is no JSON."""
     try:
         return json.loads(answer.body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -90,20 +90,20 @@ def read_error_body(answer: HttpAnswer) -> Any:
 
 _LONGEST_NAME: Final = 200
 _MOST_TOKENS: Final = 10**9
-"""A larger number is not believed."""
+"""Larger counts are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One answer, as the server reports it."""
+    """One completion, as the server reports it."""
 
     text: str
     finish: str
     model: str
     usage: Usage | None
-    """None: the server did not say."""
+    """None: the server gave no counts."""
     written: int
-    """Our estimate of the tokens written, thinking included."""
+    """An estimate of the tokens written, including the thinking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Broken:
     status: int | None = None
     """The status that such an error names."""
     usage: Usage | None = None
-    """The tokens that the server counted all the same."""
+    """The tokens that the server counted nevertheless."""
 
 
 def estimate(text: str) -> int:
@@ -128,7 +128,7 @@ def read_completion(body: bytes, content_type: str, model: str) -> Completion | 
     """The answer in a response of status 200. ``model`` is the name to use where the body gives none."""
     text = body.decode("utf-8", "replace")
     if "event-stream" in content_type or text.lstrip().startswith("data:"):
-        # Some servers stream whether asked or not.
+        # Some servers stream even when not asked to.
         read: Any = _joined(text)
         if read is None:
             return Broken("truncated")
@@ -189,7 +189,7 @@ def _count(value: Any) -> int | None:
 
 
 def _usage(counts: Any) -> Usage | None:
-    """The counts; None where they are missing, or claim that a prompt took nothing."""
+    """The counts; None where they are missing, or claim that the prompt took no tokens."""
     if not isinstance(counts, dict):
         return None
     prompt, completion = _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
@@ -205,7 +205,7 @@ def _usage(counts: Any) -> Usage | None:
 def _joined(text: str) -> dict[str, Any] | None:
     """A stream's chunks as one completion.
 
-    None when the stream was cut: it gave neither a reason to finish nor the end mark.
+    None when the stream was cut: it holds neither a finish reason nor the end mark.
     """
     content: list[str] = []
     out: dict[str, Any] = {}
@@ -246,23 +246,23 @@ def _joined(text: str) -> dict[str, Any] | None:
 
 MAX_DEPTH: Final = 32
 MAX_STARTS: Final = 64
-"""Braces in prose that are tried as the beginning of an object."""
+"""How many braces in prose are tried as the beginning of an object."""
 
 MAX_INTEGER: Final = 2**53
-"""Beyond it numbers change on their way through other JSON readers."""
+"""Other JSON readers change larger integers."""
 
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 class _NoValue:
-    """The type of NO_VALUE. None will not do: it is a value, JSON's ``null``."""
+    """The type of NO_VALUE. None is a value of JSON, ``null``."""
 
 
 NO_VALUE: Final = _NoValue()
 
 
 class _NotJson(ValueError):
-    """Where reading stopped, and whether the text ended there."""
+    """Holds where reading stopped, and whether the text ended there."""
 
     def __init__(self, at: int, ended: bool = False) -> None:
         super().__init__(f"no JSON at {at}")
@@ -271,9 +271,9 @@ class _NotJson(ValueError):
 
 
 def clean(text: str) -> str:
-    """``text`` as every store and every encoder takes it.
+    """``text`` in a form that every store and every encoder accepts.
 
-    Halves of a surrogate pair are joined where they stand together; others, and U+0000, become U+FFFD.
+    Adjacent halves of a surrogate pair are joined; other halves, and U+0000, become U+FFFD.
     """
     try:
         text.encode()
@@ -283,7 +283,7 @@ def clean(text: str) -> str:
 
 
 def read_json(text: str) -> Any:
-    """The value of a text that is JSON and nothing else, strings cleaned; NO_VALUE otherwise."""
+    """The value of a text that is JSON and nothing else, with clean strings; NO_VALUE otherwise."""
     try:
         return _checked(_STRICT.decode(text), 0)
     except (ValueError, RecursionError):
@@ -291,9 +291,9 @@ def read_json(text: str) -> Any:
 
 
 def find_value(text: str, required: Set[str] = frozenset()) -> Any:
-    """The JSON value in a model's answer; None where there is none, or where it is in doubt.
+    """The JSON value in a model's answer; None where there is none, or where it is ambiguous.
 
-    Of several objects in prose, the one that has all ``required`` keys counts.
+    Of several objects in prose, only those with all ``required`` keys count.
     """
     text = _without_thinking(text).strip()
     whole = read_json(text)
@@ -365,7 +365,7 @@ _STRICT: Final = json.JSONDecoder(
     parse_constant=_constant,
     strict=False,
 )
-"""Strict JSON, except that strings may hold line breaks: models write them, and their meaning is clear."""
+"""Strict JSON, except that strings may hold line breaks: models write them, and they are unambiguous."""
 
 
 def _checked(value: Any, depth: int) -> Any:

@@ -1,7 +1,7 @@
-"""What a server of the OpenAI protocol can do, and how that is found out from its refusals.
+"""What a server of the OpenAI protocol can do, as its refusals show.
 
-Servers differ in what they refuse, and say so in words of their own, or with a 500, or not at all. What
-one request taught is remembered for the endpoint, so that it is paid for once.
+Servers differ in what they refuse, and report it in their own words, with a 500, or not at all. The endpoint
+remembers what each request taught, so that it is paid for once.
 """
 
 import re
@@ -18,15 +18,15 @@ class Format(IntEnum):
     """How a request asks for the form of its reply; a higher format asks for less."""
 
     SCHEMA = 0
-    """``json_schema`` with the schema as it is, strict where the schema allows that."""
+    """``json_schema`` with the unchanged schema, strict where the schema allows it."""
     REDUCED = 1
     """``json_schema`` without the bounds that some servers refuse."""
     OBJECT_WITH_SCHEMA = 2
-    """``json_object`` with a schema beside it, as some servers take it; also in the prompt."""
+    """``json_object`` with a schema beside it, as some servers accept it; the prompt holds the schema too."""
     OBJECT = 3
     """``json_object``, the schema in the prompt."""
     PLAIN = 4
-    """The schema in the prompt, and any JSON that the answer holds."""
+    """The schema in the prompt only; any JSON in the answer counts."""
 
 
 Limit = Literal["max_tokens", "max_completion_tokens", "none"]
@@ -41,10 +41,10 @@ class Capability:
 
     format: Format = Format.SCHEMA
     show_schema: bool = False
-    """The prompt holds the schema although ``response_format`` does: the server ignores the latter."""
+    """The prompt holds the schema as well as ``response_format``, which the server ignores."""
     limit: Limit = "max_tokens"
     temperature: bool = True
-    """False: the model takes no other temperature than its own, as reasoning models do."""
+    """False: the model accepts no temperature but its own, as reasoning models do."""
     system: bool = True
     """False: no system message; its text begins the first message of the user, and the roles alternate."""
 
@@ -65,12 +65,12 @@ def lower(left: Capability, right: Capability) -> Capability:
 
 
 PROBES: Final = 10
-"""The most requests that finding out may add to one call: four formats, two limits, temperature, roles,
-one with the least of everything, one for a format that the server accepted and ignored.
+"""The most requests that probing may add to one call: four formats, two limits, temperature, roles, one with
+the least of everything, and one for a format that the server accepted and ignored.
 """
 
 DOUBT_S: Final = 600.0
-"""Seconds for which we believe what 500s taught us: they may have been an outage."""
+"""Seconds for which conclusions from 500s hold: the 500s may have been an outage."""
 
 _LEAST: Final = Capability(Format.PLAIN, limit="none", temperature=False, system=False)
 
@@ -86,16 +86,16 @@ _ROLES: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ServerRefusal:
-    """Why a server did not take a request (400 or 422), in its words."""
+    """Why a server refused a request (400 or 422), in its own words."""
 
     text: str
     names: str = ""
-    """The parameters it names apart from its text, if any."""
+    """The parameters that it names outside of its text, if any."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """The format for one form, until its doubt ends (monotonic seconds; None: for good)."""
+    """The format for one form. It holds until a time (monotonic seconds; None: for good)."""
 
     format: Format
     until: float | None
@@ -103,10 +103,10 @@ class _Known:
 
 @dataclass(slots=True)
 class Ladder:
-    """One endpoint's memory. A call begins with ``now`` and never asks for more than it asked before.
+    """What is known of one endpoint. A call begins with ``now``, and never asks for more than before.
 
-    A refusal that names its reason is believed at once. After a refusal without a reason, or a 500, only
-    this call asks for less; it is remembered once less has worked where more did not.
+    A refusal that names its reason takes effect at once. After a refusal without a reason, or a 500, only
+    this call asks for less; the lower format is remembered once it has worked where the higher did not.
     """
 
     fixed: Capability | None = None
@@ -114,9 +114,9 @@ class Ladder:
     _common: Capability = field(default_factory=Capability)
     _forms: dict[str, _Known] = field(default_factory=dict)
     _proven: set[tuple[Format, str]] = field(default_factory=set)
-    """The formats that the server accepted, with the form."""
+    """The formats that the server accepted, each with the form."""
     _kept: set[Format] = field(default_factory=set)
-    """The formats that the server accepted and kept to."""
+    """The formats that the server accepted and obeyed."""
 
     def now(self, form: str) -> Capability:
         """What to ask of the server for this form."""
@@ -134,7 +134,7 @@ class Ladder:
         return best
 
     def refused(self, sent: Capability, form: str, why: ServerRefusal) -> Capability | None:
-        """What to ask next; None when it is not a matter of what the server can do."""
+        """What to ask next; None when the refusal is not about the server's abilities."""
         if self.fixed is not None:
             return None
         for words in filter(None, (why.names, why.text)):
@@ -148,16 +148,17 @@ class Ladder:
         return self._tentative(sent, form)
 
     def suspect(self, sent: Capability, form: str) -> Capability | None:
-        """What to try after repeated 500s; None when they are the server's own trouble."""
+        """What to try after repeated 500s; None when they are no matter of the request."""
         if self.fixed is not None or sent.format is Format.PLAIN:
             return None
         return self._tentative(sent, form)
 
     def answered(self, sent: Capability, form: str, *, kept: bool | None) -> Capability | None:
-        """Remembers that the server accepted the request. What to try instead, if it ignored the format.
+        """Remembers that the server accepted the request. Returns what to try instead if it ignored the
+        format, else None.
 
-        ``kept``: whether the answer has that format; None where that says nothing about the server. A
-        server that has kept to the format before is believed: this time the model slipped.
+        ``kept``: whether the answer has that format; None where that tells nothing about the server. A server
+        that has obeyed the format before is trusted: this time the model made a mistake.
         """
         if self.fixed is not None:
             return None
@@ -181,7 +182,7 @@ class Ladder:
         return replace(sent, format=Format(sent.format + 1))
 
     def _remember(self, works: Format, instead_of: Format, form: str, until: float | None) -> None:
-        """For every form, or for this one alone where another has worked with what this one cannot."""
+        """Remembers it for every form, or only for this one where another form has worked with more."""
         others = any(proven <= instead_of and name != form for proven, name in self._proven)
         name = form if others else ""
         known = self._forms.get(name)
@@ -190,7 +191,7 @@ class Ladder:
 
 
 def _less(sent: Capability, words: str) -> Capability | None:
-    """``sent`` without what the server's words refuse; None when they name nothing that was sent."""
+    """``sent`` without the part that the server's words refuse; None when they name nothing that was sent."""
     words = words.lower()
     if _LIMIT.search(words):
         if sent.limit == "max_tokens":
@@ -226,7 +227,7 @@ def read_refusal(body: Any, text: str) -> ServerRefusal:
 
 
 _READ: Final = 2000
-"""Characters of a refusal that are read."""
+"""How many characters of a refusal are read."""
 
 _PATH: Final = re.compile(r"'loc':\s*[(\[]([^)\]]*)[)\]]")
 """The path of a pydantic error within a message, as some servers print it."""

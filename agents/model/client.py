@@ -1,4 +1,4 @@
-"""A Model over any server that speaks the OpenAI protocol, however loosely: retries, waits and costs."""
+"""A Model over any server that speaks the OpenAI protocol, however loosely: with retries, waits and costs."""
 
 import asyncio
 import math
@@ -36,7 +36,7 @@ _TOO_LONG: Final = re.compile(
     re.I,
 )
 _ENDED_BY_SERVER: Final = frozenset({"length", "content_filter", "refusal"})
-"""Reasons to finish after which the answer need not be JSON."""
+"""Finish reasons after which the answer need not be JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Attempt:
     """None: no response began."""
     seconds: float
     waited_s: float
-    """Time spent waiting for our own limits, before the request was sent."""
+    """Time spent waiting for the client's own limits, before the request was sent."""
     format: Format
     usage: Usage
     cost: float
@@ -65,7 +65,7 @@ class Observer(Protocol):
 class OpenAIModel:
     """The model of one endpoint, shared by all callers of one event loop.
 
-    Only this class sends a failed request again. ``jitter`` draws a share in [0, 1).
+    Only this class repeats failed requests. ``jitter`` draws a number from [0, 1).
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class OpenAIModel:
         observer: Observer | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        # Importing it takes half a second: only those who play with models pay that.
+        # The import takes half a second: only games with models pay for it.
         from agents.model.wire import Wire
 
         self.endpoint = endpoint
@@ -88,7 +88,7 @@ class OpenAIModel:
         return f"OpenAIModel({self.endpoint!r})"
 
     def capability(self, form: str) -> Capability:
-        """What is known of the server for this form."""
+        """What the server is known to accept for this form."""
         return self._ladder.now(form)
 
     async def complete(
@@ -96,9 +96,9 @@ class OpenAIModel:
     ) -> Reply:
         """One reply, within the endpoint's attempts and time.
 
-        At most ``endpoint.attempts`` requests may fail, and ``PROBES`` more find out what the server can
+        At most ``endpoint.attempts`` requests may fail, and at most ``PROBES`` more probe what the server can
         do. A reply without a usable value is still a reply: its ``value`` is None. Raises ModelUnavailable,
-        which holds what was spent.
+        which holds the cost.
         """
         call = _Call(self, messages, form, temperature, max_tokens)
         return await call.run()
@@ -110,18 +110,18 @@ class OpenAIModel:
 
 @dataclass(slots=True)
 class _Problem:
-    """Why a request brought no answer, and what that means for the next request."""
+    """Why a request brought no answer, and what follows for the next request."""
 
     cause: str
     status: int | None = None
     final: bool = False
-    """True: asking again is useless."""
+    """True: a repetition is useless."""
     refusal: ServerRefusal | None = None
     """What the server says it does not accept."""
     after_s: float | None = None
-    """Seconds after which the server wants to be asked again."""
+    """Seconds that the server asks us to wait before the next request."""
     message: str = ""
-    """The server's words, as far as they may be shown."""
+    """The part of the server's words that may be shown."""
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class _Tally:
 
 @dataclass(slots=True)
 class _Call:
-    """One call of ``complete``: requests until there is an answer, or no hope of one."""
+    """One call of ``complete``: sends requests until one is answered, or until it gives up."""
 
     model: OpenAIModel
     messages: Sequence[Message]
@@ -174,11 +174,11 @@ class _Call:
                 asking = again
             else:
                 asking = await self._after(outcome, asking)
-            # Other calls may have learnt more in the meantime.
+            # Other calls may have learnt more meanwhile.
             asking = lower(asking, ladder.now(self.form.name))
 
     async def _after(self, problem: _Problem, asked: Capability) -> Capability:
-        """Waits as long as needed; what to ask next. Raises ModelUnavailable when there is no point."""
+        """Waits as long as needed, and returns what to ask next. Raises ModelUnavailable when it gives up."""
         ladder = self.model._ladder
         if problem.refusal is not None:
             less = ladder.refused(asked, self.form.name, problem.refusal)
@@ -248,7 +248,7 @@ class _Call:
         return outcome
 
     async def _await_pause(self) -> None:
-        """Waits for the end of a pause that the server asked for, in this call or another."""
+        """Waits until a pause ends that the server asked for, in this call or another."""
         paused = self.model._limits.paused_s()
         if paused <= 0:
             return
@@ -260,7 +260,7 @@ class _Call:
         self.tally.seconds += paused
 
     def _understand(self, exchange: HttpAnswer | Failed, prompt: int) -> tuple[Completion | _Problem, Usage]:
-        """What came back, and what it cost: a request that the server turned down is free."""
+        """The meaning of an exchange, and its cost: a request that the server turned down is free."""
         free = Usage(0, 0, 0, known=True)
         if isinstance(exchange, Failed):
             spent = Usage(prompt, 0, math.ceil(exchange.received / 4), known=False)
@@ -283,7 +283,7 @@ class _Call:
         """The meaning of an error's status."""
         why = read_refusal(body, answer.body[:2000].decode("utf-8", "replace"))
         problem = _Problem(f"status_{status}", status)
-        # The text of a 400, 422 or 5xx may quote the prompt: of these, only names are shown.
+        # The text of a 400, 422 or 5xx may quote the prompt: only its names are shown.
         if status in (401, 402, 403, 404, 429):
             problem.message = why.text
         problem.message = _short(self.model.endpoint.hidden(problem.message or _identifiers(why.names)))
@@ -305,7 +305,7 @@ class _Call:
         return problem
 
     def _kept(self, completion: Completion) -> bool | None:
-        """Whether the answer roughly has the form asked for; None where the server need not keep to it."""
+        """Whether the answer roughly has the form asked for; None where the server need not obey it."""
         if completion.finish in _ENDED_BY_SERVER:
             return None
         value = read_json(completion.text)

@@ -1,4 +1,4 @@
-"""How many requests an endpoint takes at once and in a minute: fair waits, safe to cancel."""
+"""Limits of an endpoint's requests at once and in a minute. Waits are fair and safe to cancel."""
 
 import asyncio
 import math
@@ -10,8 +10,8 @@ from typing import Final
 __all__ = ["Bucket", "RateLimits", "Slot"]
 
 BURST_S: Final = 5.0
-"""A bucket holds the inflow of this many seconds: short bursts pass, and no minute exceeds its limit by
-more than 1/12.
+"""A bucket holds the inflow of this many seconds: short bursts pass, and no minute exceeds its limit by more
+than 1/12.
 """
 
 
@@ -26,14 +26,14 @@ class Bucket:
         self._turn = asyncio.Lock()
 
     async def take(self, amount: float) -> None:
-        """Waits for ``amount``. What exceeds the bucket is lent, and later callers wait for it."""
+        """Waits for ``amount``. The bucket lends what exceeds it, and later callers wait for that."""
         async with self._turn:
             while (missing := min(amount, self._capacity) - self._fill()) > 1e-9:  # noqa: ASYNC110 - time is what fills it
                 await asyncio.sleep(missing / self._rate)
             self._level -= amount
 
     def give(self, amount: float) -> None:
-        """Gives back reserved units that were not used; a negative amount was used beyond the reserve."""
+        """Returns unused reserved units; a negative amount is use beyond the reservation."""
         self._level = min(self._capacity, self._level + amount)
 
     def _fill(self) -> float:
@@ -49,13 +49,13 @@ class Slot:
     """Permission to send one request."""
 
     waited_s: float
-    """Seconds spent waiting for our own limits."""
+    """Seconds spent waiting for these limits."""
     used: int | None = None
-    """Tokens that the request took, once known."""
+    """Tokens that the request used, once known."""
 
 
 class RateLimits:
-    """The limits of one endpoint. They belong to the event loop that first waits on them."""
+    """The limits of one endpoint. They belong to the event loop that first waits for them."""
 
     def __init__(self, parallel: int, requests: float | None = None, tokens: float | None = None) -> None:
         self._slots = asyncio.Semaphore(parallel)
@@ -67,11 +67,11 @@ class RateLimits:
     async def slot(self, tokens: int) -> AsyncIterator[Slot]:
         """Holds one of the parallel slots while the block lasts.
 
-        ``tokens`` is the most that the request may use; what it did not use flows back at the end.
+        ``tokens`` is the most that the request may use; unused tokens are returned at the end.
         """
         loop = asyncio.get_running_loop()
         asked = loop.time()
-        # The slot first: a granted rate must be used at once, not after a queue.
+        # The slot first: a granted rate has to be used at once, not after a queue.
         async with self._slots:
             if self._requests is not None:
                 await self._requests.take(1)
@@ -85,7 +85,7 @@ class RateLimits:
                     self._tokens.give(tokens - slot.used)
 
     def pause(self, seconds: float) -> None:
-        """Delays everybody's next request, because the server asked for a pause."""
+        """Delays the next request of all callers, because the server asked for a pause."""
         self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + seconds)
 
     def paused_s(self) -> float:

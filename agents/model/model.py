@@ -1,4 +1,4 @@
-"""What a language model is to us: an endpoint, messages and a form in, a reply out. It holds values only."""
+"""The values of a language model: an endpoint, messages and a form as input, a reply as output."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -47,15 +47,15 @@ class Usage:
 
     prompt: int
     cached: int
-    """Those of the prompt's tokens that the provider found in its cache."""
+    """How many of the prompt's tokens the provider found in its cache."""
     completion: int
     known: bool
-    """False: the provider gave no counts, and the numbers are our estimate."""
+    """False: the provider gave no counts, and the numbers are estimates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a call cost that brought no reply."""
+    """The cost of a call without a reply."""
 
     usage: Usage
     cost: float
@@ -67,23 +67,23 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered. Whether the answer makes sense is for the reader to find out."""
+    """The answer of a model. Its reader has to check whether it makes sense."""
 
     text: str
-    """The content as it came."""
+    """The content as received."""
     value: object | None
     """The JSON value found in it; None where there is none."""
     usage: Usage
     cost: float
     """In the currency of the endpoint's configured prices."""
     latency_s: float
-    """From the first attempt to the end of the last, without waits for our own limits."""
+    """From the first attempt to the end of the last, without waits for the client's own limits."""
     model: str
-    """Its name, as the provider gives it."""
+    """The model's name, as the provider gives it."""
     finish: str
-    """Why the model stopped, in the provider's word: stop, length, content_filter, refusal, …"""
+    """Why the model stopped, as the provider names it: stop, length, content_filter, refusal, …"""
     calls: int
-    """HTTP requests that the reply took."""
+    """The number of HTTP requests for the reply."""
     sent: Mapping[str, Any] | None = None
     """The parameters of the request that brought this reply (see ``request.parameters``); None: unknown."""
 
@@ -102,7 +102,7 @@ class ModelUnavailable(Unanswered):
     """No model answered, within its attempts and its time.
 
     ``cause`` is a short word for statistics: timeout, refused, rate_limited, status_500, not_json, …
-    ``spent`` is what the call cost all the same; None where nobody counted.
+    ``spent`` is the cost of the call nevertheless; None where nobody counted it.
     """
 
     def __init__(self, message: str, cause: str, spent: Spent | None = None) -> None:
@@ -116,7 +116,7 @@ _MILLION: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a million tokens cost, in one currency."""
+    """Prices of a million tokens, in one currency."""
 
     prompt: float = 0.0
     completion: float = 0.0
@@ -142,38 +142,38 @@ FREE: Final = Prices()
 class Endpoint:
     """One model behind one server that speaks the OpenAI chat-completions protocol.
 
-    Raises ValueError for limits that no call could keep. Its repr shows neither key, headers nor body.
+    Raises ValueError for limits that no call could meet. Its repr shows neither key, headers nor body.
     """
 
     name: str
-    """Our name for it in messages, metrics and seats."""
+    """The endpoint's name in messages, metrics and seats."""
     base_url: str
     """Up to and including ``/v1``, without credentials."""
     model: str
-    """The server's name for it."""
+    """The server's name for the model."""
     api_key: str = field(default="", repr=False)
-    """Empty: none is sent."""
+    """Empty: no key is sent."""
     parallel: int = 16
     """Requests in flight at once."""
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    """Prompt and completion together, as providers count; a request reserves what it may use."""
+    """Prompt and completion together, as providers count. A request reserves the most that it may use."""
     timeout_s: float = 60.0
     """One HTTP request, from connecting to the last byte."""
     attempts: int = 4
-    """Failed requests after which a call gives up, without those that find out what the server can do."""
+    """Failed requests after which a call gives up, not counting probes of what the server can do."""
     total_s: float = 180.0
-    """One call with all its requests and pauses, without waits for our own limits."""
+    """One call with all its requests and pauses, without waits for the client's own limits."""
     retry_after_s: float = 30.0
-    """The longest pause that we grant a server which asks for one."""
+    """The longest pause that a server may ask for."""
     max_bytes: int = 512 * 1024
-    """A longer answer is not read to its end."""
+    """Longer answers are not read to the end."""
     prices: Prices = FREE
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Fields added to every request, e.g. a reasoning effort; they replace ours."""
+    """Fields added to every request, e.g. a reasoning effort; they replace the usual fields."""
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     capability: Capability | None = None
-    """What the server can do. None: we find out, and remember it."""
+    """What the server can do. None: the client probes it, and remembers the result."""
 
     def __post_init__(self) -> None:
         url = urlsplit(self.base_url)
@@ -206,7 +206,7 @@ class Endpoint:
             raise ValueError(f"endpoint {self.name!r}: retry_after_s is zero or more")
 
     def hidden(self, text: str) -> str:
-        """``text`` without our key and headers, in case a server echoed them."""
+        """``text`` without the key and the headers, in case a server echoed them."""
         for secret in (self.api_key, *self.extra_headers.values()):
             if len(secret) >= 4:
                 text = text.replace(secret, "***")

@@ -1,4 +1,4 @@
-"""Writes a chat-completions request as a server of a given capability takes it, the schema included."""
+"""Writes a chat-completions request, and its schema, for a server of a given capability."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def request_body(
 
 
 def _estimate(messages: Iterable[Message]) -> int:
-    """Roughly the tokens of a prompt: four a message beside those of its text."""
+    """Roughly the tokens of a prompt: four a message, besides those of its text."""
     return sum(estimate(message.content) + 4 for message in messages)
 
 
@@ -50,7 +50,7 @@ _SECRET: Final = re.compile("key|secret|password|auth|credential|token$", re.I)
 def parameters(body: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a request, without its model, its messages and the schema of its form.
 
-    A field that an operator added may hold a secret: ``***`` stands for a value whose name suggests one.
+    A field that an operator added may hold a secret: ``***`` replaces values whose names suggest one.
     """
     return {name: _shown(name, value) for name, value in body.items() if name not in ("model", "messages")}
 
@@ -76,9 +76,9 @@ def _response_format(form: Form, format_: Format) -> dict[str, Any]:
 
 
 def _with_instruction(messages: list[Message], form: Form) -> list[Message]:
-    """The messages; the last one also says what JSON to answer with.
+    """The messages; the last one also asks for JSON of this form.
 
-    The instruction comes last, so that what was sent before stays a prefix of what is sent now.
+    The instruction comes last, so that earlier prompts stay prefixes of this one.
     """
     schema = json.dumps(form.schema, ensure_ascii=False, separators=(",", ":"))
     instruction = (
@@ -92,7 +92,7 @@ def _with_instruction(messages: list[Message], form: Form) -> list[Message]:
 
 
 def _alternating(messages: list[Message]) -> list[Message]:
-    """The same text in alternating messages of user and assistant, the user's first."""
+    """The same text in alternating messages of user and assistant, beginning with the user."""
     out: list[Message] = []
     for message in messages:
         role: Literal["user", "assistant"] = "assistant" if message.role == "assistant" else "user"
@@ -119,7 +119,7 @@ _BOUNDS: Final = frozenset(
 """Keywords that some servers refuse. A schema without them says less, but nothing false."""
 
 _NAMED: Final = frozenset({"properties", "$defs", "definitions"})
-"""Keywords whose keys are names of the form's own, not keywords."""
+"""Keywords whose keys are names of the form, not keywords."""
 
 _VERBATIM: Final = frozenset({"enum", "const", "required"})
 
@@ -153,7 +153,7 @@ def _reduced(value: Any) -> Any:
 
 
 def can_be_strict(schema: Mapping[str, Any]) -> bool:
-    """Whether every object of the schema is closed and requires all its properties: strict mode."""
+    """Whether strict mode accepts the schema: each object is closed and requires all of its properties."""
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
         closed = schema.get("additionalProperties") is False
@@ -184,7 +184,7 @@ def required_keys(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def longest(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> int:
-    """Characters of the longest JSON of a form of ours: every text in it has a bound."""
+    """Characters of the longest JSON of a form in which every text has a bound."""
     root = schema if root is None else root
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]

@@ -1,4 +1,4 @@
-"""HTTP through the ``openai`` client. It takes half a second to import: only games with models do."""
+"""HTTP through the ``openai`` client. The import takes half a second: only games with models need it."""
 
 import asyncio
 from contextvars import ContextVar
@@ -37,8 +37,8 @@ _progress: ContextVar[_Transfer] = ContextVar("progress")
 class _BoundedClient(httpx2.AsyncClient):
     """Reads every response to its end, or up to ``max_bytes`` after decompression.
 
-    Each request in flight uses a client with a single connection. A client with many connections looks at
-    all of them for every request, which is most of a request's cost where hundreds are in flight.
+    Each request in flight uses a client with a single connection. A client with many connections checks all
+    of them for every request: with hundreds in flight that would be most of a request's cost.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -47,14 +47,14 @@ class _BoundedClient(httpx2.AsyncClient):
         super().__init__(verify=tls, timeout=httpx2.Timeout(None, connect=connect), trust_env=False)
         self._tls = tls
         self._max_bytes = endpoint.max_bytes
-        # The environment's proxy is not meant for this machine.
+        # The proxy of the environment is not for loopback addresses.
         self._use_proxy = not _is_loopback(urlsplit(endpoint.base_url).hostname or "")
         self._connections: list[httpx2.AsyncClient] = []
         self._free: list[httpx2.AsyncClient] = []
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         """The response, body included. Redirects are not followed."""
-        # The connection used last, so that idle ones expire.
+        # Take the connection used last, so that idle ones expire.
         connection = self._free.pop() if self._free else self._new_connection()
         try:
             return await self._read(await connection.send(request, stream=True, follow_redirects=False))
@@ -100,7 +100,7 @@ class Wire:
     """A long-lived connection to one endpoint. It retries nothing."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        # The client would send these from the environment, where they name an account elsewhere.
+        # The client would take these from the environment, where they name an account elsewhere.
         unused: dict[str, Any] = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
         self._options: dict[str, Any] = {}
         if not endpoint.api_key:
@@ -152,7 +152,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _cause(error: BaseException | None, progress: _Transfer) -> tuple[str, bool]:
-    """A word for what happened to the connection, and whether the server may have received the request."""
+    """The cause of the failure, and whether the server may have received the request."""
     if isinstance(error, httpx2.ConnectTimeout):
         return "connect_timeout", False
     if isinstance(error, httpx2.ConnectError | httpx2.UnsupportedProtocol | httpx2.ProxyError):

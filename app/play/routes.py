@@ -1,6 +1,4 @@
-"""A seat over HTTP: what it is asked, and its answers. The same requests and the same outcomes as over
-the socket.
-"""
+"""A seat over HTTP: its open request and its answers, with the same outcomes as over the socket."""
 
 import time
 from typing import Annotated, Any, Final
@@ -33,13 +31,11 @@ MAX_WAIT_S: Final = 60.0
 
 SeatsDep = Annotated[Seats, service("seats")]
 
-RequestId = Annotated[
-    str, Path(description="As the request names itself, e.g. `2.1.vote.3`.", examples=["2.1.vote.3"])
-]
+RequestId = Annotated[str, Path(description="The request's id, e.g. `2.1.vote.3`.", examples=["2.1.vote.3"])]
 
 
 class _AnswersForSeats(Guard):
-    """Refuses who may answer for no seat at all, as the route would; for which seat, the route sees."""
+    """Refuses callers who may not answer for any seat, as the route would. The route checks which seat."""
 
     async def check(self, request: Request, caller: Caller) -> None:
         if caller.seat is None and not caller.mints:
@@ -52,7 +48,10 @@ class _AnswersForSeats(Guard):
 async def _seat(
     access: Access, seats: Seats, caller: Caller, game_id: str, viewer_name: str | None
 ) -> tuple[Seat, RemoteSeat | None]:
-    """The seat that is looked through; without a view where it is not played from outside."""
+    """The seat that the caller views as, and its view; None as the view where no remote agent plays it.
+
+    Raises InvalidRequest when no seat is named, Forbidden for the public viewer, and NotFound.
+    """
     row = await access.game(caller, game_id)
     viewer = viewer_for(caller, viewer_name, row.players)
     if viewer == FULL:
@@ -79,16 +78,20 @@ async def list_open_requests(
     viewer_name: ViewerName = None,
     wait_s: Annotated[
         float,
-        Query(ge=0, le=MAX_WAIT_S, description="Answer at once when there is something, else after so long."),
+        Query(
+            ge=0,
+            le=MAX_WAIT_S,
+            description="Answer once there is a request, at the latest after this long.",
+        ),
     ] = 0,
 ) -> OpenRequests:
-    """The open request of the caller's seat, or none. `status` tells when the game is over."""
+    """The open request of the caller's seat, or none. `status` shows whether the game is over."""
     _, view = await _seat(access, seats, caller, game_id, viewer_name)
     response.headers["Cache-Control"] = "no-store"
     until = time.monotonic() + wait_s
     with feed.watch(game_id) as watch:
         while True:
-            # The status first: what is asked after it was read is not older.
+            # Read the status first, so that the request is at least as new as the status.
             status = await seats.status(game_id)
             asked = await seats.open(view) if view is not None and status in OPEN else None
             left = until - time.monotonic()
@@ -132,17 +135,17 @@ async def answer_request(
         answer = fault
     except (RateLimited, InvalidRequest) as fault:
         return _problem(await seats.refuse(view, fault))
-    done = await seats.act(view, request_id, answer, via="http")
-    if isinstance(done, Refused):
-        return _problem(done)
+    outcome = await seats.act(view, request_id, answer, via="http")
+    if isinstance(outcome, Refused):
+        return _problem(outcome)
     return ActAck(
         re=None,
-        request_id=done.request_id,
-        duplicate=done.duplicate,
-        thoughts_refused=list(done.thoughts_refused),
+        request_id=outcome.request_id,
+        duplicate=outcome.duplicate,
+        thoughts_refused=list(outcome.thoughts_refused),
     )
 
 
-def _problem(done: Refused) -> Response:
-    asked = None if done.request is None else done.request.model_dump(mode="json", by_alias=True)
-    return problem_response(done.error, attempts_left=done.attempts_left, request=asked)
+def _problem(outcome: Refused) -> Response:
+    asked = None if outcome.request is None else outcome.request.model_dump(mode="json", by_alias=True)
+    return problem_response(outcome.error, attempts_left=outcome.attempts_left, request=asked)

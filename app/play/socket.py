@@ -1,7 +1,7 @@
 """The socket: one connection, one viewer, one game (PROTOCOL 4).
 
-The log is the queue. A connection holds a spot in its viewer's stream and sends the page after it
-whenever the last write has drained; nothing is buffered for it, so a slow reader costs nobody.
+The log is the queue. A connection has a spot in its viewer's stream, and sends the page after it
+whenever the last write has drained. Nothing is buffered for it, so a slow reader costs the others nothing.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ from app.protocol.messages import (
     refusal,
     refusal_text,
 )
-from app.seats.limits import BURST, RATE, Allowance, Doorstep, Strikes
+from app.seats.limits import BURST, RATE, Allowance, Strikes, Unidentified
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Accepted, Refused, Seats, check_answers_for
 from app.settings import Settings
@@ -86,26 +86,26 @@ LAG_S: Final = 60.0
 """How long a connection may stay behind the log without once catching up."""
 
 CLOSING_S: Final = 2.0
-"""How long a close may wait for its turn behind what the peer has not read. A peer that reads
-nothing never sees one; the listening socket's TCP_USER_TIMEOUT ends it."""
+"""How long a close frame may wait behind data that the peer has not read. A peer that reads nothing
+never gets it; the listening socket's TCP_USER_TIMEOUT ends that connection."""
 
 SEAT_CHECK_S: Final = 1.0
-"""How long a connection of a seat may go without looking who holds the seat, while its game moves."""
+"""While the game goes on, how long a seat's connection may go without checking who holds the seat."""
 
-_REVOKED: Final = "this credential does not stand any more"
+_REVOKED: Final = "this credential is no longer valid"
 _NO_SEAT: Final = "this connection does not hold a seat that is played from outside"
 
 STRIKES: Final = 3
 STRIKES_S: Final = 60.0
-"""The third message within so many seconds that we cannot read ends the connection."""
+"""The third unreadable message within ``STRIKES_S`` seconds ends the connection."""
 
 
 _Unread = InvalidAction | InvalidRequest | RateLimited
-"""Why the action of an ``act`` is not looked at."""
+"""Why the action of an ``act`` is not read."""
 
 
 class Code:
-    """Close codes, and whether to come back, are PROTOCOL's."""
+    """Close codes. PROTOCOL lists their meanings, and when a client should reconnect."""
 
     OVER = 1000
     BINARY = 1003
@@ -124,7 +124,7 @@ class Code:
 
 
 class Closing(Exception):
-    """We end the connection: the code, and a reason of at most 123 bytes."""
+    """The server ends the connection with this code and a reason of at most 123 bytes."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -134,33 +134,33 @@ class Closing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """What connections need: made once, the same for all of them."""
+    """What connections need: made once and shared by all of them."""
 
     settings: Settings
     lifecycle: Lifecycle
     keys: Keys
     access: Access
     rows: Shared[str, GameRow | None]
-    """Games, read once for all who come back at the same moment."""
+    """Games, read once for all connections that return at the same moment."""
     seats: Seats
     feed: Feed
     positions: Positions
     pages: Pages
     relays: Relays
-    doorstep: Doorstep
+    unidentified: Unidentified
 
 
 @router.websocket("/ws")
 async def socket(websocket: WebSocket) -> None:
-    """Watch a game, or sit in it."""
+    """Watch a game, or play a seat in it."""
     sockets: Sockets = websocket.app.state.sockets
     try:
         _check_handshake(websocket, sockets)
     except AvalonError as refused:
         await websocket.send_denial_response(problem_response(refused))
         return
-    # A client that offers nothing (or only what we do not speak) gets no subprotocol; our hello
-    # and its identify name the version anyway.
+    # A client that offers no subprotocol, or only unknown ones, gets none: hello and identify name the
+    # version anyway.
     offered = websocket.scope.get("subprotocols") or ()
     await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
     with sockets_open.track_inprogress():
@@ -182,7 +182,7 @@ async def tell_upgrade() -> NoReturn:
 
 @router.websocket("/{path:path}")
 async def elsewhere(websocket: WebSocket) -> None:
-    """Any other address says where the socket is."""
+    """Answers at any other address where the socket is."""
     await websocket.send_denial_response(problem_response(NotFound("the socket is at /ws")))
 
 
@@ -192,7 +192,7 @@ def _check_handshake(websocket: WebSocket, sockets: Sockets) -> None:
     check_caller(websocket.scope, keyless=not sockets.keys.configured, origins=sockets.settings.origins)
     check_url(websocket.scope)
     check_query(websocket)
-    if sockets.doorstep.is_crowded(_address(websocket)):
+    if sockets.unidentified.is_crowded(_address(websocket)):
         raise NotReady("too many connections of your address have not identified yet")
 
 
@@ -212,27 +212,27 @@ class Connection:
         self._allowance = Allowance(RATE, BURST, self._last_sent)
         self._strikes = Strikes(STRIKES, STRIKES_S)
         self._view: RemoteSeat | None = None
-        """The seat this connection looks through, where that is played from outside."""
+        """The seat that this connection views as, where a remote agent plays it."""
         self._sits = False
-        """Whether it holds that seat, and answers for it."""
+        """Whether this connection holds the seat, and answers for it."""
         self._relayed = False
-        """Whether a relay sends to it once it has caught up: it watches with eyes that many share."""
+        """Whether a relay sends to it once it has caught up: so for viewers that many connections share."""
         self._seat_hint: str | None = None
-        """What hints go by about the seat whose token or place this connection has."""
+        """The name of hints about the seat that this connection holds, or whose token it has."""
         self._seat_checked = -math.inf
         self._has_asked = False
-        """Whether it has looked before what its seat is asked for."""
+        """Whether it has looked for its seat's open request before."""
 
     async def run(self) -> None:
-        """Returns when the connection has ended; raises only when cancelled."""
+        """Serves the connection until it has ended. Raises only when cancelled."""
         try:
             await self._talk()
         except Closing as end:
             await self._close(end.code, end.reason)
-        except WebSocketDisconnect as gone:
-            socket_closes.labels(close_label(gone.code)).inc()
+        except WebSocketDisconnect as disconnect:
+            socket_closes.labels(close_label(disconnect.code)).inc()
         except WebSocketDisconnected:
-            # A send of the relay had found out before this task did.
+            # A send of the relay found that out before this task did.
             socket_closes.labels("peer").inc()
         except Exception as fault:
             trace_id = random_name()
@@ -247,17 +247,17 @@ class Connection:
             idle_ms=math.ceil(settings.idle_s * 1000),
         )
         await self._send(hello.model_dump_json())
-        with self._sockets.doorstep.waiting(_address(self._websocket)):
-            identify = await self._identified(settings.identify_within_s)
+        with self._sockets.unidentified.waiting(_address(self._websocket)):
+            identify = await self._receive_identify(settings.identify_within_s)
         caller = await self._caller(identify)
         spot = await self._start(identify, caller)
         self._viewed_by = caller
         self.spot = spot
-        # Seats' eyes are few, and each has to be asked for something at many events.
+        # Not for seats: they have few connections, and at many events each needs its own request.
         self._relayed = spot.viewer in (PUBLIC, FULL)
         seat = spot.viewer if self._sits else caller.seat
         self._seat_hint = None if seat is None else held_name(spot.game_id, seat)
-        # Watching from before the first read: a commit in between rings.
+        # Watch before the first read: so no commit in between is missed.
         names = [] if self._relayed else [spot.game_id]
         if self._seat_hint is not None:
             names.append(self._seat_hint)
@@ -267,11 +267,11 @@ class Connection:
             await self._both(self._listen(), self._follow(caller))
 
     def _tail(self, game_id: str) -> AbstractContextManager[None]:
-        """Keeps the game's last events in memory, as a relay does for those it sends to."""
+        """Keeps the game's last events in memory; a relay does so for its own spectators."""
         return nullcontext() if self._relayed else self._sockets.feed.tails.keep(game_id)
 
     async def _both(self, listen: Any, follow: Any) -> NoReturn:
-        """Runs the two halves until one raises how the connection ends; the other does not outlive it."""
+        """Runs both halves until one of them raises how the connection ends, and cancels the other."""
         halves = [
             asyncio.create_task(listen, name="socket in"),
             asyncio.create_task(follow, name="socket out"),
@@ -288,7 +288,7 @@ class Connection:
 
     # --- before welcome ----------------------------------------------------------------------
 
-    async def _identified(self, within_s: float) -> Identify:
+    async def _receive_identify(self, within_s: float) -> Identify:
         try:
             async with asyncio.timeout(within_s):
                 text = await self._receive()
@@ -315,15 +315,15 @@ class Connection:
         except Unauthenticated as refused:
             reason = str(refused) if identify.token is not None else "identify with a token"
             raise Closing(Code.UNAUTHENTICATED, reason) from None
-        # One seat has one bot; keys and watch tokens are many people's.
+        # One bot uses a seat's token; many people share keys and watch tokens.
         if caller.seat is not None:
-            wait_s = self._sockets.doorstep.wait_s(caller.name, time.monotonic())
+            wait_s = self._sockets.unidentified.wait_s(caller.name, time.monotonic())
             if wait_s:
                 raise Closing(Code.RATE, f"retry_after_ms={math.ceil(wait_s * 1000)}")
         return caller
 
     async def _start(self, identify: Identify, caller: Caller) -> Spot:
-        """Finds out who has come, and gives the spot to send on from."""
+        """Finds the game, the viewer and the seat, and returns the spot from which to send on."""
         row = await self._sockets.rows.get(identify.game)
         if row is None or not await self._sockets.access.reaches(caller, row):
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
@@ -348,8 +348,8 @@ class Connection:
         return Spot(identify.game, viewer, identify.after, place)
 
     def _wants_to_sit(self, identify: Identify, caller: Caller, viewer: Viewer) -> bool:
-        """Whether the connection is to hold its seat: with the seat's own token unless it says no, with
-        another credential only if it says so. Raises InvalidRequest or Forbidden where it cannot.
+        """Whether the connection is to hold its seat: with the seat's own token unless it declines, with
+        another credential only if it asks to. Raises InvalidRequest or Forbidden where it cannot.
         """
         own = caller.seat == viewer
         if identify.sit is False or (identify.sit is None and not own):
@@ -389,21 +389,21 @@ class Connection:
             if page.more:
                 if time.monotonic() - caught_up > LAG_S:
                     raise Closing(Code.TOO_SLOW, "too far behind")
-                # A send into a buffer with room does not yield, and others want to read too.
+                # A send into a buffer with room does not yield: let other tasks run.
                 await asyncio.sleep(0)
                 continue
             asked = await self._ask(asked)
             if not self._relayed:
-                await self._quiet(caller)
-            elif self._sockets.relays.sit(self):
+                await self._idle(caller)
+            elif self._sockets.relays.add(self):
                 try:
-                    await self._quiet(caller)
+                    await self._idle(caller)
                 finally:
-                    self._sockets.relays.rise(self)
+                    self._sockets.relays.remove(self)
             caught_up = time.monotonic()
 
     async def _page(self) -> Page:
-        """What follows on the spot. Where this process commits the game's events, the log is not read."""
+        """The page after the spot. The log is not read where this process commits the game's events."""
         spot, sockets = self.spot, self._sockets
         page = sockets.pages.at_once(spot)
         if page is not None:
@@ -414,8 +414,8 @@ class Connection:
         return await sockets.pages.after(spot)
 
     async def _check_seat(self, caller: Caller) -> None:
-        """Raises Closing when the seat's tokens were revoked, or a newer connection holds the seat. Looks
-        when a hint says so, and from time to time: another process's hint may not come.
+        """Raises Closing when the seat's tokens were revoked, or when a newer connection holds the seat.
+        Checks at a hint and every ``SEAT_CHECK_S``: another process's hint may get lost.
         """
         now = time.monotonic()
         if self._seat_hint is None:
@@ -433,7 +433,7 @@ class Connection:
             raise Closing(Code.REPLACED, "a newer connection holds this seat")
 
     async def _ask(self, asked: str | None) -> str | None:
-        """Sends what the seat is asked for, unless it was sent last, and gives its id."""
+        """Sends the seat's open request, unless it was sent last. Returns the id of the last one sent."""
         if self._view is None:
             return None
         has_asked, self._has_asked = self._has_asked, True
@@ -445,11 +445,11 @@ class Connection:
         await self._send(request.model_dump_json())
         return request.request_id
 
-    async def _quiet(self, caller: Caller) -> None:
-        """Returns when there may be more to read, or the caller's time is up; beats when nothing has been
-        said for long.
+    async def _idle(self, caller: Caller) -> None:
+        """Waits until there may be more to read, or the credential expires. Sends a beat when nothing has
+        been sent for ``idle_s``.
 
-        Only what was sent counts as said: hints of events this viewer may not see do not shift its beats.
+        Only sent messages count: hints of events that this viewer may not see do not shift its beats.
         """
         idle_s = self._sockets.settings.idle_s
         while True:
@@ -461,23 +461,23 @@ class Connection:
             elif await self._watch.wait(min(left, self._sockets.keys.left_s(caller))):
                 return
 
-    # --- a spectator that has caught up is written to by its relay ----------------------------
+    # --- the relay sends to a spectator that has caught up ------------------------------------
 
     def push(self, page: Page, now: float) -> bool:
-        """Sends the page that follows, if the peer takes it at once and the credential is still valid."""
+        """Sends the next page, if the peer takes it at once and the credential is still valid."""
         if not self._sockets.keys.is_valid(self._viewed_by):
             return False
         try:
             sent = send_at_once(self._websocket.send({"type": "websocket.send", "text": page.frame}))
         except (WebSocketDisconnect, WebSocketDisconnected):
-            return False  # The connection's own task hears of it too.
+            return False  # The connection's own task notices as well.
         if sent:
             self.spot = page.end
             self._last_sent = now
         return sent
 
     def ring(self) -> None:
-        """Sends the connection's own task to look."""
+        """Wakes the connection's own task."""
         self._watch.ring()
 
     # --- after welcome: what comes in --------------------------------------------------------
@@ -495,7 +495,7 @@ class Connection:
                     await self._act(value, fault)
                 else:
                     await self._send_refusal(refusal(message_id(value), fault))
-                # An action that is wrong was read.
+                # A wrong action was readable: it is no strike.
                 if not isinstance(fault, InvalidAction) and self._strikes.out(time.monotonic()):
                     raise Closing(Code.MALFORMED, "too many messages that cannot be read") from None
                 continue
@@ -505,27 +505,27 @@ class Connection:
                 await self._act(value, message)
 
     async def _act(self, value: Mapping[str, Any], act: Act | _Unread) -> None:
-        """Answers an ``act``, or says why it is not taken, and what is open."""
-        name = message_id(value)
+        """Answers an ``act``: an acknowledgement, or a refusal with its reason and the open request."""
+        re = message_id(value)
         if self._view is None or not self._sits:
-            # A connection that only watches is asked for nothing.
+            # A connection that only watches has no requests.
             fault = act if isinstance(act, AvalonError) else UnknownRequest(_NO_SEAT)
-            await self._send_refusal(refusal(name, fault))
+            await self._send_refusal(refusal(re, fault))
             return
-        done = await unbroken(self._answered(self._view, value, act))
-        if isinstance(done, Refused):
-            still = {"attempts_left": done.attempts_left, "request": done.request}
-            await self._send_refusal(refusal(name, done.error).model_copy(update=still))
+        outcome = await unbroken(self._outcome(self._view, value, act))
+        if isinstance(outcome, Refused):
+            remaining = {"attempts_left": outcome.attempts_left, "request": outcome.request}
+            await self._send_refusal(refusal(re, outcome.error).model_copy(update=remaining))
         else:
             ack = ActAck(
-                re=name,
-                request_id=done.request_id,
-                duplicate=done.duplicate,
-                thoughts_refused=list(done.thoughts_refused),
+                re=re,
+                request_id=outcome.request_id,
+                duplicate=outcome.duplicate,
+                thoughts_refused=list(outcome.thoughts_refused),
             )
             await self._send(ack.model_dump_json())
 
-    async def _answered(
+    async def _outcome(
         self,
         view: RemoteSeat,
         value: Mapping[str, Any],
@@ -544,7 +544,7 @@ class Connection:
     async def _receive(self) -> str:
         """The next text message.
 
-        Raises Closing for what no client may send, WebSocketDisconnect when the peer has gone.
+        Raises Closing for a message that no client may send, WebSocketDisconnect when the peer has gone.
         """
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
@@ -560,7 +560,7 @@ class Connection:
     async def _refuse_rate(self, text: str) -> NoReturn:
         fault = RateLimited("too many messages", self._allowance.refill_s)
         value: Any = None
-        # What came too fast is named, where it has a name.
+        # The refusal carries the message's id, where it has one.
         with suppress(InvalidInput):
             value = read_text(text)
         if _is_act(value):
@@ -578,7 +578,7 @@ class Connection:
         self.spot = page.end
 
     async def _send(self, text: str) -> None:
-        """Returns when the server underneath has taken it. Raises Closing when the peer does not read."""
+        """Returns when the ASGI server has taken the text. Raises Closing when the peer does not read."""
         try:
             async with asyncio.timeout(BLOCKED_S):
                 await self._websocket.send({"type": "websocket.send", "text": text})
@@ -589,7 +589,7 @@ class Connection:
 
     async def _close(self, code: int, reason: str) -> None:
         socket_closes.labels(str(code)).inc()
-        # The peer may be gone by now, or never read again; either way there is nobody to tell.
+        # The peer may be gone or never read again: then nobody gets the close.
         with suppress(WebSocketDisconnect, WebSocketDisconnected, TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 await self._websocket.close(code, reason)
@@ -600,7 +600,7 @@ def _is_act(value: Any) -> bool:
 
 
 def _check_version(value: Any) -> None:
-    """Before anything else: a newer client's identify may have fields we do not know."""
+    """Raises Closing for another version. Comes first: a newer client's identify may have unknown fields."""
     version = value.get("v") if isinstance(value, dict) and value.get("t") == "identify" else None
     if type(version) in (int, float) and version != VERSION:
         raise Closing(Code.VERSION, f"this server speaks version {VERSION}")

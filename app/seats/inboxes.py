@@ -1,4 +1,4 @@
-"""What remote agents wait on: the outcome of a request, or its deadline, whichever is first."""
+"""Where remote agents wait for the outcome of a request, or its deadline, whichever comes first."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,10 +25,10 @@ from engine.terms import Kind, Seat
 __all__ = ["GameInbox", "Inboxes", "NoInbox"]
 
 SILENCE_S: Final = 60.0
-"""A waiter looks again after so long without any hint: hints are not promised."""
+"""A waiter looks again after this long without a hint: hints are not guaranteed."""
 
 
-Told = tuple[RequestOutcome, list[StoredRefusal]]
+Settled = tuple[RequestOutcome, list[StoredRefusal]]
 
 
 class Inboxes:
@@ -40,7 +40,7 @@ class Inboxes:
         self.reader = reader
         self.feed = feed
         self.driven: dict[str, dict[Seat, RemoteSeat]] = {}
-        """Of the games that this process drives, the seats that somebody has looked through."""
+        """The seats viewed so far, of each game that this process drives."""
 
     @contextmanager
     def driving(self, game_id: str) -> Iterator[None]:
@@ -53,14 +53,14 @@ class Inboxes:
                 del self.driven[game_id]
 
     def of(self, row: GameRow, batch: BatchRow, on_wait: Callable[[], None] = lambda: None) -> "GameInbox":
-        """The inbox of one game. ``on_wait`` is told when a request has to be waited for."""
+        """The inbox of one game. ``on_wait`` is called when a request has to wait for its answer."""
         return GameInbox(self, row.game_id, allowances(row, batch), on_wait)
 
 
 class GameInbox:
-    """One game's answers from outside.
+    """One game's answers from remote seats.
 
-    Deadlines count from the commit of the event that opened the request, so a restart changes none.
+    Deadlines count from the commit of the event that opened the request, so a restart does not change them.
     """
 
     def __init__(
@@ -80,15 +80,16 @@ class GameInbox:
         self._made_at = now_ms()
 
     async def take(self, request: Request) -> RemoteOutcome:
-        """The outcome, when there is one. In a game that is stepped by hand nothing is waited for.
+        """Returns the outcome of the request, and waits for it unless the game is stepped by hand.
 
-        Raises NotAnswered there, and Conflict when the game was ended by somebody else meanwhile.
+        Raises NotAnswered when a game that is stepped by hand has no outcome yet, and Conflict when
+        somebody else ended the game meanwhile.
         """
         opened_at = self._feed.tails.opened_at(self._game_id)
-        # What was opened since this inbox was made, nobody has answered before it is waited for.
+        # A request that opened after this inbox was made has no answer before the wait begins.
         just_opened = self._allowed is not None and opened_at is not None and opened_at > self._made_at
-        told = None if just_opened else await self._store.outcome_and_refusals(self._game_id, request.id)
-        if told is None:
+        settled = None if just_opened else await self._store.outcome_and_refusals(self._game_id, request.id)
+        if settled is None:
             if opened_at is None:
                 opened_at = await self._reader.opened_at(self._game_id)
             deadline = deadline_ms(self._allowed, request.kind, opened_at)
@@ -96,41 +97,43 @@ class GameInbox:
                 raise NotAnswered(f"{request.id} waits for its seat's answer")
             self._on_wait()
             with requests_open.track_inprogress():
-                told = await self._waited(request, deadline, look_first=not just_opened)
-        outcome, refusals = told
+                settled = await self._waited(request, deadline, look_first=not just_opened)
+        outcome, refusals = settled
         return RemoteOutcome(
             None if outcome.action is None else _action(request, outcome),
             outcome.cause,
             tuple(refusal.detail for refusal in refusals),
         )
 
-    async def _waited(self, request: Request, deadline: int, *, look_first: bool) -> Told:
+    async def _waited(self, request: Request, deadline: int, *, look_first: bool) -> Settled:
         with self._feed.watch(request_name(self._game_id, request.id), self._game_id) as watch:
-            # Once more, now that a hint would be heard.
-            told = await self._store.outcome_and_refusals(self._game_id, request.id) if look_first else None
-            while told is None:
+            # Once more: from here on no hint is missed.
+            settled = (
+                await self._store.outcome_and_refusals(self._game_id, request.id) if look_first else None
+            )
+            while settled is None:
                 left_s = (deadline - now_ms()) / 1000
                 if left_s <= 0:
-                    # At once: an answer that came first is found by the same step.
+                    # Without another look: settling finds an answer that came first.
                     return await self._missed(request)
                 if await watch.wait(min(left_s, SILENCE_S)) or left_s > SILENCE_S:
-                    told = await self._store.outcome_and_refusals(self._game_id, request.id)
-                    if told is None:
+                    settled = await self._store.outcome_and_refusals(self._game_id, request.id)
+                    if settled is None:
                         await self._check_open()
-        return told
+        return settled
 
     async def _check_open(self) -> None:
         """Raises Conflict when the game is over."""
         row = await self._games.game(self._game_id)
         if row is None or row.status not in OPEN:
-            raise Conflict("the game was ended while a seat was waited for")
+            raise Conflict("the game was ended while it waited for a seat")
 
-    async def _missed(self, request: Request) -> Told:
+    async def _missed(self, request: Request) -> Settled:
         late = no_answer(request.seat, "deadline")
-        told = await self._store.settle_and_tell(self._game_id, request.id, late)
-        if told[0].receipt == late.receipt:
+        settled = await self._store.settle_and_tell(self._game_id, request.id, late)
+        if settled[0].receipt == late.receipt:
             deadlines_missed.inc()
-        return told
+        return settled
 
 
 def _action(request: Request, outcome: RequestOutcome) -> SeatAction:
@@ -140,7 +143,7 @@ def _action(request: Request, outcome: RequestOutcome) -> SeatAction:
 
 
 class NoInbox:
-    """Stands in where seats are only checked: nobody is ever asked."""
+    """A placeholder for seats that are only validated: nobody is ever asked."""
 
     async def take(self, request: Request) -> RemoteOutcome:
         raise AssertionError(f"nobody plays, so nobody is asked for {request.id}")

@@ -1,23 +1,24 @@
-"""How much a client may ask of a socket."""
+"""How much a client may send over a socket."""
 
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["BURST", "IDENTIFIES", "MAX_WAITING", "RATE", "Allowance", "Doorstep", "Strikes"]
+__all__ = ["BURST", "IDENTIFIES", "MAX_WAITING", "RATE", "Allowance", "Strikes", "Unidentified"]
 
 RATE: Final = 10.0
 BURST: Final = 20
-"""Messages a second from one client, and at once."""
+"""Messages from one client: ``RATE`` a second in the long run, ``BURST`` at once."""
 
 MAX_WAITING: Final = 4_096
-"""Connections of one address that have not identified yet. Each is gone in seconds either way; a storm of
-honest reconnects, or a proxy that all come through, stays below it."""
+"""Connections of one address that may be unidentified at a time. Each identifies or is closed within
+seconds, so that even a storm of honest reconnects, or a proxy that many clients share, stays below it."""
 
 IDENTIFIES: Final = 30
 IDENTIFIES_S: Final = 60.0
-"""How often one seat token identifies in so many seconds: a bot that comes back at once, for ever."""
+"""A seat token may identify ``IDENTIFIES`` times in ``IDENTIFIES_S`` seconds. This slows down a bot that
+keeps reconnecting without a pause."""
 
 _FORGET_AT: Final = 10_000
 
@@ -32,7 +33,7 @@ class Allowance:
         self._seen = now
 
     def spend(self, now: float) -> bool:
-        """Takes one, and says whether there was one to take."""
+        """Takes one token, and returns whether there was one."""
         self._left = min(self._burst, self._left + (now - self._seen) * self._rate)
         self._seen = now
         if self._left < 1:
@@ -42,11 +43,11 @@ class Allowance:
 
     @property
     def next_s(self) -> float:
-        """Seconds until there is one to take."""
+        """Seconds until the next token; 0: there is one."""
         return max(0.0, (1 - self._left) / self._rate)
 
     def is_full(self, now: float) -> bool:
-        """Whether it is as if it had never been used."""
+        """Whether the bucket is full, as if it had never been used."""
         return self._left + (now - self._seen) * self._rate >= self._burst
 
     @property
@@ -63,25 +64,25 @@ class Strikes:
         self._times: deque[float] = deque(maxlen=limit)
 
     def out(self, now: float) -> bool:
-        """Counts one more, and says whether it was the last one borne."""
+        """Counts one fault, and returns whether it reached the limit within the window."""
         self._times.append(now)
         return len(self._times) == self._times.maxlen and now - self._times[0] <= self._window
 
 
-class Doorstep:
-    """Who stands before ``welcome``, in this process."""
+class Unidentified:
+    """Counts this process's unidentified connections by address, and identifies by credential."""
 
     def __init__(self) -> None:
         self._waiting: Counter[str] = Counter()
         self._allowances: dict[str, Allowance] = {}
 
     def is_crowded(self, address: str) -> bool:
-        """Whether as many connections of the address as we bear have not identified yet."""
+        """Whether the address has as many unidentified connections as are allowed."""
         return self._waiting.get(address, 0) >= MAX_WAITING
 
     @contextmanager
     def waiting(self, address: str) -> Iterator[None]:
-        """Counts one connection that has not identified, while the block lasts."""
+        """Counts one unidentified connection of the address while the block lasts."""
         self._waiting[address] += 1
         try:
             yield
@@ -91,7 +92,7 @@ class Doorstep:
                 del self._waiting[address]
 
     def wait_s(self, name: str, now: float) -> float:
-        """Counts one identify of this credential: 0 when it may, else the seconds to wait."""
+        """Counts one identify of this credential, and returns the seconds it has to wait; 0: none."""
         if len(self._allowances) >= _FORGET_AT:
             self._allowances = {k: v for k, v in self._allowances.items() if not v.is_full(now)}
         allowance = self._allowances.get(name)

@@ -42,14 +42,15 @@ ALLOWANCE_S: Final[Mapping[Kind, float]] = {
     Kind.SUMMARISE: 120.0,
     Kind.ASSASSINATE: 120.0,
 }
-"""Where a batch says nothing else: a person can type a speech, a program can ask a slow model."""
+"""Seconds by kind of request, unless the batch sets its own: enough for a person to type a speech, or for a
+program to ask a slow model."""
 
 MIN_ALLOWANCE_S: Final = 0.1
 MAX_ALLOWANCE_S: Final = 7 * 24 * 3600.0
 
 
 def allowances(game: GameRow, batch: BatchRow) -> Mapping[Kind, float] | None:
-    """Seconds by kind of request, of a game's row and its batch's; None: stepped by hand, without end."""
+    """Seconds by kind of request in this game; None: it is stepped by hand, without deadlines."""
     if game.drive != "auto":
         return None
     given = batch.spec.get("deadlines_s") or {}
@@ -57,12 +58,12 @@ def allowances(game: GameRow, batch: BatchRow) -> Mapping[Kind, float] | None:
 
 
 def deadline_ms(allowed: Mapping[Kind, float] | None, kind: Kind, opened_at: int) -> int | None:
-    """When the default is played: so long after the commit that opened the request."""
+    """When the default is played, ms: the allowance after the commit that opened the request; None: never."""
     return None if allowed is None else opened_at + round(allowed[kind] * 1000)
 
 
 class RemoteSeat:
-    """One remote seat as it sees its game: the fold of its own stream, read on when it is looked at."""
+    """One remote seat as it sees its game: the state folded from its own event stream, read on demand."""
 
     def __init__(
         self,
@@ -75,14 +76,14 @@ class RemoteSeat:
         self.game_id = game_id
         self.seat = seat
         self.is_over = False
-        """Whether the game was over when somebody last began to look through the seat."""
+        """Whether the game was over when this view was last requested."""
         self._reader = reader
         self._tails = tails
         self._allowed = allowed
         self._state = State()
         self._place = 0
         self._read_to = 0
-        """Up to here in the full log it has read all that it may see."""
+        """The place in the full log up to which it has read everything that it may see."""
         self._opened_at = 0
         self._just_opened: str | None = None
         self._reading = asyncio.Lock()
@@ -113,11 +114,11 @@ class RemoteSeat:
         try:
             apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
         except UNREADABLE as fault:
-            # Half of them may have been applied: the next reading begins anew.
+            # Some of the events may have been applied: the next read starts from the beginning.
             self._state, self._place, self._read_to = State(), 0, 0
             cause = type(fault).__name__
             raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
-        # What opens a request is public: a seat's own events only ever close one.
+        # Only public events open a request; a seat's own events only close one.
         self._opened_at = next(
             (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
         )
@@ -126,7 +127,7 @@ class RemoteSeat:
 
     @property
     def place(self) -> int:
-        """Where the last event that it has read stands in the full log."""
+        """The place in the full log of the last event that it has read."""
         return self._place
 
     def is_asked(self, request_id: str) -> bool:
@@ -142,24 +143,24 @@ class RemoteSeat:
 
     @property
     def request(self) -> Request | None:
-        """What the log says the seat is asked for; whether it has answered is the inbox's word."""
+        """The seat's open request by the log; only the inbox knows whether it has been answered."""
         return asked(self._state.table, self._state.hand(self.seat))
 
     @property
     def opened_at(self) -> int:
-        """Commit time of what opened the present request, ms."""
+        """Commit time of the event that opened the current request, ms."""
         return self._opened_at
 
     def deadline(self, request: Request) -> int | None:
-        """When the default is played for it, ms; None: never by itself."""
+        """When the request's default is played, ms; None: never."""
         return deadline_ms(self._allowed, request.kind, self._opened_at)
 
     def check(self, action: Action) -> None:
-        """Raises IllegalAction for what the rules refuse, by what the seat itself sees."""
+        """Raises IllegalAction for an action that the rules forbid, judged by what the seat itself sees."""
         check(self._state.table, self._state.hand(self.seat), engine_action(action))
 
     def read_thoughts(self, request: Request, thoughts: object) -> ThoughtsRead:
-        """The thoughts beside a legal answer: which are kept, and what is wrong with the others."""
+        """Reads the thoughts beside a legal answer: which are kept, and what is wrong with the others."""
         table, hand = self._state.table, self._state.hand(self.seat)
 
         def check_one(thought: Thought, pointer: str) -> None:
@@ -168,7 +169,7 @@ class RemoteSeat:
         return read_thoughts(request, thoughts, check_one)
 
     def shown(self, request: Request, refused: int) -> Asked:
-        """The request as its seat gets it, with so many attempts used up."""
+        """The request as its seat receives it. ``refused``: the attempts it has used up."""
         table, hand = self._state.table, self._state.hand(self.seat)
         menu = offered(table, hand, request.kind)
         deadline = self.deadline(request)

@@ -1,4 +1,4 @@
-"""A seat's spec → an agent."""
+"""Makes agents from the specs of seats."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ class ModelSeats:
     """What seats played by language models need beside their spec."""
 
     session: Callable[[str], ModelSession]
-    """An endpoint's name → where this game asks it. Raises InvalidAgent, with a pointer into the seat's
-    spec, for one that is not there."""
+    """Gives this game's session with an endpoint, by the endpoint's name. Raises InvalidAgent, with a pointer
+    into the seat's spec, for an unknown endpoint."""
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The models of the batch, by the names that seats call them: endpoint's name, temperature, …"""
 
@@ -32,12 +32,12 @@ def has_models(seats: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def remote_seats(seats: Iterable[Mapping[str, Any]]) -> tuple[Seat, ...]:
-    """The seats that are played from outside."""
+    """The seats that remote agents play."""
     return tuple(seat for seat, spec in enumerate(seats, 1) if spec.get("agent") == REMOTE)
 
 
 def has_remote(seats: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether any of these seats is played from outside."""
+    """Whether a remote agent plays any of these seats."""
     return any(spec.get("agent") == REMOTE for spec in seats)
 
 
@@ -89,7 +89,7 @@ def _agent(seat: Seat, seed: str, spec: Mapping[str, Any]) -> Agent:
 def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeats | None) -> Agent:
     if models is None:
         raise InvalidAgent("language models do not play here", "/agent")
-    # None and "" are no endpoint's name: the refusal says which there are.
+    # None and "" name no endpoint: the error then lists the endpoints.
     name = spec.get("model") or ""
     chosen = models.models.get(name, {"name": name})
     session = models.session(chosen["name"])
@@ -101,9 +101,9 @@ def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeat
     given = {option: value for option, value in given.items() if value is not None}
     own = spec.get("options") or {}
     if "mechanism" in own and "mechanism" in given:
-        raise InvalidAgent("mechanism is said twice: once will do", "/options/mechanism")
-    # Templates and schemas: only those pay for the import who play with models.
+        raise InvalidAgent("mechanism is given twice: once is enough", "/options/mechanism")
+    # Imports templates and schemas: only games with models pay for that.
     from agents.llm.agent import LlmAgent
 
-    # What the seat says for itself wins over what its model says for all who use it.
+    # The seat's own options override those of its model.
     return LlmAgent(Setup(seat, seed, {**given, **own}), session)

@@ -1,5 +1,5 @@
-"""Playing a remote seat: what it is asked, and what becomes of its answers. Sockets and HTTP both call
-here, so a seat may change between them in the middle of a request.
+"""Playing a remote seat: its open request, and what becomes of its answers. Sockets and HTTP share this
+module, so a seat may switch between them in the middle of a request.
 """
 
 import itertools
@@ -55,10 +55,10 @@ _REQUEST_ID: Final = re.compile(rf"[1-9]\d{{0,2}}\.[1-9]\d{{0,2}}\.({'|'.join(Ki
 
 
 def check_answers_for(caller: Caller, viewer: Viewer) -> None:
-    """Raises Forbidden for who may not answer for this seat.
+    """Raises Forbidden for a caller who may not answer for this seat.
 
-    The seat's own token may, and so may whoever could mint that token; looking through a seat's eyes
-    is not enough.
+    The seat's own token may, and so may whoever could mint that token; permission to view the game as the
+    seat is not enough.
     """
     if caller.seat != viewer and not caller.mints:
         raise Forbidden("answering for a seat needs its token, or the scope tokens:mint")
@@ -71,18 +71,18 @@ class Accepted:
     request_id: str
     duplicate: bool
     thoughts_refused: tuple[RefusedThought, ...]
-    """Of the answer that stands, whatever came with its repetition."""
+    """The refused thoughts of the accepted answer, whatever a repetition brought."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The answer was not taken."""
+    """The answer was refused."""
 
     error: AvalonError
     attempts_left: int | None
-    """Of the request that was named, or of the open one where none could be read; else None."""
+    """Of the request that the answer named, or of the open one where the name was unreadable; else None."""
     request: Asked | None
-    """What the seat is still asked for."""
+    """The request that is still open."""
 
 
 class Seats:
@@ -99,7 +99,7 @@ class Seats:
         self._came = itertools.count(1)
 
     async def view(self, row: GameRow, viewer: Viewer) -> RemoteSeat | None:
-        """The seat of this game; None where it is not one that is played from outside."""
+        """The remote seat of this game; None where no remote agent plays it."""
         seats = row.seats
         if not 1 <= viewer <= len(seats) or seats[viewer - 1].get("agent") != REMOTE:
             return None
@@ -113,54 +113,56 @@ class Seats:
         return kept[viewer]
 
     async def status(self, game_id: str) -> GameStatus:
-        """The game's, as things are now. Raises NotFound."""
+        """The game's current status. Raises NotFound."""
         row = await self._games.game(game_id)
         if row is None:
             raise NotFound("no such game for this caller")
         return row.status
 
     async def open(self, view: RemoteSeat) -> Asked | None:
-        """What the seat is asked for now; None where it is not asked, or has answered, or is too late."""
+        """The open request of the seat; None where it is not asked, has answered, or is too late."""
         await view.advance()
         request = view.request
         if request is None:
             return None
-        standing = await self._inbox.state(view.game_id, request.id)
-        return self._still(view, request, standing)
+        state = await self._inbox.state(view.game_id, request.id)
+        return self._still(view, request, state)
 
     async def asked_after(
         self, view: RemoteSeat, place: int, last: str | None, *, live: bool
     ) -> Asked | None:
-        """What a seat is asked for whose connection has sent its stream up to ``place``; None for what was
-        sent ``last``, and where ``open`` says None.
+        """The open request of a seat whose connection has sent its stream up to ``place``; None where it is
+        the request ``last``, which was sent already, and where ``open`` gives None.
 
-        ``live``: the connection has asked before, so what has been opened since, nobody else has answered.
+        ``live``: the connection has asked before, so nobody else has answered a request opened since.
         """
         await view.catch_up(place)
         request = view.request
-        # One that was opened after that place waits for its events: their hint is on its way.
+        # A request opened after that place has to wait for its events: their hint is on its way.
         if request is None or request.id == last or view.place > place:
             return None
         if view.take_just_opened(request) and live:
-            standing = RequestState(None, 0)
+            state = RequestState(None, 0)
         else:
-            standing = await self._inbox.state(view.game_id, request.id)
-        return self._still(view, request, standing)
+            state = await self._inbox.state(view.game_id, request.id)
+        return self._still(view, request, state)
 
-    def _still(self, view: RemoteSeat, request: Request, standing: RequestState) -> Asked | None:
+    def _still(self, view: RemoteSeat, request: Request, state: RequestState) -> Asked | None:
         deadline = view.deadline(request)
-        if standing.outcome is not None or (deadline is not None and now_ms() >= deadline):
+        if state.outcome is not None or (deadline is not None and now_ms() >= deadline):
             return None
-        return view.shown(request, standing.refused)
+        return view.shown(request, state.refused)
 
     def spend(self, game_id: str, seat: Seat) -> None:
         """Counts one answer over HTTP. Raises RateLimited when they come too fast."""
         now = time.monotonic()
         if len(self._allowances) > 10_000:
-            self._allowances = {key: one for key, one in self._allowances.items() if not one.is_full(now)}
-        one = self._allowances.setdefault((game_id, seat), Allowance(RATE, BURST, now))
-        if not one.spend(now):
-            raise RateLimited(f"at most {RATE:g} answers a second", one.refill_s)
+            self._allowances = {
+                key: allowance for key, allowance in self._allowances.items() if not allowance.is_full(now)
+            }
+        allowance = self._allowances.setdefault((game_id, seat), Allowance(RATE, BURST, now))
+        if not allowance.spend(now):
+            raise RateLimited(f"at most {RATE:g} answers a second", allowance.refill_s)
 
     # --- answers ----------------------------------------------------------------------------
 
@@ -173,24 +175,24 @@ class Seats:
         via: str,
         message: str | None = None,
     ) -> Accepted | Refused:
-        """Takes a seat's answer, or says why not.
+        """Accepts a seat's answer, or refuses it with the reason.
 
-        ``answer``: or why it cannot be read. ``via``: the connection, or ``http``. ``message``: the
-        client's id, by which a refused message that is sent again is known.
+        ``answer``: the answer, or why it cannot be read. ``via``: the connection, or ``http``. ``message``:
+        the client's message id, which identifies a refused message that is sent again.
         """
         try:
-            done = await self._act(view, request_id, answer, via, message)
+            outcome = await self._act(view, request_id, answer, via, message)
         except (UnknownRequest, AlreadyAnswered, TooLate) as error:
             return await self.refuse(view, error)
-        if isinstance(done, Accepted):
-            metrics.answers.labels("duplicate" if done.duplicate else "accepted").inc()
+        if isinstance(outcome, Accepted):
+            metrics.answers.labels("duplicate" if outcome.duplicate else "accepted").inc()
         else:
-            metrics.answers.labels(problem_of(done.error).code).inc()
-        return done
+            metrics.answers.labels(problem_of(outcome.error).code).inc()
+        return outcome
 
     async def refuse(self, view: RemoteSeat, error: AvalonError) -> Refused:
-        """Says what is open to a seat whose answer names no open request, or is not looked at; no attempt
-        is used up.
+        """Refuses an answer that names no open request, or that was not read, and gives the request that is
+        open. No attempt is used up.
         """
         metrics.answers.labels(problem_of(error).code).inc()
         request = await self.open(view)
@@ -202,38 +204,43 @@ class Seats:
     ) -> Accepted | Refused:
         kind = _kind_of(request_id, view.seat)
         read = _read(kind, answer)
-        # What cannot be read is no answer that was accepted.
-        said = "" if isinstance(read, InvalidAction) else canonical(read.model_dump(exclude_unset=True))
+        # An unreadable answer equals no accepted one.
+        action_text = (
+            "" if isinstance(read, InvalidAction) else canonical(read.model_dump(exclude_unset=True))
+        )
         await view.catch_up()
         if not view.is_asked(request_id):
-            # Perhaps by an event that has not come here yet.
+            # Perhaps an event that has not arrived here yet asks it.
             await view.advance()
         request = view.request
         if request is None or request.id != request_id:
             stored = await self._inbox.outcome(view.game_id, request_id)
             if stored is None:
                 raise _unknown(view.seat)
-            return _again(request_id, stored, said)
+            return _again(request_id, stored, action_text)
         if view.is_over:
             raise TooLate("the game is over")
         deadline = view.deadline(request)
         if deadline is not None and now_ms() >= deadline:
             stored = await self._inbox.settle(view.game_id, request_id, no_answer(view.seat, "deadline"))
             self._feed.hint(request_name(view.game_id, request_id))
-            return _again(request_id, stored, said)
+            return _again(request_id, stored, action_text)
         try:
             if isinstance(read, InvalidAction):
                 raise read
             view.check(read)
         except (InvalidAction, IllegalAction) as refusal:
             if (stored := await self._inbox.outcome(view.game_id, request_id)) is not None:
-                return _again(request_id, stored, said)
+                return _again(request_id, stored, action_text)
             return await self._refuse(view, request, refusal, answer, message)
         assert isinstance(answer, Answer)
         thoughts = view.read_thoughts(request, answer.thoughts)
-        refused = [one.model_dump() for one in thoughts.refused]
+        refused = [thought.model_dump() for thought in thoughts.refused]
         return await self._accept(
-            view, request, answer_outcome(view.seat, said, thoughts.sent, refused, via), thoughts.refused
+            view,
+            request,
+            answer_outcome(view.seat, action_text, thoughts.sent, refused, via),
+            thoughts.refused,
         )
 
     async def _accept(
@@ -255,41 +262,43 @@ class Seats:
         message: str | None,
     ) -> Refused:
         refusal = StoredRefusal(problem_of(error).code, str(error), error.pointer)
-        said: Any = str(answer) if isinstance(answer, InvalidAction) else [answer.action, answer.thoughts]
-        standing = await self._inbox.refuse(
+        sent: Any = str(answer) if isinstance(answer, InvalidAction) else [answer.action, answer.thoughts]
+        state = await self._inbox.refuse(
             view.game_id,
             request.id,
             view.seat,
             refusal,
-            answer=said,
+            answer=sent,
             message=message,
             attempts=ATTEMPTS,
         )
-        if standing.outcome is not None:
+        if state.outcome is not None:
             self._feed.hint(request_name(view.game_id, request.id))
-        return Refused(error, max(ATTEMPTS - standing.refused, 0), self._still(view, request, standing))
+        return Refused(error, max(ATTEMPTS - state.refused, 0), self._still(view, request, state))
 
     # --- who holds a seat -------------------------------------------------------------------
 
     def arrive(self) -> str:
-        """A connection's name as a holder, in the order of coming. Not for others' eyes: it counts."""
+        """A new connection's name as a holder; later names sort after earlier ones. Clients never see it,
+        since it counts the connections.
+        """
         return f"{self._process}.{next(self._came):012d}"
 
     async def hold(self, game_id: str, seat: Seat, conn: str) -> None:
-        """Gives the seat to this connection, unless a newer one has it; whoever held it before is told,
-        wherever it is.
+        """Gives the seat to this connection, unless a newer one holds it. The former holder gets a hint, in
+        whichever process it is.
         """
         await self._inbox.hold(game_id, seat, conn)
         self._feed.hint(held_name(game_id, seat))
 
     async def holds(self, game_id: str, seat: Seat, conn: str) -> bool:
-        """Whether the seat is still this connection's."""
-        found = await self._inbox.holders([(game_id, seat)])
-        return found.get((game_id, seat)) == conn
+        """Whether this connection still holds the seat."""
+        holders = await self._inbox.holders([(game_id, seat)])
+        return holders.get((game_id, seat)) == conn
 
 
 def _kind_of(request_id: str, seat: Seat) -> Kind:
-    """What the seat is asked for in it. Raises UnknownRequest for what is no request of this seat."""
+    """The kind of the request with this id. Raises UnknownRequest for an id that is none of this seat's."""
     named = _REQUEST_ID.fullmatch(request_id)
     if named is None or named[2] != str(seat):
         raise _unknown(seat)
@@ -307,13 +316,16 @@ def _unknown(seat: Seat) -> UnknownRequest:
     return UnknownRequest(f"no such request is open for seat {seat}")
 
 
-def _again(request_id: str, stored: RequestOutcome, said: str) -> Accepted:
-    """What an answer gets to a request that has its outcome."""
+def _again(request_id: str, stored: RequestOutcome, action_text: str) -> Accepted:
+    """Responds to an answer whose request already has an outcome.
+
+    Raises TooLate when the request was closed without an answer, AlreadyAnswered when another was accepted.
+    """
     if stored.cause is not None:
         raise TooLate(f"{request_id} is closed: {_WHY.get(stored.cause, 'the default was played')}")
-    if stored.action != said:
+    if stored.action != action_text:
         raise AlreadyAnswered(f"another answer to {request_id} was accepted before; that one stands")
     refused = orjson.loads(stored.thoughts_refused or "[]")
     return Accepted(
-        request_id, duplicate=True, thoughts_refused=tuple(RefusedThought(**one) for one in refused)
+        request_id, duplicate=True, thoughts_refused=tuple(RefusedThought(**thought) for thought in refused)
     )

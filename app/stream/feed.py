@@ -1,5 +1,5 @@
-"""Tells those who wait that there is more to read: of a game, a batch, a request, a held seat. The
-database is the truth; this is only a hint, given after the commit.
+"""Hints to waiters that there is more to read about a game, a batch, a request or a held seat. Only the
+database is authoritative; a hint is given after the commit.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ __all__ = ["Feed", "Watch", "held_name", "request_name"]
 
 
 def request_name(game_id: str, request_id: str) -> str:
-    """What hints about the outcome of a request go by. Those about a game or a batch go by its id."""
+    """The name of hints about the outcome of a request. Hints about a game or a batch go by its id."""
     return f"{game_id}/{request_id}"
 
 
 def held_name(game_id: str, seat: int) -> str:
-    """What hints about a seat go by: that another connection holds it, or that its tokens were revoked."""
+    """The name of hints about a seat: another connection holds it, or its tokens were revoked."""
     return f"{game_id}/seat:{seat}"
 
 
@@ -37,20 +37,19 @@ class Watch:
         self._bell.set()
 
     def rung_by(self, name: str) -> bool:
-        """Whether a hint by this name has come since this was last asked."""
+        """Whether a hint of this name has come since the last call for the name."""
         if name in self._rung:
             self._rung.discard(name)
             return True
         return False
 
     async def wait(self, timeout: float | None) -> bool:  # noqa: ASYNC109  # a bound on silence, not on work
-        """Returns at the next hint or after ``timeout`` seconds (None: never); True when it is worth reading
-        on.
+        """Waits for the next hint, or for ``timeout`` seconds (None: for ever). Returns whether a hint came.
 
-        A hint that came since the last wait counts: read, then wait, and nothing is missed.
+        A hint that came since the last wait counts: who reads, and then waits, misses nothing.
         """
         try:
-            # Not wait_for: where the bell rings in the same moment, Python 3.11's swallows a cancellation.
+            # Not wait_for: Python 3.11's swallows a cancellation when the bell rings at the same moment.
             async with asyncio.timeout(timeout):
                 await self._bell.wait()
         except TimeoutError:
@@ -60,44 +59,44 @@ class Watch:
 
 
 class Feed:
-    """Who waits for what, in this process."""
+    """The watchers of this process, by the names of hints."""
 
     def __init__(self) -> None:
         self._watches: dict[str, set[Watch]] = {}
         self._everybody: set[Watch] = set()
         self.tails = Tails()
         self.on_hint: Callable[[str], None] = lambda name: None
-        """Told of every hint of this process: others may have watchers, too."""
+        """Called with the name of each hint of this process: other processes may have watchers, too."""
         self.on_watch: Callable[[], None] = lambda: None
-        """Told when somebody begins to wait."""
+        """Called when somebody begins to watch names."""
 
     @property
     def names(self) -> list[str]:
-        """What is waited for."""
+        """The names that are watched."""
         return list(self._watches)
 
     @contextmanager
     def watch(self, *names: str) -> Iterator[Watch]:
-        """Rings for every hint by these names, and for what concerns everybody, while the block lasts."""
-        one = Watch()
-        self._everybody.add(one)
+        """A watch that rings for hints of these names, and for hints to everybody, while the block lasts."""
+        watch = Watch()
+        self._everybody.add(watch)
         for name in names:
-            self._watches.setdefault(name, set()).add(one)
+            self._watches.setdefault(name, set()).add(watch)
         if names:
             self.on_watch()
         try:
-            yield one
+            yield watch
         finally:
-            self._everybody.discard(one)
+            self._everybody.discard(watch)
             for name in names:
-                rest = self._watches[name]
-                rest.discard(one)
-                if not rest:
+                watches = self._watches[name]
+                watches.discard(watch)
+                if not watches:
                     del self._watches[name]
 
     def committed(self, game_id: str, lines: Sequence[LogLine]) -> None:
-        """These events of a game have just been committed by this process. Its watchers are woken, but not
-        rung by the game's name: the tail holds what is new.
+        """Keeps the events of a game that this process has just committed, and wakes the game's watchers. It
+        does not ring the game's name: the tail holds the new events.
         """
         self.tails.add(game_id, lines)
         for watch in self._watches.get(game_id, ()):
@@ -105,12 +104,12 @@ class Feed:
         self.on_hint(game_id)
 
     def hint(self, name: str) -> None:
-        """There is more to read about this, here and in other processes."""
+        """Hints that there is more to read about this name, here and in other processes."""
         self.ring(name)
         self.on_hint(name)
 
     def ring(self, name: str) -> None:
-        """Wakes those in this process who wait for this."""
+        """Wakes the watchers of this name in this process."""
         for watch in self._watches.get(name, ()):
             watch.ring(name)
 

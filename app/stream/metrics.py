@@ -1,4 +1,4 @@
-"""What sockets and remote seats tell Prometheus; the HTTP metrics do not see sockets."""
+"""Prometheus metrics of sockets and remote seats; the HTTP metrics do not cover sockets."""
 
 from typing import Final
 
@@ -48,10 +48,10 @@ answer_seconds = Histogram(
     registry=REGISTRY,
 )
 
-# What the server underneath closes with by itself; it reports them as if the peer had sent them.
-_OF_THE_SERVER: Final = frozenset({1002, 1007, 1009, 1011, 1012})
+# The ASGI server closes with these codes by itself, and reports them as if the peer had sent them.
+_SERVER_CODES: Final = frozenset({1002, 1007, 1009, 1011, 1012})
 
 
 def close_label(code: int) -> str:
-    """The label of a close that reached us. A peer may send any of 4,000 codes; those share one label."""
-    return str(code) if code in _OF_THE_SERVER else "peer"
+    """The label of a close that was received. A peer may send any of 4,000 codes: they share one label."""
+    return str(code) if code in _SERVER_CODES else "peer"

@@ -1,4 +1,4 @@
-"""The next page of a viewer's stream, read once for all who wait for it at the same place."""
+"""The next page of a viewer's stream, read once for all connections that wait at the same place."""
 
 import itertools
 from array import array
@@ -25,7 +25,7 @@ MAX_PAGE: Final = 262_144
 """Bytes of one frame. A single event that is larger goes alone."""
 
 MAX_BLOCKS: Final = 32 << 20
-"""Bytes of old events remembered for spectators who come back."""
+"""Bytes of old events that are cached for returning spectators."""
 
 _OPENING: Final = events_frame([])[:-2].encode()
 
@@ -37,14 +37,14 @@ class Spot:
     game_id: str
     viewer: Viewer
     seq: int
-    """Events this viewer has had."""
+    """Events that this viewer has received."""
     place: int
-    """A place in the full log up to which it has had all it may see."""
+    """A place in the full log up to which the viewer has received everything that it may see."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What follows on a spot."""
+    """The events that follow a spot."""
 
     frame: str
     """The frame's text, the same for every spectator; empty where there is nothing to send."""
@@ -52,14 +52,14 @@ class Page:
     """Events in the frame; with 0 there is nothing to send."""
     end: Spot
     more: bool
-    """Whether the page was full, so that reading on pays at once."""
+    """Whether the page was full, so that there may be more to read at once."""
     over: bool
-    """Whether this page ends the stream: nothing will ever follow."""
+    """Whether this page ends the stream: no event will ever follow."""
 
 
 class Block:
-    """A hundred events of a spectator's stream that have long been there, the first after a multiple of a
-    hundred: they never change, so they are read once for whoever comes back.
+    """A hundred old events of a spectator's stream, the first after a multiple of a hundred. They never
+    change, so they are read once for all returning spectators.
     """
 
     __slots__ = ("_end", "_payload", "_starts", "size")
@@ -76,7 +76,7 @@ class Block:
         self.size = len(self._payload)
 
     def page(self, past: int) -> Page:
-        """The block without its first so many events. Of what follows on it the next page tells."""
+        """The block without its first ``past`` events. The next page tells what follows the block."""
         payload = self._payload if not past else _OPENING + self._payload[self._starts[past] :]
         count = len(self._starts) - past
         return Page(payload.decode(), count, self._end, more=True, over=False)
@@ -95,7 +95,7 @@ class Pages:
         self._block_reading: Shared[tuple[str, Viewer, int], Block] = Shared(self._read_block, "page")
 
     async def after(self, spot: Spot) -> Page:
-        """The page that follows on ``spot``, as things stand now."""
+        """The page that follows ``spot``, as of now."""
         if spot.viewer in (PUBLIC, FULL):
             number, past = divmod(spot.seq, MAX_EVENTS)
             if len(self._positions.known(spot.game_id, spot.viewer)) >= (number + 1) * MAX_EVENTS:
@@ -112,7 +112,7 @@ class Pages:
         first = number * MAX_EVENTS
         known = self._positions.known(game_id, viewer)
         if len(known) < first:
-            known = await self._positions.of(game_id, viewer)  # forgotten since: others were looked at more
+            known = await self._positions.of(game_id, viewer)  # dropped from the cache since
         place = known[first - 1] if first else 0
         _, lines = await self._reader.follow(game_id, viewer, place, MAX_EVENTS)
         block = Block(lines, Spot(game_id, viewer, first, place))
@@ -124,13 +124,13 @@ class Pages:
         return block
 
     def at_once(self, spot: Spot) -> Page | None:
-        """The page, where this process has just committed what follows on ``spot``; None: read it."""
+        """The page, where this process has just committed the events after ``spot``; None: read it."""
         fresh = self._tails.after(spot.game_id, spot.place)
         if not fresh:
             return None
         seen = [line for line in fresh if is_seen(line, spot.viewer)]
         page = _page(spot, seen[:MAX_EVENTS], over=is_last(fresh[-1]))
-        # Past what this viewer is not shown, so that the tail does for the next page as well.
+        # Move past events that this viewer may not see, so that the tail serves the next page as well.
         return page if page.more else replace(page, end=replace(page.end, place=fresh[-1].seq))
 
     async def _read(self, spot: Spot) -> Page:
@@ -139,13 +139,13 @@ class Pages:
             return fresh
         status, lines = await self._reader.follow(spot.game_id, spot.viewer, spot.place, MAX_EVENTS)
         if status is None:
-            # Closed as if it were over, its bots would never come back to it.
+            # If it were closed as over, its bots would never reconnect.
             raise CorruptLog(f"game {spot.game_id} was there, and is not in the database any more")
         return _page(spot, lines, over=status not in OPEN)
 
 
 def _page(spot: Spot, lines: Sequence[LogLine], *, over: bool) -> Page:
-    """A page of as many of these lines as it holds; ``over``: nothing follows on the last of them."""
+    """A page of as many of these lines as fit. ``over``: nothing follows the last line."""
     items: list[bytes] = []
     size = len(_OPENING) + 2
     for seq, line in enumerate(lines, spot.seq + 1):

@@ -1,5 +1,5 @@
-"""What other processes wrote: looked for ten times a second in a few queries, whoever waits, and at once
-when PostgreSQL passes on their hints.
+"""Finds what other processes wrote: ten times a second in a few queries, however many wait, and at once when
+PostgreSQL passes on their hints.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ __all__ = ["Bell", "Pulse"]
 log = structlog.get_logger()
 
 POLL_S: Final = 0.1
-"""How often is looked, whether or not a hint came."""
+"""Seconds between two polls, whether or not a hint came."""
 
 GATHER_S: Final = 0.01
-"""Hints to other processes are gathered for so long and sent together."""
+"""Hints to other processes are gathered for this long and sent together."""
 
 CHANNEL: Final = "interintent_hints"
 
@@ -34,14 +34,14 @@ _MAX_PAYLOAD: Final = 7_900
 """Bytes of one notification; PostgreSQL takes fewer than 8,000."""
 
 _AGAIN_S: Final = 2.0
-"""A lost connection is made anew after so long; until then the poll does its work."""
+"""A lost connection is replaced after this long; until then only the poll finds news."""
 
 
 class Pulse:
-    """Wakes waiters for what is new in the database. Runs only while somebody waits.
+    """Wakes waiters when the database has something new. Polls only while somebody waits.
 
-    ``everything``: other processes write games and hold seats. Outcomes of requests are always looked
-    for: a second process that only serves may share even an SQLite file.
+    ``everything``: also looks at games and seats, since other processes write games and hold seats. It always
+    looks for outcomes of requests: a second process that only serves may share even an SQLite file.
     """
 
     def __init__(self, feed: Feed, games: GameStore, inbox: InboxStore, *, everything: bool) -> None:
@@ -78,15 +78,15 @@ class Pulse:
             try:
                 await self._look(names)
             except Exception as fault:
-                # The database is away; whoever waits reads again when it is back.
+                # The database is away; waiters read again when it is back.
                 log.warning("cannot look for what others wrote", cause=type(fault).__name__)
                 await asyncio.sleep(_AGAIN_S)
 
     async def _look(self, names: Iterable[str]) -> None:
         games, requests, seats = [], [], []
         for name in names:
-            game, parted, rest = name.partition("/")
-            if not parted:
+            game, slash, rest = name.partition("/")
+            if not slash:
                 games.append(name)
             elif rest.startswith("seat:"):
                 seats.append((game, int(rest[5:])))
@@ -103,24 +103,24 @@ class Pulse:
         for name in names:
             if name.startswith("b_"):
                 self._feed.ring(name)  # a batch's progress is counted, not stored
-        found = await self._games.heads([name for name in names if not name.startswith("b_")])
-        for name, head in found.items():
-            # Also at the first look: it may have moved between the watcher's reading and now.
+        heads = await self._games.heads([name for name in names if not name.startswith("b_")])
+        for name, head in heads.items():
+            # Also at the first poll: the head may have moved since the watcher's own read.
             if self._heads.get(name) != head:
                 self._feed.ring(name)
-        self._heads = found
+        self._heads = heads
 
     async def _look_at_seats(self, seats: list[tuple[str, int]]) -> None:
-        found = dict(await self._inbox.holders(seats)) if seats else {}
-        for (game, seat), conn in found.items():
+        holders = dict(await self._inbox.holders(seats)) if seats else {}
+        for (game, seat), conn in holders.items():
             if self._holders.get((game, seat)) != conn:
                 self._feed.ring(f"{game}/seat:{seat}")
-        self._holders = found
+        self._holders = holders
 
 
 class Bell:
-    """Passes hints between processes over PostgreSQL's notifications, on a connection of its own and
-    never inside an append's transaction: it would make every commit wait in line.
+    """Passes hints between processes as PostgreSQL notifications. It uses a connection of its own and never
+    an append's transaction, since that would make all commits wait for each other.
     """
 
     def __init__(self, url: str, feed: Feed) -> None:
@@ -156,7 +156,7 @@ class Bell:
             await asyncio.sleep(_AGAIN_S)
 
     async def _listen(self) -> None:
-        """Passes hints on, both ways, until the connection breaks."""
+        """Passes hints in both directions until the connection breaks."""
         engine = create_async_engine(
             self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True
         )
@@ -180,7 +180,7 @@ class Bell:
             await engine.dispose()
 
     def _payloads(self) -> list[str]:
-        """What is to be told, emptied."""
+        """The payloads of the gathered hints, which it clears."""
         names, self._names = self._names, set()
         self._more.clear()
         payloads = [self._own]

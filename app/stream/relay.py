@@ -1,9 +1,9 @@
 """Sends a game's live events to its spectators: one reader for each game and viewer, which sends the same
-text to every socket that has had everything before it.
+text to every socket that has received all earlier events.
 
-Waking a task for each socket and event costs several times what the sending does. A spectator's own task
-reads the older events. Once it has caught up it sits down here. It is rung when it has to read for itself
-again: its peer does not take more, its credential has ended, or the game is over.
+Waking a task for each socket and event costs several times as much as sending. A spectator's own task
+reads the older events, and joins the relay once it has caught up. The relay wakes the task when it has to
+read for itself again: its peer does not take more, its credential has ended, or the game is over.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ class Spectator(Protocol):
     """A connection that watches a game as its viewer sees it."""
 
     spot: Spot
-    """How far its stream has been sent. The relay moves it on, too."""
+    """How far its stream has been sent. The relay advances it, too."""
 
     def push(self, page: Page, now: float) -> bool:
-        """Sends the page, which follows on ``spot``, without waiting. False: nothing was sent."""
+        """Sends the page, which follows ``spot``, without waiting. False: nothing was sent."""
         ...
 
     def ring(self) -> None:
@@ -41,58 +41,58 @@ class Spectator(Protocol):
 
 
 class Relay:
-    """Sends one game, as one viewer sees it, to those who watch it."""
+    """Sends one game, as one viewer sees it, to its spectators."""
 
     def __init__(self, pages: Pages, feed: Feed, spot: Spot) -> None:
         self._pages = pages
         self._feed = feed
         self.spot = spot
-        """How far the stream has been sent to those who sit here."""
-        self.seated: set[Spectator] = set()
+        """How far the stream has been sent to the spectators."""
+        self.spectators: set[Spectator] = set()
         self.watch: Watch | None = None
 
     async def run(self) -> None:
-        """Returns when nobody sits here any more."""
+        """Returns when there are no spectators left."""
         try:
             with self._feed.watch(self.spot.game_id) as self.watch, self._feed.tails.keep(self.spot.game_id):
-                while self.seated:
+                while self.spectators:
                     # Also the first time: a commit before this watch began did not ring it.
                     page = self._pages.at_once(self.spot) or await self._pages.after(self.spot)
                     start, self.spot = self.spot, page.end
                     if page.count:
                         await self._write(page, start.seq)
                     if page.over:
-                        self.let_go()
+                        self.release()
                     elif page.more:
                         await asyncio.sleep(0)
                     else:
                         await self.watch.wait(None)
         finally:
-            # If the read failed, each spectator finds out for itself and tells its client.
-            self.let_go()
+            # If the read failed, each spectator meets the fault itself and tells its client.
+            self.release()
 
     async def _write(self, page: Page, after: int) -> None:
         now = time.monotonic()
         written = 0
-        for count, one in enumerate(tuple(self.seated), 1):
+        for count, spectator in enumerate(tuple(self.spectators), 1):
             # A spectator that read for itself may be ahead of the relay and wait for the next page.
-            if one in self.seated and one.spot.seq != page.end.seq:
-                if one.spot.seq == after and one.push(page, now):
+            if spectator in self.spectators and spectator.spot.seq != page.end.seq:
+                if spectator.spot.seq == after and spectator.push(page, now):
                     written += 1
                 else:
-                    self.seated.discard(one)
-                    one.ring()
+                    self.spectators.discard(spectator)
+                    spectator.ring()
             if count % AT_ONCE == 0:
                 await asyncio.sleep(0)
                 now = time.monotonic()
         socket_frames.labels("out").inc(written)
         socket_events.inc(written * page.count)
 
-    def let_go(self) -> None:
-        """Lets every spectator read for itself."""
-        gone, self.seated = self.seated, set()
-        for one in gone:
-            one.ring()
+    def release(self) -> None:
+        """Leaves every spectator to read for itself."""
+        released, self.spectators = self.spectators, set()
+        for spectator in released:
+            spectator.ring()
 
 
 class Relays:
@@ -104,30 +104,30 @@ class Relays:
         self._relays: dict[tuple[str, Viewer], Relay] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def sit(self, one: Spectator) -> bool:
-        """From now on the relay sends the spectator the events after its spot. False: there are such events
-        already, and it has to read them first.
+    def add(self, spectator: Spectator) -> bool:
+        """Adds the spectator to the relay, which from now on sends it the events after its spot. False: such
+        events exist already, and the spectator has to read them first.
         """
-        key = (one.spot.game_id, one.spot.viewer)
+        key = (spectator.spot.game_id, spectator.spot.viewer)
         relay = self._relays.get(key)
         if relay is None:
-            relay = self._relays[key] = Relay(self._pages, self._feed, one.spot)
-            relay.seated.add(one)
+            relay = self._relays[key] = Relay(self._pages, self._feed, spectator.spot)
+            relay.spectators.add(spectator)
             task = asyncio.create_task(self._run(key, relay), name="relay")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return True
-        if relay.spot.seq > one.spot.seq:
+        if relay.spot.seq > spectator.spot.seq:
             return False
-        relay.seated.add(one)
+        relay.spectators.add(spectator)
         return True
 
-    def rise(self, one: Spectator) -> None:
-        """The relay no longer sends to this spectator, which need not sit there."""
-        relay = self._relays.get((one.spot.game_id, one.spot.viewer))
+    def remove(self, spectator: Spectator) -> None:
+        """Removes the spectator from its relay, if it is there."""
+        relay = self._relays.get((spectator.spot.game_id, spectator.spot.viewer))
         if relay is not None:
-            relay.seated.discard(one)
-            if not relay.seated and relay.watch is not None:
+            relay.spectators.discard(spectator)
+            if not relay.spectators and relay.watch is not None:
                 relay.watch.ring()
 
     async def _run(self, key: tuple[str, Viewer], relay: Relay) -> None:
@@ -139,9 +139,9 @@ class Relays:
             del self._relays[key]
 
     async def stop(self) -> None:
-        """Stops all relays and waits for them to end."""
+        """Stops all relays, and waits until they have ended."""
         for relay in self._relays.values():
-            relay.let_go()
+            relay.release()
             if relay.watch is not None:
                 relay.watch.ring()
         if self._tasks:

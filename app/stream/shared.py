@@ -1,4 +1,4 @@
-"""One reading for all who ask for the same at the same moment, and none that is broken off."""
+"""One read for all tasks that ask for the same thing at the same moment; no read is broken off."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
@@ -7,8 +7,8 @@ from typing import Any, Final, Generic, TypeVar
 __all__ = ["Shared", "unbroken"]
 
 AT_ONCE: Final = 2
-"""Readings of one kind at a time. The others can be joined as long as they wait: when a thousand come back
-at once, those of one game are read for together, and the database's connections are left to others, too.
+"""Reads of one kind at a time. Others can be joined while they wait: when a thousand connections return at
+once, one read serves all of one game, and some database connections stay free for other work.
 """
 
 K = TypeVar("K", bound=Hashable)
@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives. Who waits may be cancelled and is, but not before the work has ended: a query
-    that is broken off costs its database connection.
+    """The result of the work. Where the waiting task is cancelled, it ends only when the work has ended: a
+    query that is broken off costs its database connection.
     """
     return await _let_end(asyncio.create_task(work))
 
@@ -33,8 +33,8 @@ async def _let_end(task: "asyncio.Task[T]") -> T:
 
 
 class Shared(Generic[K, T]):
-    """Readings by key. One may only be joined before it begins: one that had begun could miss the very
-    commit whose hint woke the one who joins.
+    """Reads by key. A read may only be joined before it begins: a read under way could miss the very commit
+    whose hint woke the joining task.
     """
 
     def __init__(self, read: Callable[[K], Awaitable[T]], name: str) -> None:
@@ -44,7 +44,7 @@ class Shared(Generic[K, T]):
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def get(self, key: K) -> T:
-        """What the key stands for, as things are now."""
+        """The value of the key as of now: a read that begins after the call."""
         task = self._joinable.get(key)
         if task is None:
             task = self._joinable[key] = asyncio.create_task(self._begin(key), name=self._name)

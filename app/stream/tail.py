@@ -1,8 +1,8 @@
-"""The last events of games that are watched here, as this process committed them: so live spectators cost
-the database nothing.
+"""The last events of the games that are watched here, as this process committed them: so live spectators
+cost the database nothing.
 
-The log stays the truth: only what is committed comes in, and who finds nothing here reads there. What another
-process wrote is a gap, and gaps are never bridged.
+The log stays authoritative: a tail holds only committed events, and readers turn to the log for all others.
+Events that another process wrote are a gap, and a tail never spans a gap.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,11 @@ from engine.terms import PUBLIC
 __all__ = ["MAX_LINES", "Tails"]
 
 MAX_LINES: Final = 512
-"""Events kept of one game, hidden ones among them."""
+"""Events kept of one game, including hidden ones."""
 
 
 class Tails:
-    """By game, the end of its log, without holes."""
+    """The end of each game's log, without gaps."""
 
     def __init__(self) -> None:
         self._kept: dict[str, list[LogLine]] = {}
@@ -38,7 +38,7 @@ class Tails:
                 del self._keepers[game_id], self._kept[game_id]
 
     def add(self, game_id: str, lines: Sequence[LogLine]) -> None:
-        """Takes what has just been committed."""
+        """Adds events that have just been committed."""
         kept = self._kept.get(game_id)
         if kept is None or (kept and lines[0].seq <= kept[-1].seq):
             return
@@ -48,18 +48,18 @@ class Tails:
         del kept[:-MAX_LINES]
 
     def end(self, game_id: str) -> int | None:
-        """The place of the last event that is kept; None: none is, or nothing ever follows on it."""
+        """The place of the last event that is kept; None: none is kept, or it ends the game."""
         kept = self._kept.get(game_id)
         return kept[-1].seq if kept and not is_last(kept[-1]) else None
 
     def opened_at(self, game_id: str) -> int | None:
-        """Commit time (ms) of the last public event that is kept; None: none is."""
+        """Commit time (ms) of the last public event that is kept; None: none is kept."""
         return next(
             (line.at for line in reversed(self._kept.get(game_id, ())) if line.audience == PUBLIC), None
         )
 
     def after(self, game_id: str, place: int) -> Sequence[LogLine]:
-        """All events after a place in the full log, as far as they are kept; none where the next is not."""
+        """All events after a place in the full log; none where the tail does not hold the next event."""
         kept = self._kept.get(game_id)
         if not kept or not kept[0].seq <= place + 1 <= kept[-1].seq:
             return ()

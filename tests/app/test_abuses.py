@@ -11,7 +11,7 @@ from websockets.exceptions import InvalidStatus
 
 from app.games.schemas import NewGames
 from app.seats import limits
-from app.seats.limits import IDENTIFIES, Doorstep
+from app.seats.limits import IDENTIFIES, Unidentified
 from tests.app.abuses import ABUSES, abused
 from tests.app.real_server import local_settings, running_server
 from tests.app.watcher import watching
@@ -56,20 +56,20 @@ def _manual() -> NewGames:
 
 
 def test_a_credential_identifies_so_often_and_then_slowly() -> None:
-    step = Doorstep()
-    assert [step.wait_s("seat:1@g", 100.0) for _ in range(IDENTIFIES)] == [0.0] * IDENTIFIES
-    assert step.wait_s("seat:1@g", 100.0) == pytest.approx(2.0)
-    assert step.wait_s("seat:2@g", 100.0) == 0.0
-    assert step.wait_s("seat:1@g", 101.0) == pytest.approx(1.0)
-    assert step.wait_s("seat:1@g", 102.1) == 0.0
+    unidentified = Unidentified()
+    assert [unidentified.wait_s("seat:1@g", 100.0) for _ in range(IDENTIFIES)] == [0.0] * IDENTIFIES
+    assert unidentified.wait_s("seat:1@g", 100.0) == pytest.approx(2.0)
+    assert unidentified.wait_s("seat:2@g", 100.0) == 0.0
+    assert unidentified.wait_s("seat:1@g", 101.0) == pytest.approx(1.0)
+    assert unidentified.wait_s("seat:1@g", 102.1) == 0.0
 
 
 def test_credentials_that_come_no_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_FORGET_AT", 10)
-    step = Doorstep()
+    unidentified = Unidentified()
     for number in range(10):
-        step.wait_s(f"seat:1@g{number}", 0.0)
-    step.wait_s("seat:1@new", 1.0)
-    assert len(step._allowances) == 11
-    step.wait_s("seat:1@newer", 60.0)
-    assert len(step._allowances) == 1
+        unidentified.wait_s(f"seat:1@g{number}", 0.0)
+    unidentified.wait_s("seat:1@new", 1.0)
+    assert len(unidentified._allowances) == 11
+    unidentified.wait_s("seat:1@newer", 60.0)
+    assert len(unidentified._allowances) == 1

@@ -77,7 +77,7 @@ async def until_seq(one: Sitting, seq: int) -> None:
 async def test_those_who_sit_get_the_same_bytes_from_memory_in_their_order() -> None:
     async with world(3) as here:
         many = [Sitting(3) for _ in range(600)]  # more than are written to at once
-        assert all(here.relays.sit(one) for one in many)
+        assert all(here.relays.add(one) for one in many)
         await asyncio.sleep(0.05)
         reads = here.stored.reads
         for seq in range(4, 9):
@@ -94,20 +94,20 @@ async def test_what_was_committed_between_the_own_reading_and_sitting_down_is_no
     async with world(2) as here:
         one = Sitting(2)
         here.append(said(3))  # nobody watched yet
-        assert here.relays.sit(one)
+        assert here.relays.add(one)
         await until_seq(one, 3)
 
 
 async def test_who_is_behind_the_relay_has_to_read_first() -> None:
     async with world(2) as here:
         first, late = Sitting(2), Sitting(2)
-        assert here.relays.sit(first)
+        assert here.relays.add(first)
         here.append(said(3))
         await until_seq(first, 3)
-        assert not here.relays.sit(late)
+        assert not here.relays.add(late)
         assert not late.got
         late.spot = first.spot
-        assert here.relays.sit(late)
+        assert here.relays.add(late)
         here.append(said(4))
         await until_seq(late, 4)
 
@@ -115,10 +115,10 @@ async def test_who_is_behind_the_relay_has_to_read_first() -> None:
 async def test_who_is_ahead_of_the_relay_gets_nothing_twice() -> None:
     async with world(2) as here:
         slow, ahead = Sitting(2), Sitting(3)
-        assert here.relays.sit(slow)
+        assert here.relays.add(slow)
         await asyncio.sleep(0.05)
         here.elsewhere(said(3))
-        assert here.relays.sit(ahead)
+        assert here.relays.add(ahead)
         here.feed.ring(GAME)
         await until_seq(slow, 3)
         here.append(said(4))
@@ -132,8 +132,8 @@ async def test_who_does_not_read_is_let_go_and_costs_the_others_nothing() -> Non
     async with world() as here:
         reads, stuck = Sitting(), Sitting()
         stuck.reads = False
-        assert here.relays.sit(reads)
-        assert here.relays.sit(stuck)
+        assert here.relays.add(reads)
+        assert here.relays.add(stuck)
         here.append(said(1))
         await until_seq(reads, 1)
         await asyncio.wait_for(stuck.rung.wait(), 20)
@@ -145,7 +145,7 @@ async def test_who_does_not_read_is_let_go_and_costs_the_others_nothing() -> Non
 async def test_what_another_process_wrote_in_between_is_read_from_the_log() -> None:
     async with world() as here:
         one = Sitting()
-        assert here.relays.sit(one)
+        assert here.relays.add(one)
         here.append(said(1))
         await until_seq(one, 1)
         here.elsewhere(said(2))
@@ -157,8 +157,8 @@ async def test_what_another_process_wrote_in_between_is_read_from_the_log() -> N
 async def test_a_viewer_is_written_what_it_may_see_and_nothing_for_the_rest() -> None:
     async with world() as here:
         public, full = Sitting(), Sitting(viewer=FULL)
-        assert here.relays.sit(public)
-        assert here.relays.sit(full)
+        assert here.relays.add(public)
+        assert here.relays.add(full)
         await asyncio.sleep(0.05)  # both have read: what comes now comes from memory
         hidden = LogLine(1, 0, 2, "vote_cast", '{"seat":2,"approve":true}')
         here.append(hidden, said(2))
@@ -175,7 +175,7 @@ async def test_a_viewer_is_written_what_it_may_see_and_nothing_for_the_rest() ->
 async def test_the_end_of_a_game_is_written_and_lets_everybody_go(type_: str) -> None:
     async with world() as here:
         one = Sitting()
-        assert here.relays.sit(one)
+        assert here.relays.add(one)
         await asyncio.sleep(0.05)
         here.append(said(1), LogLine(2, 0, PUBLIC, type_, "{}"))
         await asyncio.wait_for(one.rung.wait(), 20)
@@ -187,11 +187,11 @@ async def test_a_read_that_breaks_sends_everybody_to_look_and_the_next_begins_an
         one = Sitting()
         follow = here.stored.follow
         here.stored.follow = None  # type: ignore[assignment,method-assign]
-        assert here.relays.sit(one)
+        assert here.relays.add(one)
         await asyncio.wait_for(one.rung.wait(), 20)
         here.stored.follow = follow  # type: ignore[method-assign]
         await asyncio.sleep(0)
-        assert here.relays.sit(one)
+        assert here.relays.add(one)
         here.append(said(1))
         await until_seq(one, 1)
 
@@ -199,9 +199,9 @@ async def test_a_read_that_breaks_sends_everybody_to_look_and_the_next_begins_an
 async def test_when_the_last_one_rises_nothing_is_left_over() -> None:
     async with world() as here:
         one = Sitting()
-        assert here.relays.sit(one)
+        assert here.relays.add(one)
         await asyncio.sleep(0.05)
-        here.relays.rise(one)
+        here.relays.remove(one)
         async with asyncio.timeout(20):
             while "relay" in {task.get_name() for task in asyncio.all_tasks()}:  # noqa: ASYNC110
                 await asyncio.sleep(0)
