@@ -8,6 +8,7 @@ from sqlalchemy import RowMapping, Select, and_, func, insert, or_, select, tupl
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.base.off_loop import off_loop
 from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
 from app.store.rows import (
@@ -28,6 +29,9 @@ from engine.errors import CorruptLog
 __all__ = ["DamagedRow", "EvaluationStore", "Rows"]
 
 log = structlog.get_logger()
+
+_FEW: Final = 500
+"""Rows that are read in the event loop, and not in a thread: a few milliseconds."""
 
 _IN: Final = 500
 """Values in one IN list: SQLite takes some thousands, PostgreSQL plans them one by one."""
@@ -87,7 +91,7 @@ class EvaluationStore:
     async def evaluation(self, evaluation_id: str) -> EvaluationRow | None:
         """The evaluation's row. Raises CorruptLog for one that does not read."""
         query = select(evaluations).where(evaluations.c.evaluation_id == evaluation_id)
-        rows = _readable(EvaluationRow, await self._database.mappings(query))
+        rows = await _readable(EvaluationRow, await self._database.mappings(query))
         if rows.damaged:
             raise CorruptLog(f"{rows.damaged[0].name} does not read")
         return rows[0] if rows else None
@@ -162,7 +166,7 @@ class EvaluationStore:
             .where(c.evaluation_id == evaluation_id)
             .order_by(c.game_id, c.request_id, c.stage)
         )
-        return _readable(JudgementRow, await self._where_in(query, c.game_id, games))
+        return await _readable(JudgementRow, await self._where_in(query, c.game_id, games))
 
     async def finish(self, evaluation_id: str, status: str, result: Mapping[str, Any], at: int) -> None:
         """Writes the result of an evaluation, unless it has finished already."""
@@ -207,7 +211,7 @@ class EvaluationStore:
             limit + 1
         )
         rows = await self._database.mappings(query)
-        shown = _readable(EvaluationRow, rows[:limit])
+        shown = await _readable(EvaluationRow, rows[:limit])
         return shown, next_cursor(rows[:limit], _PLACE) if len(rows) > limit else None
 
     async def answers_of(self, evaluation_id: str) -> Rows[AnswerRow]:
@@ -217,7 +221,7 @@ class EvaluationStore:
             .where(answers.c.evaluation_id == evaluation_id)
             .order_by(answers.c.item_id, answers.c.sample)
         )
-        return _readable(AnswerRow, await self._database.mappings(query))
+        return await _readable(AnswerRow, await self._database.mappings(query))
 
     async def graded(
         self, caller: str, rater: str, items: Collection[str], grade: int
@@ -314,7 +318,7 @@ class EvaluationStore:
             .where(c.evaluation_id == evaluation_id)
             .order_by(c.game_id, c.request_id, c.turn)
         )
-        return _readable(StatementsRow, await self._where_in(query, c.game_id, games))
+        return await _readable(StatementsRow, await self._where_in(query, c.game_id, games))
 
     async def statement_page(
         self, evaluation_id: str, limit: int, cursor: str | None
@@ -328,7 +332,7 @@ class EvaluationStore:
         if cursor is not None:
             query = query.where(tuple_(*place) > tuple_(*read_cursor(cursor, _SPEECH)))
         rows = await self._database.mappings(query.order_by(*place).limit(limit + 1))
-        shown = _readable(StatementsRow, rows[:limit])
+        shown = await _readable(StatementsRow, rows[:limit])
         return shown, next_cursor(rows[:limit], _SPEECH) if len(rows) > limit else None
 
     async def statements_of(
@@ -439,7 +443,7 @@ class EvaluationStore:
         c = table_of(kind).c
         query = query.order_by(*(c[name] for name in key), c.grade)
         rows = await self._where_in(query, c.game_id, games)
-        return _readable(kind, {tuple(row[name] for name in key): row for row in rows}.values())
+        return await _readable(kind, {tuple(row[name] for name in key): row for row in rows}.values())
 
 
 def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
@@ -448,8 +452,12 @@ def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
         yield every[first : first + _IN]
 
 
-def _readable(kind: type[R], rows: Iterable[RowMapping]) -> Rows[R]:
-    """The rows that read. The damaged ones are named, in the service's own log too."""
+async def _readable(kind: type[R], rows: Collection[RowMapping]) -> Rows[R]:
+    """The rows that read. The damaged ones are named, in the log too."""
+    return _read(kind, rows) if len(rows) <= _FEW else await off_loop(_read, kind, rows)
+
+
+def _read(kind: type[R], rows: Iterable[RowMapping]) -> Rows[R]:
     table = table_of(kind)
     whole: list[R] = []
     damaged = []
@@ -461,8 +469,7 @@ def _readable(kind: type[R], rows: Iterable[RowMapping]) -> Rows[R]:
             name = row_name(table, row)
             # The query chose rows about games by their games, so this id is one of those asked for.
             damaged.append(DamagedRow(table.name, row.get("game_id", ""), name))
-    # A command has no log: it reports what it leaves out itself.
-    if damaged and structlog.is_configured():
+    if damaged:
         log.error("damaged rows are left out", table=table.name, rows=len(damaged), first=damaged[0].name)
     return Rows(whole, damaged)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.evaluations import comparisons, rater_work, routes
+from app.store import evaluations as stored
 from tests.app.calling import calling
 
 
@@ -28,6 +29,8 @@ async def test_items_answers_and_judgements_are_written_and_read_off_the_loop(
         watch(routes, name)
     watch(rater_work, "answered_by_game")
     watch(comparisons._Match, "view")
+    watch(stored, "_read")
+    monkeypatch.setattr(stored, "_FEW", 0)
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
         batch, _ = await caller.played(seeds={"from": 40})
         about = {"batch": batch, "dimension": "guessing"}
@@ -44,7 +47,7 @@ async def test_items_answers_and_judgements_are_written_and_read_off_the_loop(
         for form in ("json", "csv"):
             assert (await caller.get(f"/annotations?batch={batch}&format={form}")).status_code == 200
     assert set(threads) == {
-        "_item_views", "_written", "_judgement_views", "write_sheet", "answered_by_game", "view",
+        "_item_views", "_written", "_judgement_views", "write_sheet", "answered_by_game", "view", "_read",
     }  # fmt: skip
     for name, of_work in threads.items():
         assert threading.current_thread() not in of_work, name
