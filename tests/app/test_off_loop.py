@@ -30,7 +30,7 @@ async def test_items_answers_and_judgements_are_written_and_read_off_the_loop(
     watch(rater_work, "answered_by_game")
     watch(comparisons._Match, "view")
     watch(stored, "_read")
-    monkeypatch.setattr(stored, "_FEW", 0)
+    monkeypatch.setattr(stored, "_FEW", -1)
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
         batch, _ = await caller.played(seeds={"from": 40})
         about = {"batch": batch, "dimension": "guessing"}
