@@ -20,9 +20,7 @@ from tests.app.real_server import local_settings
 
 
 class Pauses:
-    """After six questions each answer takes four seconds. A stop waits longer than that for an answer, and
-    the command cannot come to its end before it is stopped.
-    """
+    """After six questions each answer takes four seconds, so the command is stopped before its end."""
 
     def __init__(self) -> None:
         self.drawn = 0
@@ -41,7 +39,8 @@ async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twic
     slow = FakeOptions(brain=BRAINS["sensible"](0), latency=pauses)  # type: ignore[arg-type]
     async with faking(slow) as fake:
         model = ("--model", "fake", "--base-url", f"{fake.url}/v1", "--database-url", url)
-        first = forked.start(["judge", batch, *model, "--parallel", "2"], cwd=tmp_path)
+        patient = {"INTERINTENT_DRAIN_S": "60"}
+        first = forked.start(["judge", batch, *model, "--parallel", "2"], cwd=tmp_path, env=patient)
         await until(lambda: fake.counts.calls >= 6)
         # A service on the same database leaves the command's work alone.
         async with calling(url) as caller:
