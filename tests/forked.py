@@ -206,6 +206,8 @@ def _wait_and_fork(control: socket.socket) -> None:
                 if pid == 0:
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    # Also where the tests run in the background of a shell, which has it ignored.
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
                     for one in (control, link, *links.values()):
                         one.close()
                     os.close(woken)
