@@ -223,17 +223,15 @@ def _first_control(body: bytes, value: Any, record: bool, *, dense: bool) -> tup
         if match := (_NUL if record else _CONTROL).search(plain):
             return body[: escape + match.start()], orjson.loads(b'"%b"' % match[0])
         return None if end == len(body) else (body[:end], "\x7f")
-    # The search would stop at every escape. Written anew, each character has one spelling, and most have none
-    # with a backslash.
-    written = orjson.dumps(value)
-    if b"\\" not in written and b"\x7f" not in written:
-        return None
-    # All of the body is read as one text, in which quotes become slashes.
+    # The search would stop at every escape. All of the body is read as one text instead, in which quotes
+    # become slashes.
     text: str = orjson.loads(b'"%b"' % body.translate(_ONE_TEXT))
     refused = text.encode().translate(None, _TAKEN_OF_RECORDS if record else _TAKEN)
     if not refused:
         return None
+    # Written anew, each character has one spelling.
     character = chr(refused[0])
+    written = orjson.dumps(value)
     place = _find_escape(written, orjson.dumps(character)[1:-1])
     # Of a doubled key only the last value is written; the parser refuses such a body.
     return None if place < 0 else (written[:place], character)
