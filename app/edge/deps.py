@@ -26,7 +26,6 @@ __all__ = [
     "known_query",
     "matches",
     "needs",
-    "needs_or_watches",
     "service",
     "viewer_for",
 ]
@@ -119,12 +118,6 @@ class needs(Guard):  # in lower case, since routes use it as a function
         caller.needs(self._scope)
         if self._writes and request.app.state.lifecycle.draining:
             raise Draining("the service is stopping; try again in a moment")
-
-
-def needs_or_watches(scope: str, caller: Caller) -> None:
-    """Raises Forbidden for a key without the scope, and for a token that does not cover a whole batch."""
-    if caller.grant is None or caller.grant.batch is None:
-        caller.needs(scope)
 
 
 def viewer_for(caller: Caller, name: str | None, players: int) -> Viewer:

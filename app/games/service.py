@@ -441,9 +441,6 @@ class Games:
     async def spending(self, row: BatchRow) -> Spending:
         return await self._models.spending(row)
 
-    async def first_games(self, batch_id: str, limit: int) -> list[str]:
-        return await self._store.ids(batch_id, limit)
-
     async def export(
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[list[bytes]]:
