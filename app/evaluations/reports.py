@@ -142,7 +142,7 @@ class Reports:
         self._models = models
         self._process = CountingProcess()
         self._numbers = count()
-        self._places = asyncio.Semaphore(_TOGETHER)
+        self._slots = asyncio.Semaphore(_TOGETHER)
         self._making: dict[_Key, Making] = {}
         self._made: OrderedDict[_Key, _Made] = OrderedDict()
         self._rendered: OrderedDict[tuple[int, Format], tuple[Report, Rendering]] = OrderedDict()
@@ -221,7 +221,7 @@ class Reports:
     # --- making -----------------------------------------------------------------------------
 
     async def _make(self, key: _Key, making: Making) -> Report:
-        async with self._places:
+        async with self._slots:
             batches = "batch" if len(key.batches) == 1 else "batches"
             builder = ReportBuilder(f"Report of {batches} {_names(key)}")
             finished = []

@@ -588,7 +588,7 @@ class Games:
         """
         game_id, remote = row.game_id, remote_seats(row.seats)
         if not remote:
-            return len(await self._reader.places(game_id, FULL, 0)), []
+            return len(await self._reader.seqs(game_id, FULL, 0)), []
         log = await self._reader.events(game_id)
         state = fold(log)
         inbox = self._inboxes.of(row, await self.batch_row(row.batch_id))

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.protocol.actions import ACTION_MODELS, THOUGHT_MODELS
-from app.protocol.close_codes import CLOSES
+from app.protocol.close_codes import CLOSE_CODES
 from app.protocol.event_schemas import WORDS, event_schemas
 from app.protocol.messages import CLIENT_FRAMES, SERVER_FRAMES, SUBPROTOCOL
 
@@ -237,7 +237,7 @@ def asyncapi() -> dict[str, Any]:
                     }
                 },
                 "x-subprotocol": SUBPROTOCOL,
-                "x-close-codes": [close._asdict() for close in CLOSES],
+                "x-close-codes": [close._asdict() for close in CLOSE_CODES],
             }
         },
         "operations": {

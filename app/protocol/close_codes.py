@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-__all__ = ["CLOSES", "Close", "ComeBack"]
+__all__ = ["CLOSE_CODES", "Close", "ComeBack"]
 
 
 class ComeBack:
@@ -22,7 +22,7 @@ class Close(NamedTuple):
     come_back: str
 
 
-CLOSES: Final = (
+CLOSE_CODES: Final = (
     Close(1000, "the game is over and everything has been sent", ComeBack.NO),
     Close(1001, "the replica is stopping", ComeBack.YES),
     Close(1003, "a binary frame", ComeBack.NO),

@@ -178,16 +178,9 @@ class GameStore:
         query = select(func.count()).where(games.c.batch_id == batch_id)
         return int((await self._database.column(query))[0])
 
-    async def ids(
-        self, batch_id: str, limit: int | None = None, status: Sequence[str] | None = None
-    ) -> list[str]:
+    async def ids(self, batch_id: str, status: Sequence[str] | None = None) -> list[str]:
         """The batch's games in their order."""
-        query = (
-            select(games.c.game_id)
-            .where(games.c.batch_id == batch_id)
-            .order_by(games.c.position)
-            .limit(limit)
-        )
+        query = select(games.c.game_id).where(games.c.batch_id == batch_id).order_by(games.c.position)
         if status is not None:
             query = query.where(games.c.status.in_(status))
         return await self._database.column(query)

@@ -244,7 +244,7 @@ class LogReader:
                 logs[game_id].append((type_, text))
         return logs
 
-    async def places(self, game_id: str, viewer: Viewer, after_place: int) -> list[int]:
+    async def seqs(self, game_id: str, viewer: Viewer, after_place: int) -> list[int]:
         """The places in the full log of the viewer's events after a place."""
         query = (
             select(events.c.seq)
@@ -252,12 +252,12 @@ class LogReader:
             .order_by(events.c.seq)
         )
         async with self._database.read_engine.connect() as connection:
-            places = list((await connection.execute(query)).scalars())
-            if any(type(place) is not int for place in places):
+            seqs = list((await connection.execute(query)).scalars())
+            if any(type(place) is not int for place in seqs):
                 raise CorruptLog(f"the log of {game_id} has a row without its place")
-            if places:
-                await _check_between(connection, game_id, after_place, places[-1])
-        return places
+            if seqs:
+                await _check_between(connection, game_id, after_place, seqs[-1])
+        return seqs
 
     async def follow(
         self, game_id: str, viewer: Viewer, after_place: int, limit: int

@@ -35,10 +35,10 @@ class Positions:
         """The viewer's head, and the place of its event number ``position``: 0 for position 0, None for one
         beyond the head.
         """
-        places = await self.of(game_id, viewer)
-        if position > len(places):
-            return len(places), None
-        return len(places), places[position - 1] if position else 0
+        seqs = await self.of(game_id, viewer)
+        if position > len(seqs):
+            return len(seqs), None
+        return len(seqs), seqs[position - 1] if position else 0
 
     def known(self, game_id: str, viewer: Viewer) -> Sequence[int]:
         """The places that are cached, from the first on; empty where none are."""
@@ -46,11 +46,11 @@ class Positions:
 
     async def _read(self, key: tuple[str, Viewer]) -> "array[int]":
         known = self._known.get(key) or array("I")
-        places = await self._reader.places(*key, known[-1] if known else 0)
+        new = await self._reader.seqs(*key, known[-1] if known else 0)
         # Meanwhile another read may have added the same places.
         known = self._known.setdefault(key, known)
         last = known[-1] if known else 0
-        known.extend(place for place in places if place > last)
+        known.extend(place for place in new if place > last)
         self._known.move_to_end(key)
         if len(self._known) > MAX_STREAMS:
             self._known.popitem(last=False)

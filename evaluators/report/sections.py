@@ -658,7 +658,7 @@ def _rating(rating: Rating) -> Figure:
 def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
     table = head_to_head(builder.played)
     empty = "nobody said who sat where" if not builder.played else "one agent held every seat of every game"
-    standings = {standing.agent: standing for standing in table.standings}
+    standings = {row.agent: row for row in table.standings}
     yield ReportTable(
         "standings",
         WHO,

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from app.protocol.actions import ACTION_MODELS, THOUGHT_MODELS
 from app.protocol.asyncapi import schemas, standalone
-from app.protocol.close_codes import CLOSES, ComeBack
+from app.protocol.close_codes import CLOSE_CODES, ComeBack
 from engine.events import EVENT_TYPES
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
@@ -129,8 +129,8 @@ def test_every_thought_and_every_event_has_its_row() -> None:
 def test_every_close_code_has_its_row_and_the_same_word() -> None:
     rows = [line.split("|") for line in section("How it ends").splitlines() if line.startswith("| ")]
     told = {int(code): row[3].strip() for row in rows for code in re.findall(r"\d{4}", row[1])}
-    assert set(told) == {one.code for one in CLOSES} | {1005, 1006}
-    for one in CLOSES:
+    assert set(told) == {one.code for one in CLOSE_CODES} | {1005, 1006}
+    for one in CLOSE_CODES:
         expected = {ComeBack.NO: "no", ComeBack.YES: "yes", ComeBack.NEW_TOKEN: "only with another token"}
         assert told[one.code].startswith(expected.get(one.come_back, "after the `retry_after_ms`")), one
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from app.protocol.close_codes import CLOSES, ComeBack
+from app.protocol.close_codes import CLOSE_CODES, ComeBack
 
 __all__ = ["CHECKS", "STOPPING", "BotFinding", "Findings", "Outcome", "close_check"]
 
@@ -12,7 +12,7 @@ Outcome = Literal["ok", "wrong", "not reached"]
 
 STOPPING: Final = tuple(
     close.code
-    for close in CLOSES
+    for close in CLOSE_CODES
     if close.come_back in (ComeBack.NO, ComeBack.NEW_TOKEN) and close.code != 1000
 )
 """Close codes other than 1000 after which a bot must not reconnect."""
@@ -65,18 +65,18 @@ _BOTH: Final = {
     "runs": "runs to the end without crashing or leaving",
 }
 
-_CLOSES: Final = {
+_CLOSE_CHECKS: Final = {
     close_check(close.code): f"{reaction} after {close.code}: {close.meaning}"
     for reaction, codes in (
-        ("comes back", [close.code for close in CLOSES if close.come_back == ComeBack.YES]),
+        ("comes back", [close.code for close in CLOSE_CODES if close.come_back == ComeBack.YES]),
         ("stays away", STOPPING),
     )
-    for close in CLOSES
+    for close in CLOSE_CODES
     if close.code in codes
 }
 
 CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
-    "socket": {**_SOCKET, **_BOTH, **_CLOSES},
+    "socket": {**_SOCKET, **_BOTH, **_CLOSE_CHECKS},
     "http": {**_HTTP, **_BOTH},
 }
 """For each way of playing: the name of each check, and what a correct bot does."""

@@ -23,7 +23,7 @@ from app.instruments.bot_check.session import (
     Session,
 )
 from app.protocol.actions import RefusedThought
-from app.protocol.close_codes import CLOSES, ComeBack
+from app.protocol.close_codes import CLOSE_CODES, ComeBack
 from app.protocol.messages import (
     MAX_IDENTIFY,
     SUBPROTOCOL,
@@ -358,7 +358,7 @@ class MockConnection:
 
     async def _end(self, code: int) -> None:
         self._session.expect(close_check(code))
-        reasons = {close.code: close.meaning for close in CLOSES}
+        reasons = {close.code: close.meaning for close in CLOSE_CODES}
         await self._close(code, reasons[code][:100])
 
     # --- frames -------------------------------------------------------------------------------
@@ -464,7 +464,7 @@ SITUATIONS: Final[tuple[tuple[str, Sequence[Kind], Situation], ...]] = (
     ("slow", _ANY, MockConnection._slow),
     *(
         (close_check(close.code), _ANY, partial(MockConnection._close_after_answer, code=close.code))
-        for close in CLOSES
+        for close in CLOSE_CODES
         if close.come_back == ComeBack.YES and close.code != 4408
     ),
     ("backoff", _ANY, MockConnection._turned_away),

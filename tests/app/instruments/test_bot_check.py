@@ -13,7 +13,7 @@ from typer.testing import Result
 from app.instruments.bot_check.findings import CHECKS, STOPPING, Findings
 from app.instruments.bot_check.run import check_bot
 from app.instruments.bot_check.session import Patience
-from app.protocol.close_codes import CLOSES, ComeBack
+from app.protocol.close_codes import CLOSE_CODES, ComeBack
 from tests.app.typed import interintent
 from tests.programs import EXAMPLES, command_of, environment
 
@@ -198,11 +198,11 @@ async def test_what_is_wrong_with_a_bot_is_found(tmp_path: Path) -> None:
 
 
 def test_every_close_code_has_its_check() -> None:
-    for one in CLOSES:
+    for one in CLOSE_CODES:
         if one.code in (1000, 4429):
             continue  # `over` and `rate`
         assert f"close-{one.code}" in CHECKS["socket"]
-    assert {one.code for one in CLOSES if one.come_back == ComeBack.LATER} == {4429}
+    assert {one.code for one in CLOSE_CODES if one.come_back == ComeBack.LATER} == {4429}
 
 
 def run(*words: str) -> Result:

@@ -13,7 +13,7 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from app.play import socket
 from app.protocol.actions import ACTION_MODELS
 from app.protocol.asyncapi import asyncapi, document, schemas, standalone
-from app.protocol.close_codes import CLOSES, ComeBack
+from app.protocol.close_codes import CLOSE_CODES, ComeBack
 from app.protocol.event_schemas import event_schemas
 from app.protocol.messages import CLIENT_FRAMES, SERVER_FRAMES
 from engine.events import EVENT_TYPES
@@ -100,12 +100,12 @@ def test_every_kind_of_request_has_its_action() -> None:
 
 def test_every_code_we_close_with_is_listed() -> None:
     used = {value for name, value in vars(socket.Code).items() if name.isupper()}
-    listed = {one.code for one in CLOSES}
+    listed = {one.code for one in CLOSE_CODES}
     assert used <= listed
-    assert len(listed) == len(CLOSES)
+    assert len(listed) == len(CLOSE_CODES)
     assert {one["code"] for one in DOCUMENT["channels"]["game"]["x-close-codes"]} == listed
     words = {value for name, value in vars(ComeBack).items() if name.isupper()}
-    assert {one.come_back for one in CLOSES} <= words
+    assert {one.come_back for one in CLOSE_CODES} <= words
 
 
 def test_generators_find_a_name_for_everything_and_types_that_narrow() -> None:

@@ -266,7 +266,7 @@ async def test_a_cancelled_waiter_does_not_break_its_group(database_url: str) ->
     assert [type(result) for number, result in enumerate(results) if number != 1] == [list] * 3
     assert isinstance(results[1], asyncio.CancelledError)
     # Nobody knows whether it was written; the log does.
-    assert len(await laid.reader.places(journals[1]._game_id, FULL, 0)) in (
+    assert len(await laid.reader.seqs(journals[1]._game_id, FULL, 0)) in (
         journals[1].head,
         journals[1].head + 2,
     )

@@ -36,7 +36,7 @@ class Stored:
         await self.answering.wait()
         return self.status, found
 
-    async def places(self, game_id: str, viewer: int, after_place: int) -> list[int]:
+    async def seqs(self, game_id: str, viewer: int, after_place: int) -> list[int]:
         return [line.seq for line in self.log if line.seq > after_place]
 
 
