@@ -1,12 +1,15 @@
 """What this process commits, the seats of its games read from memory: few queries, and no request twice."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from sqlalchemy import event
 
+from app.play import socket
+from bench.walks import CLOCKED
 from tests.app.calling import until
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import SHORT, Bot, HttpBot, http_to, remote_game
@@ -26,7 +29,12 @@ async def next_of(one: Watcher, kind: str) -> dict[str, Any]:
     return frame
 
 
-async def test_an_answer_over_the_socket_takes_a_handful_of_queries(served: Served) -> None:
+async def test_an_answer_over_the_socket_takes_a_handful_of_queries(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing looks for what other processes wrote, or is counted for it: how often is the machine's affair.
+    monkeypatch.setattr(socket, "SEAT_CHECK_S", math.inf)
+    await served.services.pulse.stop()
     async with http_to(served.url) as client:
         game, tokens = await remote_game(client)
     bots = [Bot(lambda: served.ws_url, game, tokens[seat], seat) for seat in range(1, 6)]
@@ -34,7 +42,9 @@ async def test_an_answer_over_the_socket_takes_a_handful_of_queries(served: Serv
 
     def count(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
         nonlocal queries
-        queries += statement.startswith("SELECT") and "FROM" in statement
+        task = asyncio.current_task()
+        by_clock = task is not None and task.get_name() in CLOCKED
+        queries += not by_clock and statement.startswith("SELECT") and "FROM" in statement
 
     engine = served.services.database.read_engine.sync_engine
     event.listen(engine, "before_cursor_execute", count)
@@ -43,8 +53,8 @@ async def test_an_answer_over_the_socket_takes_a_handful_of_queries(served: Serv
     finally:
         event.remove(engine, "before_cursor_execute", count)
     answers = sum(len(bot.acked) for bot in bots)
-    # Two an answer; some for each connection that begins, and ten looks a second for what others wrote.
-    assert queries < 8 * answers, queries / answers
+    # Two an answer, and a few for each of the five connections at its beginning.
+    assert queries < 3 * answers + 20 * len(bots), queries / answers
 
 
 async def test_who_comes_back_is_not_asked_again_what_it_has_answered(served: Served) -> None:
@@ -78,4 +88,4 @@ async def test_nothing_is_kept_of_a_game_that_is_over(served: Served) -> None:
         seats += [Bot(lambda: served.ws_url, game, tokens[seat], seat).play() for seat in (3, 4, 5)]
         await asyncio.gather(*seats)
     await until(lambda: game not in served.services.seats._driven)
-    await until(lambda: served.services.feed.tails.end(game) is None and not served.services.feed.tails._kept)
+    await until(lambda: not served.services.feed.tails._kept)
