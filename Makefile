@@ -33,7 +33,8 @@ format: install ## put the sources into shape
 	$(IN_VENV) -m ruff format $(SOURCES)
 	$(IN_VENV) -m ruff check --fix $(SOURCES)
 
-PYTEST = $(IN_VENV) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A test that ends its process is begun again in a new one: once tells enough.
+PYTEST = $(IN_VENV) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 1
 
 test: install ## the tests, SQLite and a real PostgreSQL included (ARGS="-k vote -x")
 	$(PYTEST) -m "not long" $(ARGS)

@@ -1,5 +1,7 @@
+import faulthandler
 import gc
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -7,21 +9,28 @@ import pytest
 from tests.laying_out import lay_out, migrate
 from tests.postgres import PostgresServer, fresh_database
 
+STDERR = pytest.StashKey[int]()
+
 LONGEST_FIRST = (
     *(
         "app/test_schemathesis.py",
         "app/instruments/test_bot_check.py",
-        "app/test_kill.py",
+        "app/runner/test_kill.py",
         "engine/test_twins.py",
     ),
     *(
         "agents/llm/test_agent.py",
         "app/test_twins.py",
-        "app/test_models_answers.py",
-        "app/test_seats_kill.py",
+        "app/models/test_models_answers.py",
+        "app/seats/test_seats_kill.py",
     ),
-    *("app/test_keys.py", "app/test_socket.py", "app/test_games_api.py", "app/test_models_api.py"),
-    *("test_docs.py", "examples/test_examples.py", "faults/test_faults.py", "app/test_models_kill.py"),
+    *(
+        "app/edge/test_keys.py",
+        "app/play/test_socket.py",
+        "app/games/test_games_api.py",
+        "app/models/test_models_api.py",
+    ),
+    *("test_docs.py", "examples/test_examples.py", "faults/test_faults.py", "app/models/test_models_kill.py"),
 )
 """Files that take longest, in falling order: begun last, one of them would keep a single process busy while
 the others have nothing left to do."""
@@ -29,6 +38,7 @@ the others have nothing left to do."""
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {str(Path(__file__).parent / name): place for place, name in enumerate(LONGEST_FIRST)}
+    assert all(Path(path).exists() for path in places), "a file of LONGEST_FIRST has moved"
     items.sort(key=lambda item: places.get(str(item.path), len(places)))
 
 
@@ -36,6 +46,25 @@ def pytest_collection_finish() -> None:
     """What is loaded by now stays: no collection of garbage need look at it again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Before a test's output is caught.
+    config.stash[STDERR] = os.dup(2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that is beyond its time-out and can't be interrupted (a thread that never ends) ends its
+    process, which shows where each thread stood.
+    """
+    marked = item.get_closest_marker("timeout")
+    seconds = float(marked.args[0] if marked else item.config.getini("timeout"))
+    faulthandler.dump_traceback_later(seconds + 60, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session")
