@@ -1,8 +1,12 @@
+import asyncio
 import faulthandler
+import functools
 import gc
+import inspect
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +52,29 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def seconds_of(item: pytest.Item) -> float:
+    """How long the test may take."""
+    marked = item.get_closest_marker("timeout")
+    return float(marked.args[0] if marked else item.config.getini("timeout"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Ends a test on a loop a little before its time-out, on the loop: it shows what it waits for, and its
+    fixtures end in order. Cut off by the alarm it would still hold the task that its fixtures end in.
+    """
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test) or hasattr(test, "hypothesis"):
+        return
+
+    @functools.wraps(test)
+    async def timed(**given: Any) -> None:
+        async with asyncio.timeout(seconds_of(pyfuncitem) - 10):
+            await test(**given)
+
+    pyfuncitem.obj = timed
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Before a test's output is caught.
     config.stash[STDERR] = os.dup(2)
@@ -58,9 +85,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """A test that is beyond its time-out and can't be interrupted (a thread that never ends) ends its
     process, which shows where each thread stood.
     """
-    marked = item.get_closest_marker("timeout")
-    seconds = float(marked.args[0] if marked else item.config.getini("timeout"))
-    faulthandler.dump_traceback_later(seconds + 60, exit=True, file=item.config.stash[STDERR])
+    faulthandler.dump_traceback_later(seconds_of(item) + 60, exit=True, file=item.config.stash[STDERR])
     try:
         return (yield)
     finally:

@@ -18,8 +18,10 @@ from typing import IO, Any, Final, Protocol
 import structlog
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import NullPool
+
+from app.store.db import postgres_engine
 
 if sys.platform != "win32":
     import fcntl
@@ -138,9 +140,7 @@ class SessionClaims:
     sole = False
 
     def __init__(self, url: str) -> None:
-        self._engine = create_async_engine(
-            url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True
-        )
+        self._engine = postgres_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
         self._connection: AsyncConnection | None = None
         self._held: set[str] = set()
         self._turn = asyncio.Lock()

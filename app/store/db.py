@@ -49,7 +49,17 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry, NullPool
 from app.base.clock import now_ms
 from app.settings import Settings
 
-__all__ = ["PASSING", "Append", "Conflict", "Database", "Writer", "is_ours", "now_ms", "sqlite_exists"]
+__all__ = [
+    "PASSING",
+    "Append",
+    "Conflict",
+    "Database",
+    "Writer",
+    "is_ours",
+    "now_ms",
+    "postgres_engine",
+    "sqlite_exists",
+]
 
 log = structlog.get_logger()
 
@@ -61,6 +71,9 @@ GROUP: Final = 50
 ASK_AFTER_S: Final = 30.0
 """A connection that was idle for longer is tested: something between us and the server may have dropped it.
 """
+
+CONNECTS_WITHIN_S: Final = 1.0
+"""How long who no longer wants a connection to PostgreSQL waits for it."""
 
 PREPARED: Final = 100
 """Compiled statements that are kept. There are a handful, and each is the same object at every commit."""
@@ -108,9 +121,7 @@ class Database:
             self.write_engine = _sqlite_engine(self.url, settings, writes=True)
             self.read_engine = _sqlite_engine(self.url, settings, writes=False)
         else:
-            self.write_engine = create_async_engine(
-                self.url, pool_size=5, max_overflow=4, hide_parameters=True
-            )
+            self.write_engine = postgres_engine(self.url, pool_size=5, max_overflow=4)
             _watch(self.write_engine.sync_engine)
             # Most reads are one statement: without a transaction they take half the round trips.
             self.read_engine = self.write_engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -151,6 +162,31 @@ class Database:
         await self.writer.stop()
         await self.write_engine.dispose()
         await self.read_engine.dispose()
+
+
+def postgres_engine(url: str, **options: Any) -> AsyncEngine:
+    """SQLAlchemy's engine for PostgreSQL, whose errors do not quote what players say and hold."""
+    return create_async_engine(
+        url, hide_parameters=True, connect_args={"async_creator_fn": _connect}, **options
+    )
+
+
+async def _connect(*arguments: Any, **options: Any) -> Any:
+    """A new connection of asyncpg. Who is cancelled meanwhile waits a moment for it: cancelled between its
+    first bytes, asyncpg 0.32 leaves behind an error that nobody can receive.
+    """
+    connecting = asyncio.create_task(asyncpg.connect(*arguments, **options))
+    try:
+        return await asyncio.shield(connecting)
+    except asyncio.CancelledError:
+        connecting.add_done_callback(_terminate)
+        await asyncio.wait({connecting}, timeout=CONNECTS_WITHIN_S)
+        raise
+
+
+def _terminate(connecting: "asyncio.Task[Any]") -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().terminate()
 
 
 def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine:

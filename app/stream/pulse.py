@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import structlog
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
+from app.store.db import postgres_engine
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
 from app.stream.feed import Feed
@@ -157,9 +157,7 @@ class Bell:
 
     async def _listen(self) -> None:
         """Passes hints in both directions until the connection breaks."""
-        engine = create_async_engine(
-            self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", hide_parameters=True
-        )
+        engine = postgres_engine(self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
         try:
             async with engine.connect() as connection:
                 raw: Any = (await connection.get_raw_connection()).driver_connection

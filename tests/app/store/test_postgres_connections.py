@@ -1,20 +1,25 @@
 """Connections to PostgreSQL: lost ones are not used, and those in use are not asked how they are."""
 
 import asyncio
+import gc
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DataError, DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from app.store import db
-from app.store.db import Conflict, Database
+from app.store.db import Conflict, Database, postgres_engine
 from tests.app.store.test_store import Laid, _started, _step
 from tests.postgres import PostgresServer, fresh_database
+
+TURNS = 40
+"""More turns of the loop than connecting takes until the server has been asked for a session."""
 
 PID = sa.text("SELECT pg_backend_pid()")
 
@@ -115,3 +120,25 @@ async def test_what_a_server_quotes_of_a_refused_row_is_not_told_on(url: str) ->
     await laid.database.writer.append(lambda at: [(statement, [{"name": "secret", "n": 1}])])
     assert isinstance(await _refused(laid, statement, {"name": "secret", "n": 2}), Conflict)
     await laid.database.stop()
+
+
+async def test_who_is_cancelled_while_connecting_leaves_no_error_behind(url: str) -> None:
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    engine = postgres_engine(url, poolclass=NullPool)
+    for turns in range(TURNS):
+        connecting = asyncio.ensure_future(_connect(engine))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        connecting.cancel()
+        with suppress(asyncio.CancelledError):
+            await connecting
+    await asyncio.sleep(0.05)
+    gc.collect()
+    await asyncio.sleep(0)
+    assert faults == []
+
+
+async def _connect(engine: AsyncEngine) -> None:
+    async with engine.connect():
+        pass
