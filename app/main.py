@@ -245,7 +245,6 @@ class Composition:
         self.keys.on_change = self.feed.ring_all
         await self.keys.start()
         await self.models.endpoints.open()
-        self.database.writer.on_commit = _observe_commit
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()
@@ -272,8 +271,3 @@ class Composition:
         await self.pulse.stop()
         await self.keys.stop()
         await self.database.stop()
-
-
-def _observe_commit(seconds: float, appends: int) -> None:
-    metrics.append_seconds.observe(seconds)
-    metrics.append_group.observe(appends)

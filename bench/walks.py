@@ -35,6 +35,7 @@ from agents.llm.agent import LlmAgent
 from app.evaluations.routes import create_evaluation
 from app.main import Composition, create_app
 from app.play.routes import answer_request
+from app.play.socket import Connection
 from app.runner.drive import TellingJournal
 from app.serving.server import Server, listen, new_loop
 from app.settings import Settings
@@ -252,6 +253,45 @@ async def vote(service: Service, tracer: Tracer) -> Journey:
     return tracer.journey("a vote over HTTP → its row in the inbox", 14)
 
 
+async def vote_by_socket(service: Service, tracer: Tracer) -> Journey:
+    """The same over a socket, once the message has been read."""
+    tracer.starts_at = inspect.unwrap(Connection._act).__code__
+    told = (await service.call("POST", "/games", {"seats": [{"agent": "remote"}], "profile": "official"}))[
+        "games"
+    ][0]
+    votes = 0
+
+    async def play(seat: dict[str, Any]) -> None:
+        nonlocal votes
+        async with connect(f"ws://127.0.0.1:{service.port}/ws", proxy=None) as socket:
+            identify = {"t": "identify", "v": 1, "game": told["game_id"], "viewer": f"seat:{seat['seat']}"}
+            await socket.send(json.dumps(identify | {"token": seat["token"], "after": 0}))
+            async for text in socket:
+                asked = json.loads(text)
+                if asked["t"] != "request":
+                    continue
+                act = {"t": "act", "id": asked["request_id"], "request_id": asked["request_id"]}
+                is_vote = asked["kind"] == Kind.VOTE
+                async with turn:
+                    await asyncio.sleep(0.1)  # until the other seats rest
+                    if is_vote:
+                        tracer.begin()
+                    await socket.send(json.dumps(act | {"action": asked["default"]}))
+                    await asyncio.sleep(0.1)
+                votes += is_vote
+                if votes >= REPEATS:
+                    enough.set()
+
+    turn, enough = asyncio.Lock(), asyncio.Event()
+    with each_commit(service, tracer.end):
+        players = [asyncio.create_task(play(seat)) for seat in told["seats"]]
+        await enough.wait()
+    for player in players:
+        player.cancel()
+    await asyncio.gather(*players, return_exceptions=True)
+    return tracer.journey("a vote over a socket → its row in the inbox", 14)
+
+
 async def guess(service: Service, tracer: Tracer) -> Journey:
     """A submitted guess, from the route's handler to its committed score."""
     game_id = await service.finished_game()
@@ -330,7 +370,7 @@ async def _measure() -> list[Journey]:
     with tempfile.TemporaryDirectory() as folder, _fake_model(0.0) as url, tracer.installed():
         models = {"fake": {"base_url": f"{url}/v1", "model": "fake"}}
         async with serving(Path(folder), models) as service:
-            return [await walk(service, tracer) for walk in (vote, guess, event, model_turn)]
+            return [await walk(service, tracer) for walk in (vote, vote_by_socket, guess, event, model_turn)]
 
 
 def measure() -> list[Journey]:

@@ -46,6 +46,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry, NullPool, PoolProxiedConnection
 
+from app.base import metrics
 from app.base.clock import now_ms
 from app.settings import Settings
 
@@ -538,8 +539,6 @@ class Writer:
         )
         self._task: asyncio.Task[None] | None = None
         self._last_ms = 0
-        self.on_commit: Callable[[float, int], None] = lambda seconds, appends: None
-        """Called after each grouped commit with the seconds it took and the appends it held."""
 
     def start(self) -> None:
         """Starts the writer, unless it is running."""
@@ -647,7 +646,8 @@ class Writer:
             return
         for append in group:
             _settle(append.done, at)
-        self.on_commit(time.perf_counter() - started, len(group))
+        metrics.append_seconds.observe(time.perf_counter() - started)
+        metrics.append_group.observe(len(group))
 
     async def _write(self, group: Sequence[Append]) -> int:
         at = self.stamp()

@@ -17,6 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError
 
 from agents.model.model import Message
+from app.base import metrics
 from app.store import db
 from app.store.call import hash_of
 from app.store.db import Conflict, Database
@@ -84,13 +85,15 @@ async def _started(database_url: str) -> Laid:
     return Laid(database)
 
 
-async def test_a_stale_append_costs_no_other_game_its_step(database_url: str) -> None:
+async def test_a_stale_append_costs_no_other_game_its_step(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     laid = await _started(database_url)
     journals = [await laid.game() for _ in range(12)]
     stale = GameLog(laid.database, journals[5]._game_id, journals[5].head)
     await journals[5].append(_step(1))
     groups: list[int] = []
-    laid.database.writer.on_commit = lambda seconds, appends: groups.append(appends)
+    monkeypatch.setattr(metrics.append_group, "observe", groups.append)
     logs = [*journals[:5], stale, *journals[6:]]
     results = await asyncio.gather(*(log.append(_step(2)) for log in logs), return_exceptions=True)
     assert [type(result) for result in results] == [list] * 5 + [Conflict] + [list] * 6
@@ -153,11 +156,11 @@ async def test_values_of_every_type_come_back_from_a_grouped_commit(database_url
     await laid.database.stop()
 
 
-async def test_many_appends_share_a_commit(database_url: str) -> None:
+async def test_many_appends_share_a_commit(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     laid = await _started(database_url)
     journals = [await laid.game() for _ in range(40)]
     groups: list[int] = []
-    laid.database.writer.on_commit = lambda seconds, appends: groups.append(appends)
+    monkeypatch.setattr(metrics.append_group, "observe", groups.append)
     await asyncio.gather(*(journal.append(_step(1)) for journal in journals))
     assert sum(groups) == 40
     assert max(groups) > 5
