@@ -38,6 +38,7 @@ from app.edge.deps import viewer_for
 from app.edge.queries import check_query
 from app.games.access import Access
 from app.protocol.actions import text_fault
+from app.protocol.close_codes import Code
 from app.protocol.messages import (
     MAX_IDENTIFY,
     SUBPROTOCOL,
@@ -102,25 +103,6 @@ STRIKES_S: Final = 60.0
 
 _Unread = InvalidAction | InvalidRequest | RateLimited
 """Why the action of an ``act`` is not read."""
-
-
-class Code:
-    """Close codes. PROTOCOL lists their meanings, and when a client should reconnect."""
-
-    OVER = 1000
-    BINARY = 1003
-    TOO_LARGE = 1009
-    INTERNAL = 1011
-    STOPPING = 1012
-    MALFORMED = 4400
-    UNAUTHENTICATED = 4401
-    NO_SUCH_GAME = 4403
-    SILENT = 4408
-    REPLACED = 4409
-    TOO_SLOW = 4413
-    BEYOND_HEAD = 4416
-    VERSION = 4426
-    RATE = 4429
 
 
 class Closing(Exception):

@@ -13,7 +13,7 @@ import pytest
 
 from app.base.errors import AlreadyAnswered, InvalidRequest, RateLimited, TooLate, UnknownRequest
 from app.base.problems import PROBLEMS
-from app.play.socket import Code
+from app.protocol.close_codes import Code
 from engine.errors import IllegalAction, InvalidAction
 from engine.terms import FULL, Kind
 from tests.app.play.test_socket import new_game, post
