@@ -311,12 +311,16 @@ def show(rows: list[Row]) -> None:
     ):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for row in rows:
-        ratio = (
-            "" if row.ratio is None else f"{row.ratio:.2f}" if row.ratio > 0.5 else f"1/{1 / row.ratio:.1f}"
-        )
         digits = 0 if row.value >= 100 else 1
+        ratio = _ratio(row.ratio)
         table.add_row(row.what, f"{row.value:,.{digits}f}", row.unit, row.baseline, ratio, row.aim)
     Console(width=150).print(table)
+
+
+def _ratio(ratio: float | None) -> str:
+    if ratio is None:
+        return ""
+    return f"1/{1 / ratio:.1f}" if 0 < ratio <= 0.5 else f"{ratio:.2f}"
 
 
 def main() -> None:

@@ -5,38 +5,37 @@ first, by as many processes as there are cores, and are not part of the figure.
 """
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from app.files.games import bundles
+from app.files.reporting import ReportWork, counted
 from app.runner.simulate import Plan, run
 from bench.row import Row
 from engine.profile import make_profile
+from evaluators.report.builder import ReportBuilder
+from evaluators.report.page import as_html
+from evaluators.report.sections import make_report
 
 __all__ = ["one_pass", "report_rows"]
 
-# A process of its own: its peak is this work's alone.
-_WORK = """
-import resource, sys, time
-from app.files.games import bundles
-from app.files.reporting import Work, counted
-from evaluators.report.builder import ReportBuilder
-from evaluators.report.sections import make_report
-from evaluators.report.page import as_html
 
-started = time.process_time()
-builder = ReportBuilder("bench")
-for part in counted(bundles([sys.argv[1]], lambda size: None), Work("bench")):
-    builder.merge(part)
-counted_in = time.process_time() - started
-report = make_report(builder)
-made_in = time.process_time() - started - counted_in
-as_html(report, drawn=False)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(builder.games, sum(builder.items.values()), counted_in, made_in, peak)
-"""
+def _report(file: str) -> None:
+    """Makes the report of an export, and prints what it took."""
+    started = time.process_time()
+    builder = ReportBuilder("bench")
+    for part in counted(bundles([file], lambda size: None), ReportWork("bench")):
+        builder.merge(part)
+    counted_in = time.process_time() - started
+    report = make_report(builder)
+    made_in = time.process_time() - started - counted_in
+    as_html(report, drawn=False)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(builder.games, sum(builder.items.values()), counted_in, made_in, peak)
 
 
 def one_pass(count: int) -> tuple[float, float, float]:
@@ -49,8 +48,9 @@ def one_pass(count: int) -> tuple[float, float, float]:
         with file.open("wb") as out:
             for result in run(plan, count, jobs=os.cpu_count() or 1, keep=True):
                 out.write(result.lines)
+        # A process of its own: its peak is this work's alone.
         done = subprocess.run(
-            [sys.executable, "-c", _WORK, str(file)], capture_output=True, text=True, check=True
+            [sys.executable, "-m", "bench.reports", str(file)], stdout=subprocess.PIPE, text=True, check=True
         )
     games, items, counted_in, made_in, peak = map(float, done.stdout.split())
     assert games == count
@@ -75,10 +75,18 @@ def report_rows(scale: float) -> list[Row]:
     ]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    wish = sys.argv[1] if len(sys.argv) > 1 else "1000"
+    if not wish.isdecimal():
+        _report(wish)
+        return
     started = time.monotonic()
-    speed, made_in, peak = one_pass(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    speed, made_in, peak = one_pass(int(wish))
     print(
         f"{speed:.1f} games/CPU-s, the report {made_in:.1f} CPU-s, peak {peak:.0f} MiB "
         f"({time.monotonic() - started:.0f} s in all, playing included)"
     )
+
+
+if __name__ == "__main__":
+    main()

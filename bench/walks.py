@@ -201,8 +201,9 @@ async def serving(folder: Path, models: dict[str, Any]) -> AsyncIterator[Service
     bound: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     server = Server(app, settings, bound.set_result)
     task = asyncio.create_task(server.serve(listen(settings.host, settings.port)))
+    either: list[asyncio.Future[Any]] = [task, bound]
     try:
-        await asyncio.wait({task, bound}, timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(either, timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
         yield Service(app.state.composition, int(bound.result().rpartition(":")[2]))
     finally:
         server.stop()
@@ -225,7 +226,7 @@ def each_commit(service: Service, committed: Callable[[], None]) -> Any:
         committed()
         return result
 
-    writer.append, writer.run = appended, ran  # type: ignore[method-assign]
+    writer.append, writer.run = appended, ran  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
@@ -353,7 +354,7 @@ async def model_turn(service: Service, tracer: Tracer) -> Journey:
             if len(tracer.walks) == REPEATS:
                 enough.set()
 
-    LlmAgent.act = traced  # type: ignore[method-assign]
+    LlmAgent.act = traced  # type: ignore[method-assign,assignment]
     seats = [{"agent": "llm", "model": "fake"}] + [{"agent": "scripted"}] * 4
     await service.game(seats=seats, count=3)
     try:
