@@ -21,7 +21,7 @@ from agents.model.answer import (
 )
 from agents.model.capability import PROBES, Capability, Format, Ladder, ServerRefusal, lower, read_refusal
 from agents.model.limits import RateLimits
-from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Reply, Spent, Usage
+from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Reply, Spent, Unavailability, Usage
 from agents.model.request import parameters, request_body, required_keys
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
@@ -354,7 +354,28 @@ class _Call:
             f"and {tally.seconds:.1f} s: {problem.cause}{message}",
             problem.cause,
             spent,
+            _kind(problem),
+            problem.after_s,
         ) from None
+
+
+_OF_THE_QUESTION: Final = frozenset(
+    {
+        *("context_length", "content_filter", "too_large"),
+        *("not_json", "malformed_json", "no_choices", "no_message"),
+    }
+)
+"""Causes that lie in the question, or in what this model makes of it."""
+
+_OF_THE_ACCOUNT: Final = frozenset({401, 402, 403, 404})
+
+
+def _kind(problem: _Problem) -> Unavailability:
+    if problem.refusal is not None or problem.cause in _OF_THE_QUESTION:
+        return "question"
+    if problem.cause == "quota" or problem.status in _OF_THE_ACCOUNT:
+        return "account"
+    return "question" if problem.final else "outage"
 
 
 _IDENTIFIER: Final = re.compile(r"[\w.\[\]-]{1,64}\Z")

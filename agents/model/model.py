@@ -19,6 +19,7 @@ __all__ = [
     "Prices",
     "Reply",
     "Spent",
+    "Unavailability",
     "Usage",
 ]
 
@@ -98,17 +99,34 @@ class Model(Protocol):
         ...
 
 
+Unavailability = Literal["outage", "account", "question"]
+"""Why there is no answer. ``outage``: the server cannot be reached or is overloaded; it will answer later.
+``account``: the provider refuses the account or the model's name; it answers once somebody has changed that.
+``question``: this very question gets no answer, however often it is asked.
+"""
+
+
 class ModelUnavailable(Unanswered):
     """No model answered, within its attempts and its time.
 
     ``cause`` is a short word for statistics: timeout, refused, rate_limited, status_500, not_json, …
-    ``spent`` is the cost of the call nevertheless; None where nobody counted it.
+    ``spent`` is the cost of the call nevertheless; None where nobody counted it. ``after_s``: seconds that
+    the server asks us to wait; None: not given.
     """
 
-    def __init__(self, message: str, cause: str, spent: Spent | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        cause: str,
+        spent: Spent | None = None,
+        kind: Unavailability = "question",
+        after_s: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.cause = cause
         self.spent = spent
+        self.kind = kind
+        self.after_s = after_s
 
 
 _MILLION: Final = 1_000_000

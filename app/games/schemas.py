@@ -512,6 +512,12 @@ class BudgetView(NewBudget):
     games_stopped: int = Field(description="Games cancelled because they could not pay for another call.")
 
 
+class OutageView(Shown):
+    endpoint: str = Field(description="The endpoint's name, as seats give it in `model`.")
+    since: str
+    cause: str = Field(description="Why the last call brought no answer: `timeout`, `status_503`, `quota`, …")
+
+
 class BatchView(Shown):
     batch_id: str
     status: BatchStatus
@@ -534,6 +540,11 @@ class BatchView(Shown):
     )
     models: list[ModelUse] = Field(description="By model and step. Empty for callers without `export:full`.")
     budget: BudgetView | None = Field(description="The budget as it was given. Null: no limit.")
+    waiting: list[OutageView] = Field(
+        description="Endpoints that do not answer now. Games wait for them and then go on: nothing is lost, "
+        "and nothing is played in their place. As far as the answering process knows; empty for callers with "
+        "a watch token."
+    )
 
 
 class ProfileView(Shown):

@@ -14,6 +14,7 @@ from app.games.schemas import (
     ImportedFrom,
     ModelUse,
     OpenRequest,
+    OutageView,
     ProfileSettings,
     QuestView,
     SeatSpec,
@@ -220,4 +221,8 @@ def batch_view(row: BatchRow, tallied: Tallied, spending: Spending | None, *, se
         budget=None
         if spending is None or spending.budget is None
         else BudgetView(**spending.budget, spent=spending.spent, games_stopped=spending.games_stopped),
+        waiting=[
+            OutageView(endpoint=outage.endpoint, since=timestamp(outage.since), cause=outage.cause)
+            for outage in (() if spending is None else spending.outages)
+        ],
     )

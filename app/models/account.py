@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.llm.session import CallKey
 from app.base.errors import BudgetSpent
@@ -66,7 +66,13 @@ class Account:
 
     def add(self, game: str, call: Call) -> None:
         """Adds a stored call to the sums."""
-        use = use_of(call)
+        self._add(game, call, use_of(call))
+
+    def add_try(self, game: str, call: Call) -> None:
+        """Adds what a call cost that brought no answer and is made again."""
+        self._add(game, call, replace(use_of(call), calls=0, failed=0, estimated=0))
+
+    def _add(self, game: str, call: Call, use: Use) -> None:
         by_key = self.uses.setdefault(UseKey(call.endpoint, call.model, call.key.step), Use())
         for summed in (by_key, self._total, self._games[game]):
             summed.add(use)

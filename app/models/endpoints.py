@@ -1,13 +1,14 @@
 """The model endpoints of the settings, with one long-lived client for each."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agents.errors import InvalidAgent
 from agents.llm.session import Answering, CallKey
 from agents.model.model import Form, Message, Model, Reply
+from app.models.health import EndpointHealth, Outage
 from app.models.metrics import observe_attempt
 from app.models.recording import RecordedSession, Recording
 from app.settings import EndpointSettings
@@ -38,6 +39,7 @@ class Source:
         self.model_name = settings.model
         self.slots = asyncio.Semaphore(settings.parallel)
         """Limits concurrent calls, over all games. A call that waits here has cost nothing yet."""
+        self.health = EndpointHealth(name)
         self._settings = settings
         self._live: OpenAIModel | None = None
         self._recording: Recording | None = None
@@ -75,6 +77,11 @@ class Endpoints:
         if name not in self._sources:
             self._sources[name] = Source(name, self.settings[name])
         return self._sources[name]
+
+    def outages(self, names: Iterable[str]) -> list[Outage]:
+        """The endpoints among these that do not answer now, by name."""
+        sources = [self._sources[name] for name in sorted(set(names)) if name in self._sources]
+        return [source.health.outage for source in sources if source.health.outage is not None]
 
     def unknown_endpoint(self) -> InvalidAgent:
         """The error for a seat or a judge that names an unknown endpoint."""

@@ -10,7 +10,15 @@ from app.store.call import Call
 if TYPE_CHECKING:
     from agents.model.client import Attempt
 
-__all__ = ["calls_in_flight", "calls_reused", "calls_waiting", "observe_attempt", "observe_call"]
+__all__ = [
+    "calls_in_flight",
+    "calls_parked",
+    "calls_reused",
+    "calls_waiting",
+    "endpoints_away",
+    "observe_attempt",
+    "observe_call",
+]
 
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 240)
 
@@ -54,6 +62,18 @@ calls_reused = Counter(
 )
 calls_in_flight = Gauge(
     "interintent_model_calls_in_flight", "Calls to models now", ["endpoint"], registry=REGISTRY
+)
+calls_parked = Gauge(
+    "interintent_model_calls_parked",
+    "Calls that wait for an endpoint to answer again",
+    ["endpoint"],
+    registry=REGISTRY,
+)
+endpoints_away = Gauge(
+    "interintent_model_endpoint_away",
+    "1 while an endpoint does not answer and its calls wait",
+    ["endpoint"],
+    registry=REGISTRY,
 )
 calls_waiting = Gauge(
     "interintent_model_calls_waiting", "Calls that wait for our own limits", ["endpoint"], registry=REGISTRY

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from agents.llm.session import CallKey, ModelSession
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
+from app.models.health import Outage
 from app.models.recording import UNUSED_SESSION
 from app.models.sessions import Flights, GameSessions
 from app.seats.seating import ModelSeats, has_models
@@ -41,6 +42,8 @@ class Spending:
     """Whether nothing more may be spent on the batch."""
     games_stopped: int = 0
     """Games that ended because of a spent budget."""
+    outages: Sequence[Outage] = ()
+    """Of endpoints that the batch's seats ask and that do not answer now."""
 
     @property
     def total(self) -> Use:
@@ -131,12 +134,15 @@ class ModelRegistry:
     async def spending(self, batch: BatchRow) -> Spending:
         """What a stored batch has spent."""
         spec = whole(batch.spec)
+        seats = spec.get("seats") or []
         # Most batches have no models: their uses need no search through the calls of all others.
-        uses = await self.uses(batch.batch_id) if has_models(spec.get("seats") or []) else {}
+        uses = await self.uses(batch.batch_id) if has_models(seats) else {}
+        outages = self.endpoints.outages(seat["model"] for seat in seats if "model" in seat)
         if (budget := spec.get("budget")) is None:
-            return Spending(uses)
+            return Spending(uses, outages=outages)
         spent = budget_of(spec).batch.reached(total(uses.values()))
-        return Spending(uses, budget, spent, await self.calls.stopped_by_budget(batch.batch_id))
+        stopped = await self.calls.stopped_by_budget(batch.batch_id)
+        return Spending(uses, budget, spent, stopped, outages)
 
     async def stop(self, within_s: float) -> None:
         """Waits up to ``within_s`` seconds for calls in flight to be stored, and closes every connection."""

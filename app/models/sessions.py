@@ -14,7 +14,7 @@ from app.models import metrics
 from app.models.account import Account
 from app.models.endpoints import Source
 from app.models.recording import another_question
-from app.store.call import Call, StoredQuestion, answered, failed, hash_of
+from app.store.call import Call, StoredQuestion, answered, failed, hash_of, with_tries
 from engine.errors import AvalonError
 from engine.terms import Kind, Seat
 
@@ -27,6 +27,9 @@ Pause = Callable[[float], Awaitable[None]]
 
 LONGEST_PAUSE_S: Final = 30.0
 """The longest pause; an answer that took longer was unusual."""
+
+MOST_TRIES: Final = 8
+"""Calls for one question without an answer, while the endpoint answers others, after which it gets none."""
 
 _ORDER: Final = (
     Kind.PROPOSE_TEAM, Kind.SPEAK, Kind.RECONSIDER, Kind.VOTE, Kind.CARD, Kind.ASSASSINATE, Kind.SUMMARISE
@@ -201,33 +204,63 @@ class _GameSession:
         return asked == (self._source.name, temperature, max_tokens, hash_of(messages))
 
     async def pay(self, flight: _Flight, question: StoredQuestion) -> Call:
-        """Asks, stores, counts. Returns the stored call: another writer's, if that came first."""
-        name, account = self._source.name, self._sessions.account
-        async with AsyncExitStack() as stack:
-            with metrics.calls_waiting.labels(name).track_inprogress():
-                await account.enter(stack)
-                await stack.enter_async_context(self._source.slots)
-            account.check(self.game)
-            flight.begun = True
-            stack.enter_context(metrics.calls_in_flight.labels(name).track_inprogress())
-            call = await self._call(question)
-            stored = await self._sessions.answers.keep(self.game, call)
-            # A paid call counts even if another writer's was stored.
-            account.add(self.game, call)
-            metrics.observe_call(call)
+        """Asks until there is an answer, stores it, counts it. Returns the stored call: another writer's, if
+        that came first.
+
+        While the endpoint does not answer, the call waits and is made again: an outage is no answer. What the
+        earlier tries cost is part of the stored call.
+        """
+        health, tries = self._source.health, list[Call]()
+        answers = health.answers
+        while True:
+            # Once the endpoint has answered others, it may be this question.
+            last = len(tries) + 1 >= MOST_TRIES and health.answers > answers
+            call = await self._try(flight, question, tries, last=last)
+            if call is not None:
+                return call
+            flight.begun = False
+            self._sessions.account.add_try(self.game, tries[-1])
+            with metrics.calls_parked.labels(self._source.name).track_inprogress():
+                await asyncio.sleep(health.pause_s(len(tries)))
+
+    async def _try(
+        self, flight: _Flight, question: StoredQuestion, tries: list[Call], *, last: bool
+    ) -> Call | None:
+        """One call. Returns the stored call; None where it failed in a way that may pass: then it has joined
+        ``tries``. ``last``: any failure stands.
+        """
+        source, sessions = self._source, self._sessions
+        whole, account = sessions.keep_messages, sessions.account
+        try:
+            async with AsyncExitStack() as stack:
+                with metrics.calls_parked.labels(source.name).track_inprogress():
+                    await stack.enter_async_context(source.health.turn())
+                with metrics.calls_waiting.labels(source.name).track_inprogress():
+                    await account.enter(stack)
+                    await stack.enter_async_context(source.slots)
+                account.check(self.game)
+                flight.begun = True
+                stack.enter_context(metrics.calls_in_flight.labels(source.name).track_inprogress())
+                try:
+                    call = answered(question, source.name, await self._ask(question), whole=whole)
+                except ModelUnavailable as fault:
+                    call = failed(question, source.name, source.model_name, fault, whole=whole)
+                    if fault.kind != "question" and not last:
+                        tries.append(call)
+                        raise
+                stored = await sessions.answers.keep(self.game, with_tries(call, tries))
+                # A paid call counts even if another writer's was stored.
+                account.add(self.game, call)
+                metrics.observe_call(call)
+        except ModelUnavailable:
+            return None
         return stored
 
-    async def _call(self, question: StoredQuestion) -> Call:
-        keep_messages = self._sessions.keep_messages
-        try:
-            reply = await self._model.ask(
-                question.key,
-                question.messages,
-                question.form,
-                temperature=question.temperature,
-                max_tokens=question.max_tokens,
-            )
-        except ModelUnavailable as fault:
-            source = self._source
-            return failed(question, source.name, source.model_name, fault, whole=keep_messages)
-        return answered(question, self._source.name, reply, whole=keep_messages)
+    async def _ask(self, question: StoredQuestion) -> Reply:
+        return await self._model.ask(
+            question.key,
+            question.messages,
+            question.form,
+            temperature=question.temperature,
+            max_tokens=question.max_tokens,
+        )

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from agents.llm.session import CallKey
@@ -21,6 +21,7 @@ __all__ = [
     "hash_of",
     "total",
     "use_of",
+    "with_tries",
 ]
 
 BUDGET_SPENT: Final = "budget spent"
@@ -160,6 +161,26 @@ def failed(
         latency_s=0.0 if spent is None else spent.latency_s,
         finish="",
         http_calls=0 if spent is None else spent.calls,
+    )
+
+
+def with_tries(call: Call, tries: Sequence[Call]) -> Call:
+    """The call with what earlier tries for the same answer cost, requests and seconds included."""
+    if not tries:
+        return call
+    every = [*tries, call]
+    usages = [one.usage for one in every]
+    return replace(
+        call,
+        usage=Usage(
+            sum(usage.prompt for usage in usages),
+            sum(usage.cached for usage in usages),
+            sum(usage.completion for usage in usages),
+            all(usage.known for usage in usages),
+        ),
+        cost=sum(one.cost for one in every),
+        latency_s=sum(one.latency_s for one in every),
+        http_calls=sum(one.http_calls for one in every),
     )
 
 

@@ -1,5 +1,6 @@
 """Language models behind the routes: who is asked, what it takes, and where it ends."""
 
+import asyncio
 import json
 from collections import Counter
 from typing import Any
@@ -10,8 +11,9 @@ from sqlalchemy import func, select
 from agents.model.answer import HttpAnswer
 from agents.model.wire import Wire
 from app.instruments.fake_model import FakeOptions, read_fault, read_latency
+from app.models import health
 from app.store.tables import model_calls
-from tests.app.calling import Caller, calling, problem, until, without_times
+from tests.app.calling import WITHIN_S, Caller, calling, problem, until, without_times
 from tests.app.modelling import COMPACT, DIRECT, LLM, calling_with, endpoints, faking
 
 SEEDS = {"from": 1}
@@ -295,19 +297,65 @@ async def test_a_silent_model_holds_up_neither_cancelling_nor_stopping(database_
             assert fake.counts.in_flight >= 3
 
 
-async def test_a_model_that_never_answers_leaves_games_that_end_and_say_so(database_url: str) -> None:
-    nobody = {"fake": {"base_url": "http://127.0.0.1:9/v1", "model": "fake", "attempts": 1}}
-    async with calling(database_url, models=nobody) as caller:
-        batch, [game] = await caller.played(seats=DIRECT)
-        view = (await caller.get(f"/batches/{batch}")).json()
-        assert view["status"] == "done"
-        [model] = view["models"]
-        assert model["failed"] == model["calls"] > 0
-        assert (model["model"], view["tokens"], view["cost"]) == ("fake", 0, 0)
-        lines = await caller.lines(f"/games/{game}/events")
-        causes = [line["cause"] for line in lines if line["type"] == "action_defaulted"]
-        assert len(causes) == model["calls"]
-        assert set(causes) == {"model_error"}
+async def test_games_wait_while_their_model_does_not_answer_and_go_on_when_it_does(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
+    away = FakeOptions(faults=(read_fault("status_503"),))
+    async with (
+        faking(away) as fake,
+        calling(database_url, models=endpoints(fake, attempts=1)) as caller,
+    ):
+        batch, games = await caller.create(seats=DIRECT, count=3)
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                view = (await caller.get(f"/batches/{batch}")).json()
+                if view["waiting"]:
+                    break
+                await asyncio.sleep(0.02)
+        [outage] = view["waiting"]
+        assert (outage["endpoint"], outage["cause"]) == ("fake", "status_503")
+        assert (sum(model["calls"] for model in view["models"]), view["tokens"], view["cost"]) == (0, 0, 0)
+        fake.faults = ()
+        view = await caller.over(batch)
+        assert (view["status"], view["waiting"], view["games"]["finished"]) == ("done", [], 3)
+        assert [model["failed"] for model in view["models"]] == [0]
+        for game in games:
+            lines = await caller.lines(f"/games/{game}/events")
+            assert not [line for line in lines if line["type"] in ("action_defaulted", "reply_unusable")]
+
+
+async def test_a_service_that_stops_in_an_outage_goes_on_after_it(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
+    away = FakeOptions(faults=(read_fault("status_401"),))
+    async with faking(away) as fake:
+        async with calling(database_url, models=endpoints(fake)) as caller:
+            batch, _ = await caller.create(seats=DIRECT)
+            await until(lambda: fake.counts.calls >= 3)
+        async with calling(database_url, models=endpoints(fake)) as caller:
+            await until(lambda: fake.counts.calls >= 6)
+            fake.faults = ()
+            view = await caller.over(batch)
+            assert (view["status"], [model["failed"] for model in view["models"]]) == ("done", [0])
+
+
+async def test_a_game_that_waits_for_its_model_can_be_cancelled(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
+    async with (
+        faking(FakeOptions(faults=(read_fault("status_503"),))) as fake,
+        calling(database_url, models=endpoints(fake, attempts=1)) as caller,
+    ):
+        batch, [game] = await caller.create(seats=DIRECT)
+        await until(lambda: fake.counts.calls >= 4)
+        assert (await caller.post(f"/games/{game}/cancel")).status_code == 202
+        assert (await caller.over(batch))["status"] == "cancelled"
+        calls = fake.counts.calls
+        await asyncio.sleep(0.2)
+        assert fake.counts.calls <= calls + 1
 
 
 async def test_many_games_share_one_model_within_its_limit(database_url: str) -> None:

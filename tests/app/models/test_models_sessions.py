@@ -11,9 +11,10 @@ from sqlalchemy import select
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Usage
 from app.base.errors import BudgetSpent, MissingAnswer
+from app.models import health
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Source
-from app.models.sessions import LONGEST_PAUSE_S, Flights, GameSessions
+from app.models.sessions import LONGEST_PAUSE_S, MOST_TRIES, Flights, GameSessions
 from app.settings import EndpointSettings
 from app.store.call import hash_of
 from app.store.db import Database
@@ -208,6 +209,71 @@ async def test_a_failure_is_stored_like_an_answer_with_what_it_took(database_url
             await ask(await room.session(recovered))
         assert again.value.cause == "timeout"
         assert recovered.asked == 0
+
+
+async def test_an_outage_is_no_answer_and_what_its_tries_cost_is_counted(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
+    away = [
+        ModelUnavailable("no", "timeout", Spent(Usage(30, 0, 5, False), 0.1, 2.0, 4), "outage"),
+        ModelUnavailable("no", "quota", Spent(Usage(0, 0, 0, True), 0.0, 1.0, 1), "account"),
+        ModelUnavailable("no", "refused", None, "outage"),
+    ]
+
+    def answer(_: Sequence[Message]) -> Reply:
+        if away:
+            raise away.pop()
+        return reply()
+
+    async with opened(database_url) as room:
+        account, model = Account(Budget(), {}), Scripted(answer)
+        answered = await ask(await room.session(model, account=account))
+        assert (answered.text, model.asked) == ('{"approve": true}', 4)
+        [row] = await room.rows()
+        assert (row["failure"], row["http_calls"], row["latency_s"]) == (None, 6, 3.25)
+        assert (row["prompt_tokens"], row["completion_tokens"], row["tokens_known"]) == (130, 15, False)
+        [use] = account.uses.values()
+        assert (use.calls, use.failed, use.tokens, use.http_calls) == (1, 0, 145, 6)
+        assert use.cost == pytest.approx(row["cost"]) == pytest.approx(0.6)
+        assert (await ask(await room.session(Scripted(answer)))).usage == answered.usage
+
+
+async def test_a_question_that_fails_while_others_are_answered_gets_no_answer_in_the_end(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
+
+    def answer(messages: Sequence[Message]) -> Reply:
+        if messages[-1].content == "Vote.":
+            raise ModelUnavailable("no", "timeout", None, "outage")
+        return reply()
+
+    async with opened(database_url) as room:
+        model = Scripted(answer)
+        source = ScriptedSource(model)
+        failing = asyncio.create_task(ask(await room.session(model, source=source)))
+        await until(lambda: model.asked >= MOST_TRIES)
+        assert not failing.done()
+        # So far nobody was answered: it is an outage.
+        other = await room.session(model, "g_2", source=source)
+        assert (await ask(other, messages=[Message("user", "Speak.")])).value is None
+        with pytest.raises(ModelUnavailable, match="did not answer"):
+            await failing
+
+
+async def test_a_budget_holds_during_an_outage(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
+
+    def time_out(_: Sequence[Message]) -> Reply:
+        raise ModelUnavailable("no", "timeout", Spent(Usage(40, 0, 0, False), 0.0, 1.0, 1), "outage")
+
+    async with opened(database_url) as room:
+        account = Account(Budget(game=SpendingLimits(max_tokens=100)), {})
+        model = Scripted(time_out)
+        with pytest.raises(BudgetSpent):
+            await ask(await room.session(model, account=account))
+        assert model.asked == 3
 
 
 async def test_of_two_writers_the_first_is_right_for_both(database_url: str) -> None:

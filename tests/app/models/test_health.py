@@ -1,0 +1,127 @@
+"""Whether an endpoint answers: who waits, who tries, and who is told."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from agents.model.model import ModelUnavailable
+from app.models.health import FIRST_PAUSE_S, LONGEST_PAUSE_S, OPEN_AFTER, EndpointHealth
+from tests.jumping import JumpingLoop
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "asyncio", {"loop_factory": JumpingLoop}
+
+
+async def call(health: EndpointHealth, *, fails: bool = False, after_s: float | None = None) -> None:
+    async with health.turn():
+        if fails:
+            raise ModelUnavailable("no", "status_503", None, "outage", after_s)
+
+
+async def fail(health: EndpointHealth, times: int = OPEN_AFTER, after_s: float | None = None) -> None:
+    for _ in range(times):
+        with pytest.raises(ModelUnavailable):
+            await call(health, fails=True, after_s=after_s)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_some_failures_in_a_row_open_it_and_an_answer_closes_it() -> None:
+    health = EndpointHealth("m1", lambda: 1.0)
+    with capture_logs() as logged:
+        await fail(health, OPEN_AFTER - 1)
+        await call(health)
+        await fail(health, OPEN_AFTER - 1)
+        assert health.outage is None
+        await fail(health, 1)
+        assert health.outage is not None
+        assert (health.outage.endpoint, health.outage.cause) == ("m1", "status_503")
+        await fail(health, 3)
+        await call(health)
+        assert health.outage is None
+    # One line when it goes away, one when it is back.
+    assert [line["log_level"] for line in logged] == ["warning", "info"]
+
+
+async def test_a_refused_account_opens_it_at_once() -> None:
+    health = EndpointHealth("m1")
+    with pytest.raises(ModelUnavailable):
+        async with health.turn():
+            raise ModelUnavailable("no", "quota", None, "account")
+    assert health.outage is not None
+
+
+async def test_a_question_without_an_answer_is_an_answer_of_the_endpoint() -> None:
+    health = EndpointHealth("m1")
+    await fail(health, OPEN_AFTER - 1)
+    with pytest.raises(ModelUnavailable):
+        async with health.turn():
+            raise ModelUnavailable("no", "context_length")
+    await fail(health, OPEN_AFTER - 1)
+    assert health.outage is None
+
+
+async def test_one_tries_after_growing_pauses_and_all_go_on_once_it_answers() -> None:
+    health = EndpointHealth("m1", lambda: 1.0)
+    began = now()
+    await fail(health)
+    tried: list[float] = []
+    at_once = 0
+
+    async def until_answered() -> float:
+        nonlocal at_once
+        while True:
+            try:
+                async with health.turn():
+                    at_once += 1
+                    assert at_once == 1 or health.outage is None
+                    await asyncio.sleep(0.01)
+                    at_once -= 1
+                    if health.outage is not None:
+                        tried.append(now() - began)
+                    if now() - began < 40:
+                        raise ModelUnavailable("no", "status_503", None, "outage")
+                return now() - began
+            except ModelUnavailable:
+                pass
+
+    done = await asyncio.gather(*(until_answered() for _ in range(20)))
+    pauses = [later - sooner for sooner, later in zip([0.0, *tried], tried, strict=False)]
+    first = FIRST_PAUSE_S * 2 ** (OPEN_AFTER - 1)
+    assert pauses == pytest.approx([first, 2 * first, 4 * first, 8 * first], abs=0.05)
+    assert max(done) - min(done) < 0.1
+
+
+async def test_pauses_have_a_bound_and_what_the_server_asks_for_counts_in_full() -> None:
+    health = EndpointHealth("m1", lambda: 1.0)
+    assert health.pause_s(50) == LONGEST_PAUSE_S
+    await fail(health, after_s=500.0)
+    began = now()
+    await call(health)
+    assert now() - began == pytest.approx(500)
+
+
+async def test_who_tries_and_is_cancelled_leaves_the_try_to_the_next() -> None:
+    health = EndpointHealth("m1")
+    await fail(health)
+    entered = asyncio.Event()
+
+    async def hold() -> None:
+        async with health.turn():
+            entered.set()
+            await asyncio.Event().wait()
+
+    holding = asyncio.create_task(hold())
+    await entered.wait()
+    waiting = asyncio.create_task(call(health))
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    holding.cancel()
+    await asyncio.gather(holding, return_exceptions=True)
+    await waiting
+    assert health.outage is None
