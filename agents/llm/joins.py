@@ -101,7 +101,9 @@ async def joined_action(turn: ModelTurn, session: ModelSession) -> SeatAction | 
 
 
 def _earlier(turn: ModelTurn) -> int | None:
-    """The place in the seat's stream of the action whose answer may hold this one too; None: none is."""
+    """The place in the seat's stream of the action whose answer may hold this one too; None: there is no
+    such action.
+    """
     events, table = turn.events, turn.table
     if turn.request.kind is Kind.VOTE and table.leader == turn.seat:
         done: tuple[type, ...] = (TeamConfirmed,) if table.profile.reconsideration else (TeamProposed,)

@@ -93,7 +93,7 @@ def _loyal_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
 
 
 def _evil_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
-    """A team with just enough evil seats to fail the quest, as far as known: those that look most loyal."""
+    """A team with just enough of the known evil seats to fail the quest: those that look most loyal."""
     size = table.profile.team_sizes[table.round - 1]
     looks = book.looks()
     # The leader draws less attention on the team than off it.

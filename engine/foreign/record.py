@@ -208,7 +208,7 @@ def _items(read: Reader[T], values: Any, low: int = 0, high: int | None = None) 
     _list(values)
     if len(values) < low or (high is not None and len(values) > high):
         size = f"{low}" if low == high else f"{low} to {'any number' if high is None else high}"
-        raise InvalidRecord(f"expected a list of {size} values, found one of {len(values)}")
+        raise InvalidRecord(f"expected a list of {size} values, found {len(values)}")
     read_ = []
     for index, value in enumerate(values):
         try:

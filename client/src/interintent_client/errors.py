@@ -114,7 +114,7 @@ class TokenRefused(Closed):
 
 
 class NoSuchGame(Closed):
-    """There is no game with this id that the credential may see."""
+    """The game does not exist, or this credential may not see it."""
 
 
 class Replaced(Closed):

@@ -189,7 +189,7 @@ class Game:
         return self._server.game(forked["game_id"], tokens=tokens)
 
     async def step(self, until: Literal["action", "phase", "round", "end"] = "action") -> Json:
-        """Advances a game that has ``drive: manual``, and returns its view."""
+        """Advances a game with ``drive: manual``. Returns its new events, open requests and status."""
         view: Json = await self._http.post(f"/games/{self.id}/step", {"until": until}, repeat=False)
         return view
 
