@@ -183,7 +183,7 @@ _BALLOT = {True: "yes", False: "no", None: "unknown"}
 
 @dataclass(frozen=True, slots=True)
 class QuestsCounted:
-    """A number of quests succeeded or failed so far. A number below the true one is true, except none."""
+    """A number of quests succeeded or failed so far. A number below the true one is true too, except 0."""
 
     number: int
     succeeded: bool
