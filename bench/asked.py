@@ -91,7 +91,7 @@ class Asked:
 
 @cache
 def asked_of(mechanism: str, seed: int, instructions: str = "once") -> Asked:
-    """What the game of this seed asks, with this mechanism in every seat."""
+    """The calls and prompts of the game of this seed, with this mechanism in every seat."""
     game = PrefixMeter()
     sessions = {seat: _Session(game) for seat in range(1, 6)}
     options = {"mechanism": mechanism, "instructions": instructions}

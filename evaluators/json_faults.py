@@ -24,7 +24,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 def json_fault(fault: Exception) -> str:
-    """What was found instead of JSON, without quoting the text."""
+    """Says what was found instead of JSON, without quoting the text."""
     if isinstance(fault, json.JSONDecodeError):
         if not fault.doc.strip():
             return "nothing"

@@ -571,7 +571,7 @@ def parse(text: bytes) -> Any:
 
 
 def json_fault_of(text: bytes) -> str:
-    """What was found in place of JSON; "no JSON" if only a stricter reader refuses the text."""
+    """Says what was found in place of JSON; ``no JSON`` if only a stricter reader refuses the text."""
     try:
         parse(text)
     except NotJson as fault:

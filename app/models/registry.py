@@ -129,7 +129,7 @@ class ModelRegistry:
         return await self.calls.uses(batch_id) if account is None else account.uses
 
     async def spending(self, batch: BatchRow) -> Spending:
-        """What a stored batch has spent."""
+        """The spending of a stored batch, with its budget."""
         spec = whole(batch.spec)
         # Most batches have no models: their uses need no search through the calls of all others.
         uses = await self.uses(batch.batch_id) if has_models(spec.get("seats") or []) else {}

@@ -82,7 +82,7 @@ class ConvertedGame:
     judgements: tuple[Judgement, ...]
     """The judgements of all raters."""
     odd: tuple[str, ...]
-    """What had to be left out or read otherwise than written, in words."""
+    """Sentences on what had to be left out or read otherwise than written."""
 
 
 def convert(run: Run, game: AuthorsGame) -> ConvertedGame:

@@ -21,7 +21,7 @@ class RecordAnswer(NamedTuple):
 
     truth: Truth
     record: str
-    """The evidence in words, for people."""
+    """The evidence as text, for people."""
 
 
 def _outcome(holds: bool, record: str) -> RecordAnswer:

@@ -603,7 +603,7 @@ def _judges(builder: ReportBuilder) -> ReportTable:
     return ReportTable(
         "judges",
         OURS,
-        "Judges that are no people",
+        "Judges that are not people",
         "Reasonable selections, and following scored 4 or 5, as each model or program says; never pooled "
         "with people's. "
         "Where people judged too, a judge's scores are shown when its mean kappa with them is at least "
