@@ -166,8 +166,8 @@ class Context:
 
     @property
     def later(self) -> tuple[Entry, ...]:
-        """The entries that the ``release`` view adds from the rest of the round: the votes, the team that went
-        on the quest (not for its leader), and the seat's own summaries. Empty in the ``seat`` view.
+        """The entries that the ``release`` view adds from the rest of the round: the votes, the team that
+        went on the quest (not for its leader), and the seat's own summaries. Empty in the ``seat`` view.
         """
         return tuple(self._later()) if self.view == "release" else ()
 
