@@ -41,7 +41,7 @@ log = structlog.get_logger()
 MEDIA_TYPE: Final = "application/problem+json"
 
 _MAX_MESSAGE: Final = 500
-"""The most characters of a message that is not ours, since some quote the value."""
+"""The most characters of a message that is not ours: some messages quote the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def problem_of(error: AvalonError) -> ProblemKind:
 def problem_body(
     problem: ProblemKind, detail: str, fields: Sequence[Mapping[str, str]] = (), /, **more: Any
 ) -> dict[str, Any]:
-    """The body of a problem. For status 500 the detail is constant, since the cause must not get out."""
+    """The body of a problem. For status 500 the detail is constant, since the cause must not leak."""
     body = {
         "type": f"/problems/{problem.code}",
         "title": problem.title,
@@ -243,7 +243,7 @@ async def _on_other_error(request: Request, error: Exception) -> Response:
 class ProblemField(BaseModel):
     """One fault of a request."""
 
-    pointer: str = Field(description="JSON pointer (RFC 6901) into the request; empty: all of it.")
+    pointer: str = Field(description="JSON pointer (RFC 6901) into the request; empty: the whole request.")
     code: str
     message: str
 
@@ -260,7 +260,7 @@ class ProblemView(BaseModel):
     code: str
     trace_id: str
     errors: list[ProblemField] = Field(
-        default_factory=list, description="The faults of a request that could not be read."
+        default_factory=list, description="The faults of the request, where they have a place in it."
     )
 
 
@@ -270,7 +270,9 @@ _ALWAYS: Final = (400, 401, 403, 422)
 def documented(
     *statuses: int, also: Mapping[int | str, dict[str, Any]] | None = None
 ) -> dict[int | str, dict[str, Any]]:
-    """The responses of a route's OpenAPI entry: problems with these statuses, and ``also`` others."""
+    """The responses of a route's OpenAPI entry: those in ``also``, and a problem for each of these statuses
+    and for 400, 401, 403 and 422; 413 brings 408 with it.
+    """
     responses = dict(also or {})
     # A body that can be too large can be too slow.
     for status in sorted({*_ALWAYS, *statuses, *({408} if 413 in statuses else ())}):
