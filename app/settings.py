@@ -204,7 +204,7 @@ class Settings(BaseSettings):
     models_file: Path | None = Field(None, description="The same as a TOML file, one table per endpoint.")
     store_prompts: bool = Field(
         False,
-        description="Store what models were asked, beside what they answered. Takes several times the space.",
+        description="Store what models were asked, not only the answers. Takes several times the space.",
     )
     synchronous_full: bool = Field(
         False, description="SQLite: survive power loss too, not only the death of the process. Slower."

@@ -1,4 +1,4 @@
-"""Errors of the service, beside those of the rules.
+"""Errors of the service, in addition to those of the rules.
 
 AvalonError                (engine.errors)
 ├── InvalidInput           it cannot be read

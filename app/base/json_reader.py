@@ -214,7 +214,7 @@ def _check_scalars(body: bytes, record: bool, *, dense: bool) -> None:
 
 def _first_control(body: bytes, value: Any, record: bool, *, dense: bool) -> tuple[bytes, str] | None:
     """The body before the first control character that a text must not contain, and that character; None if
-    there is none. ``dense``: there are many escapes; the body is then written anew.
+    there is none. ``dense``: there are many escapes; the body is then serialised again.
     """
     if not dense:
         end = len(body) if record or (raw := body.find(b"\x7f")) < 0 else raw

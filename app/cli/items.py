@@ -47,7 +47,9 @@ def items_command(
     ] = "seat",
     judgements: Annotated[
         Path | None,
-        typer.Option(help="Only intentions whose following these judgements (CSV or JSON) score 3 or more."),
+        typer.Option(
+            help="Only intentions that these judgements (CSV or JSON) score 3 or more for following."
+        ),
     ] = None,
     with_gold: Annotated[
         bool, typer.Option("--with-gold", help="Add the right answers, and leave out items without one.")

@@ -60,7 +60,7 @@ def report_command(
         str | None, typer.Option(help="The agents in the files' games, as given to simulate --agents.")
     ] = None,
     rotate: Annotated[
-        bool, typer.Option(help="Say that the agents moved by one seat after each game.")
+        bool, typer.Option(help="For --agents: they moved by one seat after each game.")
     ] = False,
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,

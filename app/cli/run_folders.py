@@ -210,7 +210,7 @@ async def _store(parts: "Composition", taken: Sequence[ConvertedGame]) -> Stored
 
 
 CALLER: Final = "import"
-"""The caller under which a run's judgements are stored, beside the rater's own name."""
+"""The caller under which a run's judgements are stored, together with the rater's own name."""
 
 
 def _judgement_rows(judgement: Judgement, at: int) -> list[JudgementRow]:

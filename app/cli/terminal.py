@@ -123,7 +123,7 @@ class _CannotWrite(Exception):
 
 
 class Output:
-    """An output file whose faults can be told from those of files that are being read. Faults of standard
+    """An output file whose faults are kept apart from those of files that are being read. Faults of standard
     output are left to ``guarded``.
     """
 

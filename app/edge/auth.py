@@ -229,7 +229,7 @@ class Keys:
 
     def is_valid(self, caller: Caller) -> bool:
         """Whether the caller's credential is still valid, by this process's copy of the keys; having none is
-        valid as long as none is needed. Whether a seat's token was replaced, ``Caller.is_current`` checks.
+        valid as long as none is needed. A replaced seat token is noticed by ``Caller.is_current`` instead.
         """
         if caller.grant is not None:
             assert self._secrets is not None

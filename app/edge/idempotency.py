@@ -74,7 +74,7 @@ class Repeats:
             if isinstance(row["answer"], Damaged) or not 200 <= row["status"] < 300:
                 raise CorruptLog("the answer kept for this Idempotency-Key cannot be read")
             if row["body_hash"] != key.body_hash:
-                raise KeyReused("this Idempotency-Key came with another body before; use a new key")
+                raise KeyReused("this Idempotency-Key was used with another body before; use a new key")
             return KeptAnswer(row["status"], row["answer"])
         return None
 

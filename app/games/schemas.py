@@ -260,7 +260,7 @@ class ForkGame(Strict):
     seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10)] | None = Field(
         None,
         description="The agents from there on. Left out: the same agents, which repeat the original. "
-        "Language models are asked anew.",
+        "Language models are asked again.",
     )
     models: Models = Field(
         default_factory=dict, description="In addition to the models of the original's batch."

@@ -338,7 +338,7 @@ class Connection:
         if identify.sit is False or (identify.sit is None and not own):
             return False
         if viewer in (PUBLIC, FULL):
-            raise InvalidRequest("name in viewer the seat to hold, e.g. seat:2", "/sit")
+            raise InvalidRequest("viewer must name the seat to hold, e.g. seat:2", "/sit")
         if self._view is None:
             if identify.sit is None:
                 return False

@@ -365,7 +365,7 @@ class Asked(Shown):
     ttl_ms: int | None = Field(description="Milliseconds from now to the deadline; at least 0.")
     schema_: dict[str, JsonValue] = Field(alias="schema", description="JSON Schema 2020-12 of the action.")
     thoughts_schema: dict[str, JsonValue] = Field(
-        description="JSON Schema 2020-12 of `thoughts` beside the action: matching thoughts are kept."
+        description="JSON Schema 2020-12 of the `thoughts` that come with the action: matching ones are kept."
     )
     legal: list[dict[str, JsonValue]] | None = Field(
         description="Every legal action; null when there are more than 256, or when the action is a text."

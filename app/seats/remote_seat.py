@@ -160,7 +160,7 @@ class RemoteSeat:
         check(self._state.table, self._state.hand(self.seat), engine_action(action))
 
     def read_thoughts(self, request: Request, thoughts: object) -> ThoughtsRead:
-        """Reads the thoughts beside a legal answer: which are kept, and what is wrong with the others."""
+        """Reads the thoughts of a legal answer: which are kept, and what is wrong with the others."""
         table, hand = self._state.table, self._state.hand(self.seat)
 
         def check_one(thought: Thought, pointer: str) -> None:

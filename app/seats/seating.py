@@ -17,7 +17,7 @@ __all__ = ["LLM", "REMOTE", "ModelSeats", "has_models", "has_remote", "remote_se
 
 @dataclass(frozen=True, slots=True)
 class ModelSeats:
-    """What seats played by language models need beside their spec."""
+    """What seats played by language models need in addition to their spec."""
 
     session: Callable[[str], ModelSession]
     """Gives this game's session with an endpoint, by the endpoint's name. Raises InvalidAgent, with a pointer

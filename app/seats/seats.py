@@ -298,7 +298,7 @@ class Seats:
 
 
 def _kind_of(request_id: str, seat: Seat) -> Kind:
-    """The kind of the request with this id. Raises UnknownRequest for an id that is not of this seat."""
+    """The kind of the request with this id. Raises UnknownRequest for a malformed id, or another seat's."""
     named = _REQUEST_ID.fullmatch(request_id)
     if named is None or named[2] != str(seat):
         raise _unknown(seat)

@@ -45,7 +45,7 @@ class StoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is stored of one call. A failure is stored like an answer: the log holds what was played after it,
+    """One call as it is stored. A failure is stored like an answer: the log holds what was played after it,
     and a run from recorded answers has to fail in the same place.
     """
 

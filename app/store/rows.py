@@ -261,8 +261,8 @@ class BatchRow:
 )
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class GameRow:
-    """One game beside its log. Status, winner, ending and head repeat what the log says; they are written in
-    the same transaction as the events that they repeat.
+    """One game, apart from its log. Status, winner, ending and head repeat what the log says; they are
+    written in the same transaction as the events that they repeat.
     """
 
     game_id: IdKey
@@ -374,7 +374,7 @@ class JudgementRow:
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
-        """What is judged: a rater's later judgement of the same has the next grade."""
+        """The key of what is judged: a rater's later judgement with the same key has the next grade."""
         return self.game_id, self.request_id, self.stage, self.intention, self.dimension
 
 

@@ -65,7 +65,7 @@ class EventsTable(SQLModel, table=True):
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
     """Commit time, UTC, milliseconds since 1970."""
     audience: int = Field(sa_column=Column(SmallInteger, nullable=False))
-    """0 public, -1 full, else the seat that sees it beside full."""
+    """0: public; -1: full; otherwise the seat that sees it, as full does."""
     type: str
     payload: str = Field(sa_column=Column(Text, nullable=False))
     """JSON, fields in the order of the event's definition."""
@@ -129,7 +129,7 @@ class ModelCallsTable(SQLModel, table=True):
     value: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     """The JSON value found in it. Null: there was none."""
     failure: str | None = None
-    """Why nothing was answered, in a short word; null where something was."""
+    """The cause, if there was no answer, as a short text. Null: there was an answer."""
     prompt_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     cached_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     completion_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
