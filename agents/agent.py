@@ -27,14 +27,14 @@ class Agent(Protocol):
 
 
 class Attentive(Protocol):
-    """An agent that can think while others speak. Only a game that is played to its end notifies it."""
+    """An agent that can think while others speak. ``table.play`` notifies it; ``table.step`` does not."""
 
     def notice(self, observation: Observation) -> None:
-        """Receives what the seat sees now, with the request for its next speech, which is not open yet."""
+        """Called with what the seat sees now and the request for its next speech, which is not open yet."""
         ...
 
     def leave(self) -> None:
-        """Receives the end or the interruption of the game: unfinished work is not needed."""
+        """Called when the game ends or is interrupted: unfinished work is no longer needed."""
         ...
 
 
@@ -79,5 +79,5 @@ class Inbox(Protocol):
     """Receives the answers of remote players. It watches the deadlines, so callers need no clock."""
 
     async def take(self, request: Request) -> RemoteOutcome:
-        """The outcome of this request as soon as there is one; the same outcome if called again."""
+        """Waits for the outcome of this request and returns it; if called again, returns the same outcome."""
         ...

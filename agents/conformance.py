@@ -117,7 +117,7 @@ class _Suite:
         before = fold(state.log)
         answer = await self._answer(state, request, agent)
         assert fold(state.log) == before == state, self._says(
-            request, "acting must change nothing it was shown"
+            request, "acting must not change anything the agent is shown"
         )
         self._check_legal(state, request, answer)
         self._check_plain(request, answer)
@@ -158,20 +158,22 @@ class _Suite:
     def _check_thought(self, request: Request, thought: Event) -> None:
         name = type_name(thought)
         assert read_event(name, payload(thought)) == thought, self._says(
-            request, f"{name} does not read back"
+            request, f"{name} cannot be read back"
         )
         if isinstance(thought, IntentionsSelected):
             assert thought.intentions, self._says(request, "a selection must hold an intention")
         if isinstance(thought, BeliefsFormed):
             about = [belief.about for belief in thought.beliefs]
-            assert len(set(about)) == len(about), self._says(request, f"one belief a seat, got {about}")
+            assert len(set(about)) == len(about), self._says(
+                request, f"at most one belief about each seat, got {about}"
+            )
 
     def _says(self, request: Request, what: str) -> str:
         return f"{self._game.name}, seed {self._game.seed}, request {request.id}: {what}"
 
 
 class _Repeater:
-    """Repeats an answer."""
+    """An agent that repeats one answer."""
 
     def __init__(self, answer: SeatAction) -> None:
         self._answer = answer

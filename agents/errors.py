@@ -2,7 +2,7 @@
 
 AvalonError                  (engine.errors)
 ├── InvalidInput
-│   └── InvalidAgent         no such kind, or options it cannot take
+│   └── InvalidAgent         an unknown kind, or options that the kind cannot take
 └── Unanswered
     └── ModelUnavailable     no model answered in time (agents.model.model)
 """

@@ -28,7 +28,7 @@ _OURS: Final[Mapping[str, MakeAgent]] = {"random": RandomAgent, "scripted": Scri
 
 @cache
 def kinds() -> Mapping[str, MakeAgent]:
-    """Every kind by name; ours take precedence over a kind of a package. Imports the packages."""
+    """Every kind by name; where a package uses one of our names, our kind wins. Imports the packages."""
     installed = {point.name: point.load() for point in entry_points(group=GROUP)}
     return {**installed, **_OURS}
 

@@ -35,8 +35,8 @@ class MemoryJournal:
 async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Journal) -> State:
     """Plays a game from the end of ``log`` to the end of the game and returns its state.
 
-    Seats that are asked together answer concurrently; the log does not depend on their order. Whatever
-    ``journal.append`` raises ends the play without a partial step.
+    Seats that are asked together answer concurrently; the log does not depend on their order. An exception of
+    ``journal.append`` or of an agent ends the play, and nothing of that step is applied.
     """
     state = fold(log)
     # hasattr: an isinstance check against a protocol takes as long as a step of the rules.
@@ -90,7 +90,8 @@ def _goes_on(table: Table) -> bool:
 async def step(
     state: State, agents: Mapping[Seat, Agent], journal: Journal, *, alone: bool = False
 ) -> tuple[Event, ...]:
-    """Plays one step: answers every open request and appends once. Returns the new events; empty at the end.
+    """Plays one step: has every open request answered and appends once. Returns the new events; empty when
+    the game is over.
 
     ``alone``: only the first open request, in seat order, is answered; the log is the same.
     """
@@ -144,7 +145,7 @@ async def settled(answer: SeatAction | Awaitable[SeatAction]) -> SeatAction:
 async def _ask_again(
     state: State, requests: Sequence[Request], answers: Answers, agents: Mapping[Seat, Agent]
 ) -> Answers:
-    """The same answers, with every illegal one asked for again and in the end replaced by the default."""
+    """The same answers, except that illegal ones are asked for again and in the end become the default."""
     return [
         (seat, await _until_legal(state, request, action, agents[seat]))  # type: ignore[arg-type]
         for request, (seat, action) in zip(requests, answers, strict=True)

@@ -240,7 +240,7 @@ class Composition:
         )
 
     async def start(self) -> None:
-        """Migrates the database, takes over unfinished work of earlier processes, and opens the service."""
+        """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens."""
         await self.database.start()
         self.keys.on_change = self.feed.ring_all
         await self.keys.start()

@@ -38,7 +38,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class InvalidEndpoints(ValueError):
-    """Settings of models that make no endpoint. The message does not repeat their values."""
+    """Model settings that make no usable endpoint. The message does not repeat their values."""
 
 
 class PriceSettings(BaseModel):
@@ -61,7 +61,7 @@ class EndpointSettings(BaseModel):
     model: str = ""
     api_key: SecretStr | None = None
     api_key_env: str | None = None
-    """The variable that holds the key."""
+    """The environment variable that holds the key."""
     recorded: Path | None = None
     """A file of answers to repeat, written by ``interintent answers export``; of the other fields only
     ``parallel`` may be given with it."""
@@ -125,7 +125,7 @@ class EndpointSettings(BaseModel):
 def read_endpoints(configured: Mapping[str, Any], file: Path | None) -> dict[str, EndpointSettings]:
     """Reads the endpoints by name, including those of the TOML file.
 
-    Raises InvalidEndpoints, whose message names the place and repeats no value, which may be a key.
+    Raises InvalidEndpoints. Its message names the place but repeats no value, since that may be a key.
     """
     named = dict(configured)
     if file is not None:
@@ -141,7 +141,10 @@ def read_endpoints(configured: Mapping[str, Any], file: Path | None) -> dict[str
     read: dict[str, EndpointSettings] = {}
     for name, values in named.items():
         if _NAME.fullmatch(name) is None:
-            raise InvalidEndpoints("an endpoint's name has letters, digits, dots, dashes: at most 64")
+            raise InvalidEndpoints(
+                "an endpoint's name has at most 64 letters, digits, dots, dashes and underscores, and begins "
+                "with a letter or a digit"
+            )
         try:
             read[name] = EndpointSettings.model_validate(values)
             recorded = read[name].recorded
@@ -160,7 +163,7 @@ def read_endpoints(configured: Mapping[str, Any], file: Path | None) -> dict[str
 
 
 class Settings(BaseSettings):
-    """The variable ``INTERINTENT_<FIELD>`` sets each field, only ``DATABASE_URL`` sets ``database_url``."""
+    """The variable ``INTERINTENT_<FIELD>`` sets each field; ``database_url`` is set by ``DATABASE_URL``."""
 
     model_config = SettingsConfigDict(
         env_prefix="INTERINTENT_",
@@ -182,12 +185,12 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     api_key: SecretStr | None = Field(
         None,
-        description="The operator's key, with every scope. Unset, and no key in the database: no credential "
-        "is asked for, and only loopback is served.",
+        description="The operator's key, with every scope. If it is unset and the database has no key, no "
+        "credential is needed, and only loopback is served.",
     )
     token_secrets: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (),
-        description="What seat and watch tokens are signed with, separated by commas: the first signs, all "
+        description="The secrets of seat and watch tokens, separated by commas: the first signs, all "
         "verify. Unset: one is made at the first start and kept in the database.",
     )
     origins: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -198,26 +201,27 @@ class Settings(BaseSettings):
     models: Annotated[dict[str, Any], NoDecode] = Field(
         {}, repr=False, description="Model endpoints as a JSON object: their settings by name."
     )
-    models_file: Path | None = Field(None, description="The same as a TOML file, one table an endpoint.")
+    models_file: Path | None = Field(None, description="The same as a TOML file, one table per endpoint.")
     store_prompts: bool = Field(
-        False, description="Keep what models were asked, beside what they answered. Several times the room."
+        False,
+        description="Store what models were asked, not only the answers. Takes several times the space.",
     )
     synchronous_full: bool = Field(
         False, description="SQLite: survive power loss too, not only the death of the process. Slower."
     )
     identify_within_s: float = Field(
-        5.0, gt=0, description="How long a socket may stay silent before it identifies."
+        5.0, gt=0, description="Seconds that a socket may stay silent before it identifies."
     )
-    idle_s: float = Field(25.0, gt=0, description="A silent socket gets a beat after so long.")
+    idle_s: float = Field(25.0, gt=0, description="A silent socket gets a beat after this many seconds.")
     follow_blank_s: float = Field(
-        10.0, gt=0, description="A silent NDJSON stream gets a blank line after so long."
+        10.0, gt=0, description="A silent NDJSON stream gets a blank line after this many seconds."
     )
     body_idle_s: float = Field(
-        15.0, gt=0, description="A request's body is given up when no byte of it has come for so long."
+        15.0, gt=0, description="A request's body is given up if no byte of it arrives for this many seconds."
     )
-    body_within_s: float = Field(60.0, gt=0, description="How long a request's body may take in all.")
+    body_within_s: float = Field(60.0, gt=0, description="Seconds that a request's body may take in all.")
     drain_s: float = Field(
-        5.0, ge=0, description="How long open requests may take after a stop was asked for."
+        5.0, ge=0, description="Seconds that open requests may take once a stop was asked for."
     )
 
     @field_validator("api_key")

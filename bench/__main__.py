@@ -1,7 +1,7 @@
 """One command, one table: ``python -m bench`` (``make bench``).
 
 Speeds are medians of five runs on one core; what can be compared stands beside a baseline measured in
-the same run, since figures of two machines, or of two hours, say nothing about each other.
+the same run, since figures from two machines, or from two hours, cannot be compared.
 """
 
 import argparse
@@ -43,7 +43,7 @@ REPLAYS = (Path("../shared/replays"), Path("tests/records"))
 
 
 def per_cpu_second(work: Callable[[int], None], count: int) -> float:
-    """Items a CPU-second, the median of five runs; the collector stays on, as it is in use."""
+    """Items a CPU-second, the median of five runs; the garbage collector stays on, as in real use."""
     speeds = []
     for _ in range(REPEATS):
         gc.collect()
@@ -54,7 +54,7 @@ def per_cpu_second(work: Callable[[int], None], count: int) -> float:
 
 
 def engine_games(profile: Profile) -> Callable[[int], None]:
-    """Random games through create, pending, decide and apply: every event, every viewer's stream."""
+    """Plays random games by create, pending, decide and apply, which keep every viewer's stream."""
     seats = range(1, profile.players + 1)
     vote, card, propose, evil = Kind.VOTE, Kind.CARD, Kind.PROPOSE_TEAM, Side.EVIL
     approve, reject = options_of(profile, Phase.VOTE)
@@ -93,7 +93,7 @@ def engine_games(profile: Profile) -> Callable[[int], None]:
 
 
 def options_of(profile: Profile, phase: Phase) -> tuple[SeatAction, ...]:
-    """What ``legal`` hands an evil seat in this phase."""
+    """The actions that ``legal`` offers an evil seat in this phase."""
     state = fold(create(profile, 0))
     table = state.table
     table.phase = phase
@@ -140,7 +140,7 @@ def engine_rows(scale: float) -> list[Row]:
 
 
 def talking_games(profile: Profile) -> Callable[[int], None]:
-    """The same where every seat is also asked to speak, and says nothing."""
+    """As ``engine_games``, but every seat is also asked to speak, and says nothing."""
 
     def play(count: int) -> None:
         rnd = random.Random(1).random

@@ -1,7 +1,7 @@
 """Whole games without a rejection, by their number of rounds: what is asked, beside the authors' code.
 
-Every team is agreed to, and each seat plays as the prompt says is sensible, so that the evil cards of a
-game, which are asked for, are as many as sensible play has.
+Every team is approved. Otherwise each seat plays sensibly by its prompt, so that evil seats are asked for as
+many cards as in sensible play.
 """
 
 import asyncio
@@ -28,20 +28,20 @@ from engine.terms import Seat
 __all__ = ["AUTHORS_CALLS", "AUTHORS_PROMPT", "GAMES", "Asked", "asked_of", "games_rows"]
 
 AUTHORS_CALLS: Final = {3: 160, 4: 219, 5: 278}
-"""Of the authors' code in a game of five without a rejection, by rounds, all in a row, without the shot."""
+"""Calls of the authors' code, all in a row, in a game of five without a rejection, by rounds; no shot."""
 
 AUTHORS_PROMPT: Final = {3: 458_000, 4: 637_000, 5: 823_000}
-"""Prompt tokens of the same games with the shot: their loop's messages and rules of what is shown to whom,
-followed with answers as long as the fake model's (docs/models.md)."""
+"""Prompt tokens of the same games with the shot, reconstructed from the messages of the authors' loop and
+from its rules of what is shown to whom, with answers as long as the fake model's (docs/models.md)."""
 
 GAMES: Final = 60
-"""Of these seeds, 0 first, the games are taken."""
+"""The games are those of this many seeds, from 0."""
 
 _FEW: Final = 12
-"""Games that show what is alike in all."""
+"""The most games of one number of rounds that are also played with the instructions ``each``."""
 
 _CHARACTERS: Final = 4
-"""A token, roughly."""
+"""Characters of a token, roughly."""
 
 
 class _Session:
@@ -76,7 +76,7 @@ class _Session:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one game asked."""
+    """The calls of one game, and their prompts."""
 
     rounds: int
     calls: int
@@ -91,7 +91,7 @@ class Asked:
 
 @cache
 def asked_of(mechanism: str, seed: int, instructions: str = "once") -> Asked:
-    """The game of this seed."""
+    """The calls and prompts of the game of this seed, with this mechanism in every seat."""
     game = PrefixMeter()
     sessions = {seat: _Session(game) for seat in range(1, 6)}
     options = {"mechanism": mechanism, "instructions": instructions}
@@ -110,9 +110,9 @@ def asked_of(mechanism: str, seed: int, instructions: str = "once") -> Asked:
 
 
 def games_rows(games: int = GAMES) -> Iterator[Row]:
-    """``compact`` beside the authors' code, by rounds and over all games; of tokens also beside ``paper``.
+    """Rows of ``compact`` beside the authors' code, by rounds and over all games.
 
-    A game of ``paper`` is played for the first of each number of rounds only.
+    Tokens stand beside those of ``paper`` too, which plays only the first seed of each number of rounds.
     """
     by_rounds: dict[int, list[Asked]] = {}
     first: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""A process of the bench and what it is told: one JSON object a line, one answer each, over its pipes."""
+"""A process of the bench and its errands: one JSON object a line, one answer each, over its pipes."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ __all__ = ["Helper", "answer", "errands"]
 
 
 async def errands() -> AsyncIterator[dict[str, Any]]:
-    """What this process is told, until its parent closes the pipe or dies."""
+    """The errands of this process, until its parent closes the pipe or dies."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
@@ -25,7 +25,7 @@ async def errands() -> AsyncIterator[dict[str, Any]]:
 
 
 def answer(value: Any) -> None:
-    """Tells the parent."""
+    """Sends an answer to the parent."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 

@@ -36,7 +36,7 @@ class Feeder:
         return self._journals[game]
 
     async def fast(self, games: list[str], appends: int) -> None:
-        """So many appends to each, all games at once, each as fast as it commits."""
+        """Makes this many appends to each game, to all games at once, each as fast as it commits."""
 
         async def one(game: str) -> None:
             journal = await self._journal(game)
@@ -46,10 +46,10 @@ class Feeder:
         await asyncio.gather(*(one(game) for game in games))
 
     async def steady(self, games: list[str], rate: float, seconds: float) -> dict[str, Any]:
-        """Appends at random moments, so many a second over all games.
+        """Appends at random moments, ``rate`` a second over all games, for ``seconds``.
 
-        Gives for each game when each public event was handed to the journal, on the machine's monotonic
-        clock, and how long every append took to be committed.
+        Returns ``handed``: for each game, the time at which each public event was handed to the journal, on
+        the machine's monotonic clock; and ``committed``: the seconds that each append took to be committed.
         """
         # What the feeder has to look up is no part of a running game.
         for game in games:

@@ -1,7 +1,7 @@
 """The floor: random official Avalon in bare integers. No log, no views, no checks, nobody to ask.
 
-What the engine adds on top of this (events, every viewer's stream, legality, requests) is what its
-ratio to this loop pays for.
+The engine's ratio to this loop is the price of what the engine adds: events, every viewer's stream,
+legality, requests.
 """
 
 from collections.abc import Callable

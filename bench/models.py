@@ -1,7 +1,7 @@
 """Language-model seats: what a game asks for, and how much longer it takes than its calls.
 
-``python -m bench`` has a short version of the second; ``python -m bench.models`` is the whole: a fake model
-of one second, one game by itself and fifty at once in one process.
+``python -m bench`` measures the time briefly. ``python -m bench.models`` does so in full: a fake model that
+takes one second an answer, one game by itself and fifty at once in one process.
 """
 
 import argparse
@@ -41,16 +41,16 @@ from engine.terms import Kind, Seat
 __all__ = ["critical_path", "model_rows"]
 
 FAILED: Final[Mapping[int, frozenset[int]]] = {3: frozenset(), 4: frozenset({2}), 5: frozenset({2, 4})}
-"""The quests that fail in a game of so many rounds, so that it ends with the assassination."""
+"""The quests that fail in a game of this many rounds, so that it ends with the assassination."""
 
 _CHARACTERS: Final = 4
-"""A token, roughly."""
+"""Characters of a token, roughly."""
 
 _AT_ONCE: Final = frozenset({Kind.VOTE.value, Kind.CARD.value, Kind.SUMMARISE.value})
 
 
 def critical_path(calls: Iterable[CallKey]) -> int:
-    """Calls of the longest chain in which each waits for the one before, in timing ``exact``.
+    """The number of calls in the longest chain in which each waits for the one before, with timing ``exact``.
 
     Seats that are asked at once wait for the slowest of them, a turn for the slowest of its questions about
     others; the steps of a turn and the attempts of a step are a chain.
@@ -73,7 +73,7 @@ def critical_path(calls: Iterable[CallKey]) -> int:
 
 
 class _Waves:
-    """Answers everybody who waits at once: its waves are the depth of the longest chain of calls."""
+    """Answers all who wait, together; the number of waves is the depth of the longest chain of calls."""
 
     def __init__(self) -> None:
         self.waves = 0
@@ -103,7 +103,7 @@ class _Meter:
 
     waves: _Waves
     failed: frozenset[int]
-    """Quests that fail; there is an evil seat on every team then."""
+    """Quests that fail; unless it is empty, an evil seat is on every team."""
     prefix: PrefixMeter = field(default_factory=PrefixMeter)
     answered: dict[CallKey, Reply] = field(default_factory=dict)
     completion: int = 0
@@ -144,14 +144,14 @@ _EVIL: Final = "2"
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A game of five, none rejected."""
+    """The calls and tokens of a game of five without a rejection."""
 
     calls: int
     deep: int
     prompt: int
-    """Tokens, roughly, as all others."""
+    """Tokens, roughly; so are the other counts of tokens."""
     outside: int
-    """Of the prompts': those that no earlier prompt of the seat began with."""
+    """Prompt tokens that do not repeat the beginning of an earlier prompt of the seat."""
     completion: int
 
 
@@ -163,7 +163,7 @@ def _asked(mechanism: str, rounds: int = 3, timing: str = "exact") -> _Asked:
         seat: LlmAgent(Setup(seat, secret("1", seat), options), meter) for seat, meter in meters.items()
     }
     state = asyncio.run(play(create(make_profile("interintent", 5), _SEED), agents, MemoryJournal()))
-    assert len(state.table.quests) == len(state.table.tallies) == rounds, f"no game of {rounds} rounds"
+    assert len(state.table.quests) == len(state.table.tallies) == rounds, f"not a game of {rounds} rounds"
     keys = [key for meter in meters.values() for key in meter.answered]
     sent = sum(meter.prefix.sent for meter in meters.values())
     repeated = sum(meter.prefix.repeated for meter in meters.values())
@@ -254,7 +254,7 @@ class _Timed:
 
 
 def timed(latency_s: float, games: int) -> _Timed:
-    """Plays so many games of five ``paper`` seats at once in this process, over HTTP."""
+    """Plays this many games of five ``paper`` seats at once in this process, over HTTP."""
     seats = [{"agent": "llm", "model": "fake", "options": {"mechanism": "paper"}}] * 5
     plan = Plan(make_profile("interintent", 5).settings(), seats, 5)
     recording = Recording()
@@ -275,7 +275,7 @@ def timed(latency_s: float, games: int) -> _Timed:
 
 
 def timed_row(latency_s: float, games: int, aim: str) -> Row:
-    """Wall time over the critical path."""
+    """The wall time of such games, and its ratio to the critical path."""
     found = timed(latency_s, games)
     at_once = "one paper game" if games == 1 else f"{games} paper games at once"
     return Row(
@@ -289,15 +289,17 @@ def timed_row(latency_s: float, games: int, aim: str) -> Row:
 
 
 def model_rows(scale: float) -> list[Row]:
-    """The rows of the whole table: a game by itself, at a fifth of a second."""
+    """The rows for ``python -m bench``, with one game by itself on a model of at most a fifth of a second."""
     games = max(6, round(GAMES * min(1.0, scale)))
     return [*_asked_rows(), *games_rows(games), timed_row(0.2 * min(1.0, scale), 1, "1.05")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.models", description=__doc__)
-    parser.add_argument("--latency", type=float, default=1.0, help="seconds of every answer (1)")
-    parser.add_argument("--games", type=int, nargs="*", default=[1, 50], help="so many at once (1 50)")
+    parser.add_argument("--latency", type=float, default=1.0, help="seconds that every answer takes (1)")
+    parser.add_argument(
+        "--games", type=int, nargs="*", default=[1, 50], help="how many to play at once (1 50)"
+    )
     wish = parser.parse_args()
     from bench.__main__ import show
 

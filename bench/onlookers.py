@@ -1,7 +1,7 @@
 """Many sockets that count what they get, cheaply enough that the server is what is measured.
 
 No library and no loop: one epoll, one buffer. Frames are walked over, pings answered, closes noted; events
-are counted by their ``{"seq":``, which no text of a player's can spell, as its quotes are escaped.
+are counted by their ``{"seq":``, which no player's text can contain, since its quotes are escaped.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ __all__ = ["Crowd", "Onlooker", "identify"]
 EVENT: Final = b'{"seq":'
 
 JOIN_S: Final = 120.0
-"""No part of a crowd waits longer to be let in."""
+"""Seconds; no part of a crowd waits longer to be let in."""
 
 _TEXT, _CLOSE, _PING = 0x1, 0x8, 0x9
 
 
 def identify(game: str, after: int = 0, viewer: str = "public") -> bytes:
-    """The first message, as a masked text frame; the mask is zero, which servers must take."""
+    """The first message, as a masked text frame; the mask is zero, which servers must accept."""
     text = json.dumps({"t": "identify", "v": 1, "game": game, "after": after, "viewer": viewer}).encode()
     return _masked(_TEXT, text)
 
@@ -52,9 +52,9 @@ class Onlooker:
         self._greeting = greeting
         """What is sent once the connection is upgraded; empty: nothing."""
         self._rest = b""
-        """Of a frame's head, or of the answer to the upgrade: what is not whole yet."""
+        """The incomplete beginning of a frame's head, or of the answer to the upgrade."""
         self._skip = 0
-        """Bytes of the present frame that are still to come."""
+        """Bytes of the current frame that are still to come."""
         self._tail = b""
         self.upgraded = False
         self.open = True
@@ -67,7 +67,7 @@ class Onlooker:
 
     @property
     def is_in(self) -> bool:
-        """Whether it has been upgraded and, where it greets, has had hello and welcome."""
+        """Whether it has been upgraded and, if it sends a greeting, has got hello and welcome."""
         return self.upgraded and (not self._greeting or self.frames >= 2)
 
     def upgrade(self, path: str) -> None:
@@ -79,7 +79,7 @@ class Onlooker:
         )
 
     def take(self, data: bytes) -> None:
-        """What the socket has read."""
+        """Takes bytes that were read from the socket. Raises RuntimeError if it was not upgraded."""
         if not self.upgraded:
             head, found, data = (self._rest + data).partition(b"\r\n\r\n")
             if not found:
@@ -134,7 +134,7 @@ class Onlooker:
 
 
 class Crowd:
-    """Onlookers, of several servers perhaps: all are read, so that all answer pings."""
+    """Onlookers, perhaps of several servers: all are read, so that all answer pings."""
 
     def __init__(self) -> None:
         self._poll = select.epoll()
@@ -149,10 +149,10 @@ class Crowd:
     def join(
         self, port: int, wishes: Sequence[tuple[str, bytes]], *, timed: bool = False, at_once: int = 100
     ) -> list[Onlooker]:
-        """Connects for each (path, greeting), ``at_once`` of them in the air at a time.
+        """Connects for each (path, greeting), ``at_once`` of them at a time.
 
-        Returns when every one has been upgraded and, where it greets, welcomed. Raises RuntimeError for one
-        that was closed, TimeoutError.
+        Returns when all have been upgraded and, if they send a greeting, welcomed. Raises RuntimeError for
+        one that was closed, TimeoutError after ``JOIN_S``.
         """
         joined: list[Onlooker] = []
         for first in range(0, len(wishes), at_once):
@@ -185,7 +185,7 @@ class Crowd:
         return one
 
     def turn(self, timeout_s: float = 0.05) -> int:
-        """Reads what there is to read, once. Gives how many sockets had something."""
+        """Reads once what there is to read. Returns how many sockets had something."""
         ready = self._poll.poll(timeout_s, 1024)
         for fd, _ in ready:
             one = self._by_fd[fd]
@@ -203,7 +203,7 @@ class Crowd:
 
     def until_events(self, wanted: int, within_s: float, members: Iterable[Onlooker]) -> None:
         """Reads until every one of these has had exactly so many events. Raises RuntimeError for one that has
-        more or was closed, TimeoutError.
+        more or was closed, TimeoutError after ``within_s``.
         """
         waiting = list(members)
         give_up = time.monotonic() + within_s
@@ -222,7 +222,7 @@ class Crowd:
                 raise TimeoutError(f"{len(waiting)} sockets without {wanted} events after {within_s:g} s")
 
     def leave(self) -> None:
-        """Cuts every connection, without a close."""
+        """Cuts every connection, without a close frame."""
         for fd, one in list(self._by_fd.items()):
             # A reset, so that no address waits: a bench opens more sockets than there are ports.
             one.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

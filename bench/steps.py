@@ -1,6 +1,6 @@
 """What is fed to watched games: the steps of one real game, over and over.
 
-Nothing that brings events to spectators folds a log, so a log that goes round is as good as a long game,
+Nothing that brings events to spectators folds a log, so a log that repeats is as good as a long game,
 and no engine time is in the figures.
 """
 
@@ -53,12 +53,12 @@ def _game() -> tuple[Step, ...]:
 
 
 def steps(count: int) -> Iterator[Step]:
-    """So many appends. Call it once before a loop runs: the game is played then."""
+    """This many appends. Call it once before an event loop runs: the first call plays the game."""
     return itertools.islice(itertools.cycle(_game()), count)
 
 
 def public_events(count: int) -> int:
-    """How many events of so many appends a spectator gets."""
+    """How many events a spectator gets from this many appends."""
     return sum(visible(event, PUBLIC) for step in steps(count) for event in step)
 
 

@@ -1,12 +1,12 @@
-"""How many of our files each journey walks: ``python -m bench.walks`` (``--files`` names them).
+"""How many of our files each journey walks through: ``python -m bench.walks`` (``--files`` names them).
 
 A real service plays real games on SQLite in this process, and a profile hook notes every Python function that
 is entered while a journey is under way, on any thread. A file of ``engine``, ``agents``, ``evaluators`` or
 ``app`` counts when one of its functions was entered in every repetition of the journey; ``sometimes`` also
 counts the files of some repetitions only.
 
-Not counted: imports; functions that were entered before the journey began and only go on (the middleware that
-waits for its route); tasks that look around by the clock, whatever happens (``CLOCKED``); classes whose
+Not counted: imports; functions that were entered before the journey began and only continue (the middleware
+that waits for its route); tasks that look around by the clock, whatever happens (``CLOCKED``); classes whose
 methods are all generated (dataclasses); the other end of the wire (client, model). A journey that begins at a
 route's handler leaves out what the edge does before it (headers, credential, body); ``with the edge`` counts
 from the sending of the request.
@@ -59,11 +59,11 @@ CLOCKED: Final = frozenset({"bell", "claims", "judges", "keys", "pickup", "pulse
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """One journey and the files of ours that it walked."""
+    """One journey and the files of ours that it walked through."""
 
     name: str
     aim: int
-    """Files asked for at most."""
+    """The most files that are wanted."""
     files: frozenset[str]
     """Entered in every repetition."""
     sometimes: frozenset[str]
@@ -85,7 +85,7 @@ class Tracer:
 
     def __init__(self) -> None:
         self.starts_at: CodeType | None = None
-        """The function at which the journey itself begins; None: at once."""
+        """The function at which the journey itself begins; None: it begins with the walk."""
         self._under_way = False
         self._before: set[str] = set()
         self._entered: set[str] | None = None
@@ -125,7 +125,7 @@ class Tracer:
             self.walks.append(Walk(_ours(self._entered), _ours(self._entered | self._before)))
 
     def journey(self, name: str, aim: int) -> Journey:
-        """What the walks since the last journey came to."""
+        """The journey of the walks since the last one; its first walk is left out."""
         walks, self.walks = self.walks[1:], []
         files = frozenset.intersection(*(walk.entered for walk in walks))
         sometimes = frozenset.union(*(walk.entered for walk in walks))
@@ -134,8 +134,8 @@ class Tracer:
 
 
 def _starts(frame: FrameType) -> bool:
-    """Whether the function begins here. A coroutine or generator that goes on is reported as a call too; the
-    argument of its RESUME instruction tells the two apart.
+    """Whether the function begins here. A coroutine or generator that continues is reported as a call too;
+    the argument of its RESUME instruction tells the two apart.
     """
     return frame.f_lasti < 0 or frame.f_code.co_code[frame.f_lasti + 1] & 3 == 0
 
@@ -161,7 +161,7 @@ class Service:
     port: int
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON that the service answers."""
+        """The last line of the service's answer, as JSON."""
         return await asyncio.to_thread(self._call, method, path, body)
 
     def _call(self, method: str, path: str, body: Any) -> Any:
@@ -255,7 +255,7 @@ async def vote(service: Service, tracer: Tracer) -> Journey:
 
 
 async def vote_by_socket(service: Service, tracer: Tracer) -> Journey:
-    """The same over a socket, once the message has been read."""
+    """As ``vote``, over a socket, from the moment at which the message has been read."""
     tracer.starts_at = inspect.unwrap(Connection._act).__code__
     told = (await service.call("POST", "/games", {"seats": [{"agent": "remote"}], "profile": "official"}))[
         "games"
@@ -375,7 +375,7 @@ async def _measure() -> list[Journey]:
 
 
 def measure() -> list[Journey]:
-    """Every journey."""
+    """Walks every journey."""
     # The game behind the steps is played now, in a loop of its own.
     list(steps(1))
     with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -1,13 +1,13 @@
 """Rows of watchers: live events to many sockets, append to delivery, idle sockets, reconnects, resuming.
 
-``python -m bench.watchers`` prints them all (some five minutes on two idle cores), ``python -m bench.watchers
-delivery idle`` some of them; ``--database-url postgresql://…`` on an empty database there instead
-of SQLite. The service and the baseline run in processes of their own, the sockets are held by this one;
-everything stays on 127.0.0.1.
+``python -m bench.watchers`` prints them all (about five minutes on two idle cores), ``python -m
+bench.watchers delivery idle`` some of them; ``--database-url postgresql://…`` uses that empty database
+instead of SQLite. The service and the baseline run in processes of their own, the sockets are held by this
+one; everything stays on 127.0.0.1.
 
 An event counts once for every socket that got it, and a round ends when every socket has exactly all of them.
 The service may send several events in a frame when it is behind its log, the baseline sends one a frame; so
-``CPU a frame`` stands beside, where that makes no difference.
+the CPU a frame is shown too, where that makes no difference.
 """
 
 import argparse
@@ -33,7 +33,7 @@ __all__ = ["PARTS", "TooFewFiles", "watcher_rows"]
 
 ROUNDS: Final = 3
 WITHIN_S: Final = 120.0
-"""No part waits longer for what it waits for."""
+"""Seconds; no wait of any part is longer."""
 
 SPARE_FILES: Final = 200
 """Files a process has open beside its sockets."""
@@ -44,9 +44,9 @@ class TooFewFiles(Exception):
 
 
 def allow_files(sockets: int) -> None:
-    """Raises this process's limit of open files as far as it takes, for processes started later, too.
+    """Raises this process's limit of open files as far as needed, for processes started later, too.
 
-    Raises TooFewFiles where the hard limit is lower.
+    Raises TooFewFiles if the hard limit is lower.
     """
     needed = sockets + SPARE_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -113,7 +113,7 @@ def fed_service(database_url: str | None) -> Iterator[Fed]:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """So many events to so many sockets."""
+    """The cost of sending events to sockets."""
 
     seconds: float
     cpu_s: float
@@ -136,7 +136,7 @@ class Round:
 
 
 def measured(helper: Helper, crowd: Crowd, members: Sequence[Onlooker], more: int, **errand: Any) -> Round:
-    """One errand, until every one of these has had so many events more."""
+    """Runs one errand until each of these members has got ``more`` further events."""
     wanted = members[0].events + more
     frames = sum(one.frames for one in members)
     used, started = helper.cpu_s(), time.monotonic()
@@ -216,12 +216,12 @@ def _label(database_url: str | None) -> str:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share of them does not exceed."""
+    """The value that this share of the values does not exceed, to the nearest rank."""
     return sorted(values)[max(0, round(share * len(values)) - 1)]
 
 
 def latency_rows(scale: float, most: int, database_url: str | None) -> list[Row]:
-    """From handing the step to the journal, so with its commit, to each client's read."""
+    """Rows of the time from handing a step to the journal to each client's read; it includes the commit."""
     rows: list[Row] = []
     games, watchers = 200, min(1_000, most)
     with fed_service(database_url) as fed:
@@ -329,7 +329,7 @@ def idle_rows(scale: float, most: int, database_url: str | None) -> list[Row]:
 
 
 def reconnect_rows(scale: float, most: int, database_url: str | None) -> list[Row]:
-    """All at once, each from a place of its own, some 450 events behind."""
+    """Sockets that reconnect all at once, each at its own position, about 450 events behind."""
     count = min(most, max(50, int(1_000 * scale)))
     games = min(100, count)
     took, used = [], []
@@ -419,7 +419,7 @@ def main() -> None:
         prog="bench.watchers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all of them by default"
+        "parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; all of them by default"
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, to see that it runs")
     parser.add_argument("--most", type=int, default=10_000, help="sockets at once, at most (10,000)")

@@ -1,4 +1,4 @@
-"""The rules of Avalon with intentions, pure: no clock, no network, no database, nothing foreign."""
+"""The rules of Avalon with intentions. Pure: no clock, no network, no database, no third-party package."""
 
 from engine.errors import AvalonError
 from engine.profile import INTERINTENT, OFFICIAL, Profile, make_profile

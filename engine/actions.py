@@ -84,7 +84,7 @@ class Summarise:
 @dataclass(frozen=True, slots=True)
 class Assassinate:
     target: Seat | None
-    """None holds fire, if the shot is offered after any quest; else a seat must be named."""
+    """None: hold fire, which is legal only where the shot is offered after any quest."""
     thoughts: "tuple[Note, ...]" = ()
 
 
@@ -118,7 +118,7 @@ NOTHING: Final = Summarise(())
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Speech of a record, at any time."""
+    """A speech in a foreign record, which may come at any time."""
 
     text: str
     thoughts: "tuple[Note, ...]" = ()
@@ -126,7 +126,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Confer:
-    """Private talk of evil; only the full viewer sees it."""
+    """Private talk among the evil seats; only the full viewer sees it."""
 
     text: str
     thoughts: "tuple[Note, ...]" = ()
@@ -154,7 +154,7 @@ class RecordVote:
 class RecordQuest:
     """A quest with some or all cards unknown. The acting seat is the leader.
 
-    The known cards are played before it, each by its seat.
+    The known cards are played before this action, each by its own seat.
     """
 
     fails: int | None

@@ -1,7 +1,7 @@
 """Choices that depend on a seed and a purpose, and on nothing else.
 
-``random.Random`` costs 4 µs to seed and does not promise ``shuffle`` across Python versions;
-BLAKE2b is the same everywhere, for ever.
+Seeding ``random.Random`` takes 4 µs, and its ``shuffle`` may give another order in another Python
+version; BLAKE2b gives the same bytes everywhere and always.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ def draw(seed: int | str, *purpose: object) -> int:
 
 
 def unit(seed: int | str, *purpose: object) -> float:
-    """A share in [0, 1)."""
+    """A number in [0, 1), fixed by the seed and the purpose."""
     return (draw(seed, *purpose) >> 11) / 9007199254740992.0  # 2**53, the doubles in [0, 1)
 
 
@@ -34,10 +34,13 @@ def pick(options: Sequence[T], seed: int | str, *purpose: object) -> T:
 
 
 def shuffled(items: Iterable[T], seed: int | str, *purpose: object) -> list[T]:
-    """``items`` in an order fixed by the seed and the purpose (Fisher and Yates)."""
+    """``items`` in an order fixed by the seed and the purpose (Fisher and Yates).
+
+    Raises ValueError for more than 12 items.
+    """
     out = list(items)
     if len(out) > 12:
-        raise ValueError(f"64 bits order at most 12 items evenly, got {len(out)}")
+        raise ValueError(f"64 bits can order at most 12 items evenly, got {len(out)}")
     return ordered(out, draw(seed, *purpose))
 
 
@@ -51,8 +54,8 @@ def ordered(items: Sequence[T], number: int) -> list[T]:
 
 
 def secret(seed: int | str, *purpose: object) -> str:
-    """128 bits in hex that do not reveal the seed. An agent may be given these: the seed itself would
-    tell it the deal.
+    """128 bits in hex that do not reveal the seed. An agent may be given these bits, but not the seed,
+    which would reveal the deal.
     """
     key = f"{seed}/secret/{'/'.join(map(str, purpose))}"
     return blake2b(key.encode(), digest_size=16).hexdigest()

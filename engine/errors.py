@@ -6,9 +6,9 @@
     │   ├── InvalidAction    an action or a thought of the wrong shape
     │   └── InvalidRecord    a foreign record of the wrong shape
     ├── IllegalInput         input that the rules do not allow
-    │   ├── IllegalAction    not by this seat, not now, or not so
+    │   ├── IllegalAction    by the wrong seat, at the wrong time, or with forbidden contents
     │   └── IllegalRecord    a foreign record that breaks a rule
-    └── CorruptLog           a log of ours that does not fold: a fault of ours
+    └── CorruptLog           a stored log that cannot be read or folded: our own fault
 
 Messages name the values and the remedy. Every leaf maps to one problem (RFC 9457) in ``app``.
 """
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class AvalonError(Exception):
-    """The base class of every exception that this project raises on purpose."""
+    """The base class of this project's own exceptions, except those that never leave their package."""
 
 
 class InvalidInput(AvalonError):
@@ -56,11 +56,11 @@ class InvalidRecord(InvalidInput):
 
 
 class IllegalInput(AvalonError):
-    """Input that was read, but that the rules do not allow."""
+    """Input that could be read, but that the rules do not allow."""
 
 
 class IllegalAction(IllegalInput):
-    """Not by this seat, not now, or not so. The request stays open.
+    """An action by the wrong seat, at the wrong time, or with forbidden contents. The request stays open.
 
     ``pointer`` is a JSON pointer into the action, e.g. ``/team``.
     """
@@ -74,8 +74,8 @@ class IllegalAction(IllegalInput):
 class IllegalRecord(IllegalInput):
     """A foreign record that breaks a rule.
 
-    ``record`` is its id. ``quest`` and ``attempt`` are those that the game had reached; None when the
-    set-up is at fault. ``move`` counts the record's moves from 1; None when the fault is not in a move
+    ``record`` is its id. ``quest`` and ``attempt`` say how far the game had come; None when the set-up
+    is at fault. ``move`` counts the record's moves from 1; None when the fault is not in a move
     (set-up, outcome). ``rule`` is a short name of the rule; ``expected`` and ``found`` are ready to print.
     """
 
@@ -104,7 +104,7 @@ class IllegalRecord(IllegalInput):
 
 
 class CorruptLog(AvalonError):
-    """A stored log that does not fold. No input of a client can cause it."""
+    """A stored log that cannot be read or folded. No input of a client can cause this."""
 
 
 UNREADABLE: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)

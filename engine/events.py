@@ -1,8 +1,8 @@
 """The events of a game, and who sees each. A game is a log of events.
 
-Every event is seen whole or not at all; ``seen_by`` has no default. ``payload`` gives an event's
-fields as plain JSON values, ``read_event`` reads them back: together they are the storage and wire
-form. Seats are mapping keys there; inside, a tuple holds seat 1 first.
+A viewer sees all of an event or nothing; ``seen_by`` has no default. ``payload`` gives an event's
+fields as plain JSON values, the form in storage and on the wire, and ``read_event`` reads them back.
+Values by seat are an object with the seats' numbers as keys there, and a tuple with seat 1 first here.
 """
 
 from collections.abc import Callable, Mapping
@@ -123,7 +123,7 @@ class TeamConfirmed:
     leader: Seat
     team: Annotated[tuple[Seat, ...], "list"]
     changed: bool
-    """Whether it differs, as a set, from the team before."""
+    """Whether the team differs, as a set, from the team before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class VoteCast:
 class VotesRevealed:
     seen_by: ClassVar[SeenBy] = "public"
     votes: Annotated[tuple[bool | None, ...], "by_seat"]
-    """None: the record does not know."""
+    """Seat 1 first; None: a foreign record does not say."""
     approved: bool
     """Whether the ballots approved the team."""
     forced: bool
@@ -158,6 +158,7 @@ class QuestResolved:
     team: Annotated[tuple[Seat, ...], "list"]
     """Empty: rejections failed the quest and nobody went."""
     fails: int | None
+    """Fail cards; None: nobody went, or a foreign record does not say."""
     succeeded: bool
 
 
@@ -188,12 +189,12 @@ class AssassinationMade:
     assassin: Seat
     target: Seat | None
     hit: bool
-    """Whether it was Merlin. Public: the game's end, or its going on, tells it anyway."""
+    """Whether the target was Merlin. Public, since the rest of the game reveals it anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvilConferred:
-    """Private talk of evil in a foreign record."""
+    """Private talk among the evil seats in a foreign record."""
 
     seen_by: ClassVar[SeenBy] = "full"
     seat: Seat
@@ -229,20 +230,20 @@ class IntentionsSelected:
     stage: SelectionStage
     intentions: Annotated[tuple[Choice, ...], "choices"]
     changed: bool
-    """In the final stage: whether modification kept, added or dropped something else."""
+    """In the final stage: whether the selection differs from the first one."""
     reason: str = ""
-    """For the selection as a whole; in the final stage: what was kept, added or dropped, and why."""
+    """Why the seat made this selection; in the final stage: what it kept, added or dropped, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionPrepared:
-    """The seat made the first selection of this turn before it had its whole record."""
+    """The seat made the first selection of this turn before it had seen its whole record."""
 
     seen_by: ClassVar[SeenBy] = "seat"
     seat: Seat
     without: Unheard
-    """``speech``: the last speech, and the team proposed with it. ``summary``: the seat's own summary of the
-    attempt before, whose speeches it had whole instead."""
+    """The part not seen. ``speech``: the last speech, and the team proposed with it. ``summary``: the seat's
+    own summary of the attempt before; the seat saw that attempt's speeches in full instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,10 +297,10 @@ class ReplyUnusable:
 
 
 Thought = BeliefsFormed | IntentionsSelected | SpeechDrafted | ReadingsImagined | ChoiceExplained
-"""A private record of a seat; the rules pass over it."""
+"""A private record of a seat; it has no effect on the game."""
 
 Note = Thought | SelectionPrepared | ActionRefused | ActionDefaulted | ReplyUnusable
-"""The events that may precede an action in the log: how the seat came to it."""
+"""The events that may precede an action in the log and show how the seat arrived at it."""
 
 Event = (
     GameCreated
@@ -348,7 +349,7 @@ def audience(event: Event) -> Viewer:
 
 
 def visible(event: Event, viewer: Viewer) -> bool:
-    """Whether this viewer may see this event, which is seen whole or not at all."""
+    """Whether this viewer may see this event: all of it, or else nothing."""
     if viewer == FULL:
         return True
     seen_by = event.seen_by
@@ -365,14 +366,16 @@ def _same(value: Any) -> Any:
 
 
 def _only(allowed: Any) -> _Step:
-    """Returns a value of this annotation unchanged. Raises ValueError for another, without quoting it."""
+    """A function that returns a value of this annotation unchanged, and raises ValueError for any other
+    value, without quoting it.
+    """
     options = get_args(allowed) if get_origin(allowed) in (Union, UnionType) else (allowed,)
     words = frozenset(word for one in options if get_origin(one) is Literal for word in get_args(one))
     kinds = frozenset(str if get_origin(one) is Literal else one for one in options)
 
     def check(value: Any) -> Any:
         if type(value) not in kinds or (words and value not in words):
-            raise ValueError("of another kind")
+            raise ValueError("of the wrong type")
         return value
 
     return check
@@ -390,7 +393,7 @@ def _from_list(values: Any) -> tuple[Seat, ...]:
 
 def _listed(values: Any) -> list[Any] | tuple[Any, ...]:
     if type(values) not in (list, tuple):
-        raise ValueError("of another kind")
+        raise ValueError("of the wrong type")
     return values  # type: ignore[no-any-return]
 
 
@@ -477,17 +480,17 @@ LATER: Final[Mapping[type[Event], Mapping[str, Any]]] = {
 
 
 def payload(event: Event) -> dict[str, Any]:
-    """The event's fields as JSON values, in the order of its definition, without its type."""
+    """The event's fields as JSON values, in the order in which its class defines them, without its type."""
     return {name: to(getattr(event, name)) for name, to, _ in _PLANS[type(event)]}
 
 
 def read_event(type_: str, values: Mapping[str, Any]) -> Event:
-    """Reads the event of a ``type_name`` and a ``payload``. Raises CorruptLog when they make no event;
-    neither its message nor its cause holds the values, which may be what a player thought.
+    """The event with this ``type_name`` and this ``payload``. Raises CorruptLog when there is none; neither
+    the exception's message nor its cause holds the values, which may be what a player thought.
     """
     kind = EVENT_TYPES.get(type_)
     if kind is None:
-        raise CorruptLog("an event of a type that there is not")
+        raise CorruptLog("an event has an unknown type")
     plan = _PLANS[kind]
     name = ""
     try:
@@ -499,5 +502,5 @@ def read_event(type_: str, values: Mapping[str, Any]) -> Event:
                 read.append(back(values[name]))
             return kind(*read)
     except (LookupError, TypeError, ValueError, AttributeError, InvalidProfile):
-        raise CorruptLog(f"{type_} does not read: {name} is missing or of another kind") from None
-    raise CorruptLog(f"{type_} does not read: it takes {len(plan)} fields, not {len(values)}")
+        raise CorruptLog(f"{type_} cannot be read: {name} is missing or of the wrong type") from None
+    raise CorruptLog(f"{type_} cannot be read: it has {len(plan)} fields, got {len(values)}")

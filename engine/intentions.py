@@ -1,4 +1,4 @@
-"""The catalogue of intentions: labels, aliases, the menus of seats, and what rules can check.
+"""The catalogue of intentions: labels, aliases, the menus of seats, and the facts that rules can check.
 
 Source: InterIntent (EMNLP 2024), appendix table of intention categories, with the menus of the
 authors' released code; data in ``intentions.json``. ``requires`` is ours.
@@ -46,13 +46,13 @@ class Intention:
     roles: frozenset[Role]
     """Who may select it."""
     turn: Mapping[Role, str]
-    """The turns in which each of these roles is offered it: any, responder, or opener."""
+    """By role, the turns in which the intention is offered: any, responder, or opener."""
     first_quest: bool
-    """Whether it is offered during the first quest."""
+    """Whether the intention is offered in the first round."""
     requires: tuple[str, ...]
     """Facts without which selecting it is unreasonable."""
     impactful_release: bool
-    """Member of the set of 15 that the authors' released scripts filter on."""
+    """Whether the intention is one of the 15 that the authors' released scripts single out."""
     aliases: tuple[str, ...]
 
 
@@ -92,8 +92,8 @@ IMPACTFUL_RELEASE: Final = frozenset(intention.id for intention in CATALOGUE if 
 def menu(role: Role, *, opener: bool, first_quest: bool) -> tuple[IntentionId, ...]:
     """The intentions that a seat is offered in its turn, in catalogue order.
 
-    ``opener``: the leader's own opening turn of the discussion; every other turn responds.
-    Never empty for any role and turn.
+    ``opener``: the turn is the one with which the leader opens the discussion; all others respond.
+    The menu is never empty.
     """
     turns = ("any", "opener" if opener else "responder")
     return tuple(
@@ -107,20 +107,20 @@ def menu(role: Role, *, opener: bool, first_quest: bool) -> tuple[IntentionId, .
 
 @cache
 def allowed(role: Role) -> tuple[IntentionId, ...]:
-    """The role's whole list, whatever the turn, in catalogue order."""
+    """All intentions that the role may ever select, in catalogue order."""
     return tuple(intention.id for intention in CATALOGUE if role in intention.roles)
 
 
 def missing_facts(intention: IntentionId, facts: Iterable[str]) -> tuple[str, ...]:
-    """The required facts of this intention that the public record does not hold. Empty: no rule forbids
-    it.
+    """The facts that this intention requires and that are not among ``facts``. Empty: no rule forbids the
+    intention.
     """
     held = frozenset(facts)
     return tuple(fact for fact in BY_ID[intention].requires if fact not in held)
 
 
 def plain(text: str) -> str:
-    """The text without case, punctuation and superfluous blanks, for comparing wordings."""
+    """The text in lower case, without punctuation and superfluous blanks, for comparing wordings."""
     straight = text.casefold().replace("'", "").replace("\u2019", "")
     return " ".join("".join(c if c.isalnum() else " " for c in straight).split())
 
@@ -130,9 +130,11 @@ WORDINGS: Final[Mapping[str, IntentionId]] = {
     for intention in CATALOGUE
     for wording in (intention.id, intention.label, *intention.aliases)
 }
-"""The id behind each plain wording: ids, labels and aliases."""
+"""The id of an intention by each plain wording: its id, its label and its aliases."""
 
 
 def normalise(text: str) -> IntentionId | None:
-    """The id of an id, a label or an alias, whatever its case and punctuation; None for other texts."""
+    """The intention that a text names by id, label or alias, whatever its case and punctuation; None for
+    any other text.
+    """
     return WORDINGS.get(plain(text))

@@ -50,7 +50,8 @@ def playthrough(
     ``log`` may be any viewer's stream: events that it lacks are not shown. ``thoughts``: whether beliefs,
     intentions, drafts, readings and summaries are shown. ``first_seat`` is the number shown for the
     first seat: 0 keeps a foreign record's numbering. What seats say is quoted on one line, so that
-    no speech can pass for a line of the game. Raises CorruptLog for a log without its first event.
+    no speech can pass for a line of the game. Raises CorruptLog for a log that does not start with its
+    ``game_created``, or that holds another.
     """
     events = iter(log)
     first = next(events, None)
@@ -67,7 +68,7 @@ def playthrough(
 
 
 class _LogWriter:
-    """The state that the lines need: the profile, the names, the numbering."""
+    """Writes the lines. Holds what they need: the profile, the names, the numbering."""
 
     __slots__ = ("_first", "_names", "_profile")
 

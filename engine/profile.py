@@ -83,19 +83,19 @@ class Profile:
     name: str
     players: int
     roles: tuple[Role, ...]
-    """The deck in the order of ``Role``, which does not tell who holds which role."""
+    """The deck in the order of ``Role``, which does not reveal who holds which role."""
     team_sizes: tuple[int, ...]
     """Team sizes of quests 1 to 5."""
     fails_needed: tuple[int, ...]
     """Fail cards needed to fail quests 1 to 5."""
     approval: Approval
-    """More than half, or half and more."""
+    """Whether a team needs the approval of more than half of the seats, or whether half is enough."""
     max_rejections: int
-    """The most proposals in a round."""
+    """The largest number of proposals in a round."""
     on_max_rejections: OnMaxRejections
     """evil_wins: the last rejection ends the game. forced_team: the last team goes without a vote.
-    last_team_goes: it is voted on and goes even if rejected. quest_fails: its rejection fails the
-    quest, nobody goes, and the game goes on."""
+    last_team_goes: the last team is voted on and goes even if rejected. quest_fails: the rejection of
+    the last team fails the quest, nobody goes, and the game continues."""
     discussion: Discussion
     """before_proposal: every seat speaks once, the leader first, then the leader proposes.
     after_proposal: the leader speaks while proposing, then the others speak once each. none: nobody
@@ -108,7 +108,7 @@ class Profile:
     """after_three_successes: one shot, at the end. after_any_quest: one shot in the whole game,
     offered after each quest. none: three successes win."""
     missed_shot: MissedShot
-    """What a miss before the third success means; at the third success loyal wins."""
+    """What a miss before the third success means; after the third success, a miss means that loyal wins."""
     first_leader: Seat | None
     """None: drawn from the seed."""
     leader_step: int
@@ -120,7 +120,7 @@ class Profile:
     legal_team: tuple[Mapping[tuple[Seat, ...], tuple[Seat, ...]], ...] = field(
         init=False, repr=False, compare=False
     )
-    """Derived: each legal team by itself, for looking up a team."""
+    """Derived: for quests 1 to 5, each legal team mapped to itself, for looking up a team."""
     seats: tuple[Seat, ...] = field(init=False, repr=False, compare=False)
     """Derived: 1 to ``players``."""
     yes_needed: int = field(init=False, repr=False, compare=False)
@@ -179,7 +179,7 @@ RULES: Final = (
     "first_leader",
     "leader_step",
 )
-"""The settings that ``rules`` of a new game may override."""
+"""The settings that the ``rules`` of a new game may override."""
 
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "approval": get_args(Approval),
@@ -290,9 +290,9 @@ def make_profile(
     rules: Mapping[str, Any] | None = None,
     reveal: Reveal | None = None,
 ) -> Profile:
-    """The profile ``name`` for ``players`` seats, with other roles or changed rules.
+    """The profile ``name`` for ``players`` seats, with these ``roles``, ``rules`` and ``reveal``.
 
-    Raises InvalidProfile, with a pointer into the request that names these settings.
+    Raises InvalidProfile, with a pointer such as ``/rules/leader_step``.
     """
     if name not in _MAKERS:
         raise InvalidProfile(f"profile must be one of {', '.join(PROFILES)}, got {name!r}", "/profile")
@@ -311,7 +311,7 @@ def make_profile(
 
 
 def profile_from_settings(settings: Mapping[str, Any]) -> Profile:
-    """Reads what ``Profile.settings`` returned. Raises InvalidProfile."""
+    """The profile whose ``Profile.settings`` these are. Raises InvalidProfile."""
     known = {f.name for f in fields(Profile) if f.init}
     if set(settings) != known:
         raise InvalidProfile(
@@ -338,5 +338,5 @@ OFFICIAL: Final = make_profile("official", 5)
 
 
 def without_talk(profile: Profile) -> Profile:
-    """The same profile without speeches and summaries: rules alone."""
+    """The same profile without speeches, reconsideration and summaries."""
     return replace(profile, discussion="none", reconsideration=False, summaries=False)

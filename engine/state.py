@@ -1,9 +1,9 @@
 """The state that a log folds to: the public table, each seat's own hand, and the full state.
 
-``apply`` folds events in place and never refuses; every handler gets only what it may change. Public
-handlers get the table alone, seat handlers the seat's hand and the table, so a hidden fact cannot reach
-the state of a viewer who may not know it. A fold of what one viewer sees gives
-that viewer's table and hand, equal to those of the full fold.
+``apply`` folds events in place and refuses no log that ``decide`` wrote; every handler gets only what it
+needs. Public handlers get the table alone, seat handlers the seat's hand and, to read, the table, so a
+hidden fact cannot reach the state of a viewer who may not know it. Folding only what one viewer sees gives
+the same table and the same hand of that viewer as folding the whole log.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -104,8 +104,8 @@ class Table:
     turn: int
     """Utterances made in this attempt."""
     opening: int
-    """Counts the simultaneous openings (votes, cards, summaries): a hand whose ``answered`` equals
-    it has answered the present one, so nothing hidden needs clearing by something hidden."""
+    """Counts the openings at which several seats are asked at once (votes, cards, summaries). A hand whose
+    ``answered`` equals this number has answered the present one, so no hidden answer has to be cleared."""
     succeeded: int
     """Quests that succeeded."""
     failed: int
@@ -151,12 +151,12 @@ class Table:
 
     @property
     def over(self) -> bool:
-        """Whether the game has ended, so that no seat will be asked again."""
+        """Whether the game has ended or was cancelled: no seat will be asked again."""
         return self.phase is Phase.OVER
 
     @property
     def speaker(self) -> Seat:
-        """The seat whose turn it is to speak in phase discuss: seat order from the leader on."""
+        """The seat whose turn it is to speak in phase discuss; seats speak in order, from the leader on."""
         return (self.leader - 1 + self.turn) % self.players + 1
 
     def next_leader(self) -> Seat:
@@ -176,9 +176,10 @@ class Table:
 
 
 WholeVote = tuple[int, int, tuple[bool | None, ...]]
-"""A vote whose ballots all came in one step: public events before it, opening, votes (seat 1 first).
+"""A vote whose ballots all came in one step: the number of public events before the vote, the vote's opening,
+and the votes, seat 1 first.
 
-It is revealed, so it holds no secret: kept once, it replaces every seat's own ballot.
+The votes are revealed, so they hold no secret: kept once, they replace every seat's own ballot.
 """
 
 # By seat, less 1, and by vote: made once for all games.
@@ -205,7 +206,7 @@ class Hand:
     """Seats shown at the start, without their roles."""
     shoots: bool
     success: bool | None
-    """Its latest quest card."""
+    """The seat's latest quest card; None: none yet."""
 
     def __init__(self, seat: Seat, whole: list[WholeVote]) -> None:
         self.seat = seat
@@ -218,7 +219,7 @@ class Hand:
         self._whole = whole
 
     def _placed(self) -> list[tuple[int, Event]]:
-        """(public events before it, event) of its own events, in the order of its stream."""
+        """(number of public events before it, event) for each of the seat's own events, in stream order."""
         if not self._whole:
             return self._kept
         at = self.seat - 1
@@ -242,7 +243,7 @@ class Hand:
 
     @property
     def own(self) -> list[tuple[int, Event]]:
-        """(index in this seat's stream, event) of the events that only this seat and ``full`` see."""
+        """(index in this seat's stream, event) for each event that only this seat and ``full`` see."""
         return [(shown + index, event) for index, (shown, event) in enumerate(self._placed())]
 
     @property
@@ -252,7 +253,9 @@ class Hand:
 
     @property
     def vote(self) -> bool | None:
-        """Its latest ballot; of the present vote where ``answered`` equals the table's ``opening``."""
+        """The seat's latest ballot, None: none yet. It belongs to the present vote if the phase is vote and
+        ``answered`` equals the table's ``opening``.
+        """
         return next((event.approve for _, event in reversed(self.own) if type(event) is VoteCast), None)
 
     def __eq__(self, other: object) -> bool:
@@ -278,7 +281,7 @@ class State:
     seed: int | None
     shooter: Seat | None
     answers: int
-    """Seats that have answered the present simultaneous opening."""
+    """The number of seats that have answered the present opening, where several are asked at once."""
     log: list[Event]
     """The full stream."""
     public: list[Event]
@@ -447,8 +450,8 @@ _OWN: Final = frozenset(kind for kind in EVENT_TYPES.values() if kind.seen_by ==
 def apply(state: State, events: Iterable[Event]) -> None:
     """Folds ``events`` into ``state``, in place, and keeps every viewer's stream.
 
-    Never refuses a log that ``decide`` wrote. Raises CorruptLog for one that cannot be ours: no
-    ``game_created`` first, or a seat that is not at the table.
+    Never refuses a log that ``decide`` wrote. Raises CorruptLog for a log that does not start with its only
+    ``game_created``, or that names a seat that is not at the table; other damage may raise ``UNREADABLE``.
     """
     if type(events) is not tuple:
         events = tuple(events)
@@ -489,7 +492,7 @@ def apply(state: State, events: Iterable[Event]) -> None:
         elif kind in _OWN:
             seat = event.seat  # type: ignore[union-attr]
             if seat < 1 or seat > players:
-                raise CorruptLog(f"{kind.__name__} of seat {seat}, the table has {players}")
+                raise CorruptLog(f"{kind.__name__} of seat {seat}, but the table has {players} seats")
             hand = state.hands[seat - 1]
             hand._kept.append((len(public), event))
             if kind is CardPlayed:
@@ -531,14 +534,14 @@ def _sit_down(state: State, first: Event) -> None:
 
 
 def fold(events: Iterable[Event]) -> State:
-    """The state that a log, or any viewer's part of one, folds to.
+    """The state that a log, or any viewer's part of one, adds up to; without a table if the log is empty.
 
-    Raises CorruptLog for a log that does not fold. The message never quotes the log, which may hold what a
-    player thought.
+    Raises CorruptLog for a log that cannot be folded. The message never quotes the log, which may hold what
+    a player thought.
     """
     state = State()
     try:
         apply(state, events)
     except UNREADABLE as fault:
-        raise CorruptLog(f"the log does not fold: {type(fault).__name__}") from None
+        raise CorruptLog(f"the log cannot be folded: {type(fault).__name__}") from None
     return state

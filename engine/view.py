@@ -1,6 +1,6 @@
-"""The view of one viewer: its stream of events, and an asked seat's observation.
+"""What one viewer sees: its stream of events and, for a seat that has an open request, its observation.
 
-Streams are kept as the game runs: the public one as a list, a seat's own events beside it with
+The streams grow with the game: the public one is a list, and a seat's own events are kept beside it with
 their positions. Joining the two needs no filter and gives positions without gaps.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["Observation", "observe", "project", "read_viewer", "stream", "viewer
 
 
 class Observation:
-    """Everything that an asked seat may know: its request, its stream, the table and its own hand.
+    """Everything that a seat with an open request may know: request, stream, table and its own hand.
 
     It shares the live table, so it is valid until its request is answered.
     """
@@ -55,7 +55,7 @@ class Observation:
 
 
 def observe(state: State, request: Request, refusals: tuple[str, ...] = ()) -> Observation:
-    """The observation of the asked seat. For an earlier one, pass ``fold(log[:n])`` as the state."""
+    """The observation of the request's seat. For an earlier one, pass ``fold(log[:n])`` as the state."""
     return Observation(request, state.public, state.table, state.hands[request.seat - 1], refusals)
 
 
@@ -69,7 +69,7 @@ def stream(state: State, viewer: Viewer) -> list[Event]:
 
 
 def project(log: Iterable[Event], viewer: Viewer) -> list[Event]:
-    """The part of a log that this viewer sees, by filtering: ``stream`` gives the same without a filter."""
+    """The part of a log that this viewer sees, found by filtering; ``stream`` gives the same without it."""
     return [event for event in log if visible(event, viewer)]
 
 

@@ -5,7 +5,7 @@ AvalonError                  (engine.errors)
 │   ├── UnknownItem          an invalid item id, or an item that is not among the scored ones
 │   └── InvalidRun           a run folder of the authors that cannot be read
 └── IllegalInput
-    └── Unmeasurable         a game that is not over, or not shown whole
+    └── Unmeasurable         a game that is not over, or whose log lacks the deal
 """
 
 from engine.errors import IllegalInput, InvalidInput

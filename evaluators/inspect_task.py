@@ -58,9 +58,9 @@ MOST_SAMPLES: Final = 5
 
 def _task(dimension: Dimension, items: str, samples: int, unmapped: str) -> Task:
     if not 1 <= samples <= MOST_SAMPLES:
-        raise ValueError(f"samples is 1 to {MOST_SAMPLES}, got {samples}")
+        raise ValueError(f"samples must be 1 to {MOST_SAMPLES}, got {samples}")
     if unmapped not in ("count", "discard"):
-        raise ValueError(f"unmapped is count or discard, got {unmapped!r}")
+        raise ValueError(f"unmapped must be count or discard, got {unmapped!r}")
     return Task(
         dataset=MemoryDataset(_samples(Path(items), dimension), name=Path(items).stem),
         solver=generate(),
@@ -118,13 +118,13 @@ def f1() -> Metric:
 
 @metric
 def precision() -> Metric:
-    """Matched intentions, of all named ones; nan if none was named."""
+    """The share of named intentions that are gold; nan if none was named."""
     return _pooled(lambda f1_: f1_.precision)
 
 
 @metric
 def recall() -> Metric:
-    """Matched intentions, of all gold."""
+    """The share of gold intentions that were named; nan if there is no gold."""
     return _pooled(lambda f1_: f1_.recall)
 
 

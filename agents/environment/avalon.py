@@ -33,7 +33,7 @@ View = dict[str, Any]
 class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
     """One table of Avalon without talk: proposals, votes, quests and the shot.
 
-    Agents are ``seat_1`` … ``seat_n`` and stay to the end. Then the winners get 1 and the others -1; all
+    Agents are ``seat_1`` … ``seat_n`` and stay to the end, when the winners get 1 and the others -1; all
     earlier rewards are 0. An illegal step raises IllegalAction and changes nothing.
     """
 
@@ -56,7 +56,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         """``viewer`` is the viewer whose view ``render`` shows. Raises InvalidProfile or InvalidInput."""
         super().__init__()  # type: ignore[no-untyped-call]
         if talk := _TALK & set(rules or {}):
-            raise InvalidProfile(f"this environment is without talk, got {sorted(talk)[0]}", "/rules")
+            raise InvalidProfile(f"this environment plays without talk, got {sorted(talk)[0]}", "/rules")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is human, ansi or None, got {render_mode!r}")
         self.profile: Final = without_talk(make_profile(profile, players, roles=roles, rules=rules))
@@ -101,9 +101,9 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Deals a new game: with ``seed``, the game that the engine deals from it.
 
-        Without a seed, the next game of the series that follows from the last given seed, or from 128 random
-        bits. ``options`` may have ``deal``, the roles of seat 1 to n; other options are ignored, as in
-        PettingZoo. Raises InvalidProfile.
+        Without a seed, it deals the next game of the series that follows from the last seed given, or from
+        128 random bits. ``options`` may have ``deal``, the roles of seats 1 to n; other options are ignored,
+        as in PettingZoo. Raises InvalidProfile.
         """
         if seed is not None:
             self._seed, self._games = seed, 0
@@ -126,7 +126,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         self._ask()
 
     def observe(self, agent: str) -> View:
-        """The seat's view; the mask is all zero while the seat is not asked."""
+        """The seat's view; the mask is all zeros while the seat is not being asked."""
         state = self.state_of_play
         seat = self._seats[agent]
         hand = state.hand(seat)
@@ -187,6 +187,6 @@ def raw_env(**settings: Any) -> AvalonEnv:
 
 
 def env(**settings: Any) -> AECEnv[str, View, int]:
-    """The environment with PettingZoo's usual guards: an illegal action ends the game at -1."""
+    """The environment with PettingZoo's usual guards: an illegal action ends the game, at -1 for its seat."""
     guarded = TerminateIllegalWrapper(AvalonEnv(**settings), illegal_reward=-1)
     return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(guarded))

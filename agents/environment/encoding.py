@@ -44,7 +44,7 @@ class Actions:
         return len(self.all)
 
     def open(self, table: Table, hand: Hand) -> list[int]:
-        """The numbers of the seat's legal actions, by what the seat sees. Empty: the seat is not asked."""
+        """The numbers of the seat's legal actions, judged by what it sees. Empty: it is not being asked."""
         return [self.number[action] for action in legal(table, hand) or ()]
 
     def names(self) -> list[str]:
@@ -80,7 +80,7 @@ _QUESTS: Final = 5
 
 
 class Features:
-    """The layout and contents of a row.
+    """The layout and the contents of a row, the numbers that one seat observes.
 
     A game without talk is short: a row holds everything that the seat has been shown so far, so that a policy
     needs no memory.
@@ -120,7 +120,7 @@ class Features:
         self.length: Final = start
 
     def row(self, table: Table, hand: Hand, public: Sequence[Event], *, asked: bool) -> NDArray[np.int8]:
-        """The row of one seat: its own hand and what everybody knows."""
+        """The row of one seat: its own hand, and what everybody knows."""
         row = np.zeros(self.length, np.int8)
         start = {name: part.start for name, part in self.layout.items()}
 

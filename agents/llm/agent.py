@@ -18,7 +18,7 @@ __all__ = ["LlmAgent"]
 
 
 class LlmAgent:
-    """Answers every request through a model, and always answers.
+    """Answers every request through a model; where the model gives no usable answer, with the default.
 
     Its answers depend only on its options, the observation and the session's replies: an agent that is
     made anew for a request answers like one that has played from the start.
@@ -63,7 +63,7 @@ class LlmAgent:
         self._preparation = Preparation()
 
     def _take_preparation(self, turn: ModelTurn) -> Preparation:
-        """The preparation of this turn. It serves once: after a refused answer the turn starts anew."""
+        """The preparation of this turn. It is used only once: after a refused answer the turn starts anew."""
         if self._preparation.request_id == turn.request.id:
             self._turn_preparation, self._preparation = self._preparation, Preparation()
         return self._turn_preparation

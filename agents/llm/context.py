@@ -1,12 +1,12 @@
 """What a seat's model is shown: its own observation as text, the stable part first.
 
-A prompt is a conversation. The system message holds what never changes in a game; the first message
-of the user holds the record and then the question; the steps of a turn append to it. The record only
-grows while a round lasts, so what was sent before is nearly always a prefix of what is sent now.
+A prompt is a conversation. The system message holds what never changes in a game; the first user message
+holds the record and then the question; each step of a turn appends its messages. The record only grows
+while a round lasts, so what was sent before is nearly always a prefix of what is sent now.
 
 The lines of the record are a small language of their own, described in docs/models.md: regular enough
-for a program to rebuild the seat's view from them. A text that somebody wrote is one JSON string on its
-line.
+for a program to rebuild the seat's view from them. A text that somebody wrote appears as one JSON string,
+within one line.
 """
 
 import json
@@ -63,7 +63,7 @@ __all__ = [
 RECORD: Final = "=== RECORD ==="
 END_OF_RECORD: Final = "=== END OF RECORD ==="
 RECORD_GOES_ON: Final = "=== THE RECORD GOES ON ==="
-"""The header of events that followed after the conversation began (timing eager)."""
+"""The header of events that happened after the conversation began (timing eager)."""
 
 # Control, format, private, surrogate and unassigned characters, and the separators that end lines:
 # nobody can judge what nobody can see.
@@ -80,7 +80,7 @@ _SUSPECT: Final = re.compile(r"[<>\[\]]|[^ -~]")
 
 @lru_cache(4096)
 def quoted(text: str) -> str:
-    """The text as one JSON string on one line, which gives the text back when it is read.
+    """The text as one JSON string on one line; parsing the string gives the text back.
 
     It escapes more than JSON requires: every invisible character, and the brackets with which chat templates
     mark roles. So the text can neither end its quotes nor begin a line or a turn.
@@ -97,7 +97,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def one_line(value: Any) -> str:
-    """A JSON value on one line, every text and every name in it quoted as ``quoted`` does."""
+    """A JSON value on one line, with every text and every name in it quoted by ``quoted``."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, Mapping):
@@ -108,7 +108,7 @@ def one_line(value: Any) -> str:
 
 
 def listed(seats: Iterable[Seat]) -> str:
-    """Seats by number with blanks between them; ``none`` where there are none."""
+    """The numbers of the seats with spaces between them; ``none`` where there are no seats."""
     return " ".join(map(str, seats)) or "none"
 
 
@@ -117,7 +117,7 @@ def listed(seats: Iterable[Seat]) -> str:
 
 @cache
 def catalogue() -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """(category, [(id, who may choose it, label)]), in the catalogue's order."""
+    """(category, [(id, who may choose it, label)]) for each category, in the catalogue's order."""
     return [
         (
             name,
@@ -133,8 +133,8 @@ def catalogue() -> list[tuple[str, list[tuple[str, str, str]]]]:
 
 @cache
 def menus() -> list[tuple[str, list[tuple[str, str]]]]:
-    """(who may choose these, [(id, label)]): first the intentions of any role, then each group of holders
-    with several intentions, then the rest, whose ids are followed by their holders.
+    """(heading, [(id, label)]) for each group: first the intentions that any role may choose, then each set
+    of roles that shares several, then the rest, where each id is followed by the roles that may choose it.
     """
     by_holders: dict[str, list[tuple[str, str]]] = {}
     for intention in CATALOGUE:
@@ -158,7 +158,9 @@ def _holders(roles: frozenset[Role]) -> str:
 
 
 def table_settings(profile: Profile) -> dict[str, Any]:
-    """The profile as plain values: its name and size, and all settings that differ from the named profile."""
+    """The profile as plain values: its name and its size, and all settings that differ from the usual ones
+    of the profile with that name.
+    """
     whole = profile.settings()
     usual = make_profile(profile.name, profile.players).settings() if profile.name in PROFILES else {}
     return {
@@ -171,14 +173,14 @@ _NONE: Final = object()
 
 
 def read_settings(values: Mapping[str, Any]) -> Profile:
-    """What ``table_settings`` gave, read back. Raises InvalidProfile."""
+    """The profile that ``table_settings`` wrote, read back. Raises InvalidProfile."""
     name, players = values.get("name"), values.get("players")
     usual = make_profile(name, players).settings() if name in PROFILES and isinstance(players, int) else {}
     return profile_from_settings({**usual, **values})
 
 
 def named(names: Sequence[str]) -> str:
-    """The seats' names in their order, quoted; abbreviated where the names are the usual ones."""
+    """The seats' names in seat order, quoted; abbreviated where the names are the usual ones."""
     usual = usual_names(len(names))
     if tuple(names) == usual:
         return f"{quoted(usual[0])} to {quoted(usual[-1])}"
@@ -186,7 +188,7 @@ def named(names: Sequence[str]) -> str:
 
 
 def read_names(text: str, players: int) -> tuple[str, ...]:
-    """What ``named`` gave, read back. Raises ValueError."""
+    """The names that ``named`` wrote, read back. Raises ValueError."""
     usual = usual_names(players)
     return usual if text == named(usual) else tuple(json.loads(f"[{text}]"))
 
@@ -195,12 +197,12 @@ def read_names(text: str, players: int) -> tuple[str, ...]:
 
 
 def record(events: Sequence[Event], seat: Seat, *, brief: bool = False) -> str:
-    """The seat's stream as lines, oldest first, between two headers. The second header is left out, so that
-    a longer record begins with a shorter one.
+    """The seat's stream as lines, oldest first, under the header ``RECORD``. ``END_OF_RECORD`` is left out,
+    so that a longer record begins with a shorter one.
 
-    Of an attempt in a closed round the record keeps the seat's own summary, the public facts, its own card
-    and its beliefs; also the speeches where the seat has no summary. ``brief``: from the start only the roles
-    and the confidence of beliefs, and none of the seat's thinking.
+    Of an attempt in an earlier round, the record keeps the public facts and the seat's own card, summary and
+    beliefs (their roles and confidence); an attempt that the seat has not summarised stays whole. ``brief``:
+    beliefs are short in every round, summaries do not repeat the record, and drafts are left out.
     """
     now = max((event.round for event in events if type(event) is ProposalOpened), default=0)
     summed = {

@@ -3,8 +3,8 @@
 A seat prepares its coming speech while others still speak. It is asked about each other seat after that
 seat's last action before this turn. It selects its intentions when it knows all but the last speech, and
 drafts its speech when it knows that one too. A seat that opens an attempt selects while it sums up the
-previous one. Beliefs about the seats that acted last come beside the draft: only the readings, the
-modification and the final speech use them.
+previous one. Beliefs about the seats that acted last are formed alongside the draft: only the readings,
+the modification and the final speech use them.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class _FirstSelection:
 
     def __init__(self) -> None:
         self.talk: Talk | None = None
-        """None: the selection was not asked for, since no model answered about some seat."""
+        """None: the selection was not asked for, since no model answered the question about some seat."""
         self.selected: Selected | None = None
         self.notes: list[Note] = []
         self.fault: StepFailed | ModelUnavailable | None = None
@@ -53,7 +53,7 @@ class _FirstSelection:
 
 @dataclass(slots=True)
 class Preparation:
-    """The questions that were asked early for one coming speech."""
+    """The questions that were asked early, for one coming speech."""
 
     request_id: str = ""
     about: dict[Seat, "asyncio.Task[BeliefAnswer]"] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Preparation:
 def prepare(turn: ModelTurn, preparation: Preparation) -> None:
     """Asks those questions of a coming speech that need not wait any longer.
 
-    ``eager_turn`` would ask the very same questions: a seat that is made anew only loses time.
+    ``eager_turn`` would ask the very same questions, so an agent that is made anew loses only time.
     """
     for seat in _ready_seats(turn):
         if seat not in preparation.about:
@@ -110,7 +110,7 @@ async def eager_turn(turn: ModelTurn, preparation: Preparation) -> SeatAction:
     turn.notes += first.notes
     if first.fault is not None:
         raise first.fault
-    assert first.talk is not None, "a model that did not answer about a seat has been raised"
+    assert first.talk is not None, "without an answer about some seat, ModelUnavailable has been raised"
     assert first.selected is not None
     if first.without is not None:
         turn.notes.append(SelectionPrepared(turn.seat, first.without))
@@ -131,7 +131,7 @@ async def _first_selection(turn: ModelTurn, asked: Mapping[Seat, Awaitable[Belie
     """Selects on the basis of the record before the last speech, and of the beliefs about all but the late
     seats.
 
-    Its outcome holds any fault: the questions beside it go on.
+    Any fault is kept in the outcome, so that the questions asked alongside continue.
     """
     outcome = _FirstSelection()
     about = seats_to_analyse(turn)
@@ -164,7 +164,7 @@ class _Draft:
 
 
 async def _first_draft(turn: ModelTurn, first: _FirstSelection, late_results: list[BeliefAnswer]) -> _Draft:
-    """Drafts on the basis of the whole record. Its outcome holds any fault."""
+    """Drafts on the basis of the whole record. Any fault is kept in the outcome."""
     outcome = _Draft()
     if first.talk is None or first.selected is None or any(result.unavailable for result in late_results):
         return outcome
@@ -185,8 +185,8 @@ async def _first_draft(turn: ModelTurn, first: _FirstSelection, late_results: li
 
 
 def _late(turn: ModelTurn, about: tuple[Seat, ...]) -> tuple[Seat, ...]:
-    """The seats about which the selection does not wait for beliefs: the seat that speaks just before; for an
-    opener the team of the quest just before.
+    """The seats about which the selection does not wait for beliefs: the seat that speaks just before this
+    one; for a seat that opens an attempt, the team of the quest just before.
     """
     if turn.opens:
         last = last_on_quest(turn.events, turn.request)
@@ -196,7 +196,7 @@ def _late(turn: ModelTurn, about: tuple[Seat, ...]) -> tuple[Seat, ...]:
 
 
 def _ready_seats(turn: ModelTurn) -> tuple[Seat, ...]:
-    """The seats about which no further event can enter the question."""
+    """The seats about which the question is ready: no further event can become part of it."""
     table = turn.table
     if turn.opens:
         on_quest = table.team if table.phase is Phase.QUEST else ()

@@ -1,8 +1,8 @@
 """Reads a model's answer field by field, and tells the model what is wrong with it.
 
-A strict reading accepts the value asked for or an exact name of it (a number as text, ``seat 3``, a label
-for an id). A loose reading, after repeated questions have not helped, also accepts a close match where only
-one option is close. A value without a clear meaning is never guessed.
+A strict reading accepts the value asked for or an exact name for it (a number as text, ``seat 3``, a label
+for an id). A loose reading, used when repeating the question has not helped, also accepts a close match
+where only one option is close. The reader never guesses: a value without a clear meaning is refused.
 """
 
 import re
@@ -18,18 +18,18 @@ from engine.terms import Seat
 __all__ = ["LONGEST_TEXT", "Fields", "UnusableReply", "as_text", "close_intention"]
 
 LONGEST_TEXT: Final = 4000
-"""Most characters of one text: the limit of an utterance in the protocol."""
+"""The most characters of one text: the limit of an utterance in the protocol."""
 
 T = TypeVar("T")
 
 CLOSE: Final = 85.0
-"""Similarity, of 100, from which two wordings count as the same."""
+"""The similarity, out of 100, from which two wordings count as the same."""
 
 MARGIN: Final = 5.0
-"""By how much a clear match must be more similar than the next option."""
+"""How much more similar than the next option a clear match must be."""
 
 _SHOWN: Final = 120
-"""Characters of a wrong value that are repeated to the model."""
+"""The most characters of a wrong value that are repeated to the model."""
 
 _UNTEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _NUMBERS: Final = re.compile(r"[\s,\d]*")
@@ -39,17 +39,17 @@ _NOT: Final = frozenset({"not", "no", "never", "dont", "wont", "cannot", "cant",
 class UnusableReply(Exception):
     """An answer that cannot be used. Its message tells the model what was wrong and what is expected.
 
-    It never leaves the seat, which records it and asks again.
+    No other part of the game sees this exception: the seat records the answer and asks again.
     """
 
 
 def as_text(text: str) -> str:
-    """The text with U+FFFD for characters that no text may hold (control characters, half surrogates)."""
+    """The text with U+FFFD for characters that no text may hold (control characters, lone surrogates)."""
     return _UNTEXT.sub("\ufffd", text)
 
 
 def close_intention(text: str, options: Sequence[IntentionId]) -> IntentionId | None:
-    """The option that these words mean: by its id, label or alias, or by similarity to only one option."""
+    """The option that the text names by id, label or alias, or the only one that it resembles; else None."""
     exact = normalise(text)
     if exact is not None:
         return exact if exact in options else None
@@ -78,7 +78,7 @@ class Fields:
     """One JSON object of an answer."""
 
     def __init__(self, value: object, names: Sequence[str], *, loose: bool, where: str = "") -> None:
-        """``names``: of the seats, seat 1 first. Raises UnusableReply where ``value`` is no object."""
+        """``names``: the seats' names, seat 1 first. Raises UnusableReply if ``value`` is not an object."""
         self._loose = loose
         self._names = names
         self._where = where
@@ -133,7 +133,7 @@ class Fields:
         return tuple(as_text(item[:LONGEST_TEXT]).strip() for item in value)
 
     def word(self, name: str, options: Mapping[str, tuple[T, tuple[str, ...]]]) -> T:
-        """The meaning of one of the words; each option has its meaning and its other names."""
+        """The meaning of the word in this field. ``options``: by word, its meaning and its other names."""
         expected = " or ".join(f'"{word}"' for word in options) if len(options) < 10 else "one of the words"
         value = self._get(name, expected)
         names = {
@@ -152,7 +152,7 @@ class Fields:
         raise self._fault(name, expected, value)
 
     def flag(self, name: str) -> bool:
-        """True or false, or a word for it."""
+        """True or false, also from a word for either."""
         return self.word(name, {"true": (True, ("yes",)), "false": (False, ("no",))})
 
     def whole(self, name: str, low: int, high: int) -> int:
@@ -221,7 +221,7 @@ class Fields:
     def ids(
         self, name: str, options: Sequence[IntentionId], fewest: int, most: int
     ) -> tuple[IntentionId, ...]:
-        """Different intentions out of the options."""
+        """``fewest`` to ``most`` different intentions out of the options."""
         expected = f"a list of {_span(fewest, most)} different intention ids"
         value = self._get(name, expected)
         if not isinstance(value, list):
@@ -234,7 +234,7 @@ class Fields:
     def choices(
         self, name: str, options: Sequence[IntentionId], fewest: int, most: int
     ) -> tuple[tuple[IntentionId, str], ...]:
-        """Different intentions out of the options, each with its reason."""
+        """``fewest`` to ``most`` different intentions out of the options, each with its reason."""
         expected = f'a list of {_span(fewest, most)} objects {{"intention", "reason"}}'
         value = self._get(name, expected)
         if not isinstance(value, list):
@@ -281,7 +281,7 @@ class Fields:
         return Fields(value, self._names, loose=self._loose, where=f"{self._where}{name}/")
 
     def list_of(self, name: str, fewest: int, most: int) -> "list[Fields]":
-        """The objects in this field."""
+        """The ``fewest`` to ``most`` objects in this field's list."""
         expected = f"a list of {_span(fewest, most)} objects"
         value = self._get(name, expected)
         if not isinstance(value, list) or not fewest <= len(value) <= most:
@@ -305,7 +305,7 @@ def _number(value: object) -> int | None:
 
 
 def _unwrapped(value: object) -> object:
-    """The object in a list of one, or under a single key."""
+    """The object in a list of one, or under a single key; any other value as it is."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, Mapping) and len(value) == 1:

@@ -44,8 +44,8 @@ _IDS: Final = tuple(intention.id for intention in CATALOGUE)
 def common_instructions(
     templates: Templates, profile: Profile, options: SeatOptions
 ) -> tuple[str, Mapping[str, Schema]]:
-    """The text, and the form of each step that it explains. Both are empty where each question explains
-    itself, as in the other presets: they have so many steps that the text would cost more than it saves.
+    """The text, and by step the form of each step that the text explains. Both are empty where each question
+    explains itself, as in the other presets: with their many steps, the text would cost more than it saves.
     """
     if options.mechanism != "compact" or options.instructions == "each":
         return "", {}
@@ -105,12 +105,14 @@ def how_many(fewest: int, most: int) -> str:
 
 
 def other_roles(profile: Profile, role: Role) -> tuple[Role, ...]:
-    """The roles that others may hold, in the deck's order, without the seat's own unless the deck has two."""
+    """The roles that others may hold, in deck order: without the seat's own, unless the deck has it twice."""
     deck = profile.roles
     return tuple(other for other in dict.fromkeys(deck) if deck.count(other) > (other is role))
 
 
 def off_menu(role: Role, menu: Sequence[IntentionId]) -> tuple[IntentionId, ...] | None:
-    """The part of the role's whole menu that is not offered now; None where the offered part is shorter."""
+    """The part of the role's whole menu that is not offered now; None where it is longer than the part that
+    is offered.
+    """
     off = tuple(id_ for id_ in allowed(role) if id_ not in menu)
     return off if len(off) < len(menu) else None

@@ -27,7 +27,7 @@ from engine.view import observe, project
 __all__ = ["joined_action", "whole_question"]
 
 _CHARACTERS: Final = 4
-"""A token, roughly."""
+"""Characters of a token, roughly."""
 
 
 def whole_question(turn: ModelTurn) -> Question[Any]:
@@ -80,7 +80,7 @@ def _opening(turn: ModelTurn) -> ModelTurn | None:
 
 
 async def joined_action(turn: ModelTurn, session: ModelSession) -> SeatAction | None:
-    """The action that an earlier answer of the seat already holds; None where the seat has to be asked.
+    """The action that an earlier answer of the seat already holds; None where the model has to be asked.
 
     An answer whose second action cannot be used is recorded as unusable.
     """
@@ -101,7 +101,9 @@ async def joined_action(turn: ModelTurn, session: ModelSession) -> SeatAction | 
 
 
 def _earlier(turn: ModelTurn) -> int | None:
-    """The place, in the seat's stream, of the action whose answer may hold this one too; None: none is."""
+    """The place in the seat's stream of the action whose answer may hold this one too; None: there is no
+    such action.
+    """
     events, table = turn.events, turn.table
     if turn.request.kind is Kind.VOTE and table.leader == turn.seat:
         done: tuple[type, ...] = (TeamConfirmed,) if table.profile.reconsideration else (TeamProposed,)

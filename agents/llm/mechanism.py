@@ -1,7 +1,7 @@
 """A speaking turn: the six steps of the intention mechanism, one function each, and the presets.
 
-Source: InterIntent (EMNLP 2024), section 2. Every step asks one question (the first asks one a seat,
-all at once) and leaves one record, in the order in which the scripted seat leaves them.
+Source: InterIntent (EMNLP 2024), section 2. Every step asks one question (the first step asks one about each
+other seat, all at once) and leaves one record. The records have the same order as those of a scripted seat.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ async def _paper(turn: ModelTurn) -> SeatAction:
 
 
 async def revised(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
-    """The last three steps of a turn, after the draft."""
+    """Plays the last three steps of a turn, those after the draft."""
     await _read_by_others(turn, talk)
     final = await modification(turn, talk, first)
     turn.notes += _modified(turn, first, final)
@@ -108,8 +108,8 @@ async def _read_by_others(turn: ModelTurn, talk: Talk) -> None:
 
 
 async def first_order(turn: ModelTurn, about: Sequence[Seat]) -> "list[BeliefAnswer]":
-    """Asks for the beliefs about other seats: one question each, all at once and independent of each other.
-    The result for a seat has no belief where no answer was usable.
+    """Asks for the beliefs about other seats: one question about each, all at once and independently. Where
+    no answer about a seat was usable, its result has no belief.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -170,12 +170,12 @@ async def ask_about(turn: ModelTurn, seat: Seat) -> BeliefAnswer:
 
 
 async def selection(turn: ModelTurn, talk: Talk, words: str, notes: list[Note] | None = None) -> Selected:
-    """Asks for the intentions of the speech. Unusable answers go to ``notes``, else to the turn's."""
+    """Asks for the intentions of the speech. Unusable answers go to ``notes``, by default the turn's own."""
     return await talk.ask("selection", words, _selection_shape(turn, "selection"), notes=notes)
 
 
 async def formulation(turn: ModelTurn, talk: Talk, notes: list[Note] | None = None) -> SpeechReply:
-    """Asks for a first draft. Unusable answers go to ``notes``, else to the turn's."""
+    """Asks for a first draft. Unusable answers go to ``notes``, by default the turn's own."""
     words = turn.render("formulation", opening=_opening(turn))
     return await talk.ask("formulation", words, speech_shape("formulation"), notes=notes)
 
@@ -241,7 +241,7 @@ def compact_turn(turn: ModelTurn) -> Question[TurnReply]:
 
 
 def _all_at_once(turn: ModelTurn, reply: TurnReply) -> SeatAction:
-    """The action with the records of every step, in their order."""
+    """The action with the record of every step, in the order of the steps."""
     seat = turn.seat
     formed = (BeliefsFormed(seat, reply.beliefs),) if reply.beliefs else ()
     read = reply.readings
@@ -269,7 +269,7 @@ def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
 
 
 def seats_to_analyse(turn: ModelTurn) -> tuple[Seat, ...]:
-    """The seats to be analysed: the others; in the game's first discussion those that have spoken."""
+    """The seats to analyse: all others, but in the game's first discussion only those that have spoken."""
     others = tuple(seat for seat in range(1, turn.table.players + 1) if seat != turn.seat)
     if turn.request.round > 1 or turn.request.attempt > 1:
         return others
@@ -278,7 +278,7 @@ def seats_to_analyse(turn: ModelTurn) -> tuple[Seat, ...]:
 
 
 def other_roles(turn: ModelTurn) -> tuple[Role, ...]:
-    """The roles that others may hold, in the deck's order, without the seat's own unless the deck has two."""
+    """The roles that others may hold, in deck order: without the seat's own, unless the deck has it twice."""
     return roles_beside(turn.table.profile, turn.role)
 
 
@@ -337,7 +337,7 @@ def _selection_shape(turn: ModelTurn, step: str, lengths: Lengths = FULL) -> Sha
 
 
 def _size(turn: ModelTurn) -> int:
-    """Seats of the team that an opening leader proposes with its speech; 0 for everybody else."""
+    """The size of the team that a leader proposes with its opening speech; 0 for everybody else."""
     return turn.request.team_size or 0 if turn.request.kind is Kind.PROPOSE_TEAM else 0
 
 

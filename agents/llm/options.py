@@ -38,7 +38,7 @@ class SeatOptions:
     min_intentions: int = 2
     max_intentions: int = 3
     menu: Menu = "whole"
-    """whole: all intentions that the turn offers. impactful: only the impactful ones of these, where
+    """whole: all intentions that the turn offers. impactful: only those of them that are impactful, where
     there are enough."""
     temperature: float = 0.8
     max_output_tokens: int = 4096
@@ -57,7 +57,7 @@ class SeatOptions:
 
     @property
     def intends(self) -> bool:
-        """Whether the mechanism works with intentions at all."""
+        """Whether the mechanism uses intentions at all."""
         return self.mechanism in ("paper", "compact")
 
 
@@ -95,7 +95,7 @@ assert set(_WRONG) == {field.name for field in fields(SeatOptions)}
 
 
 def read_options(values: Mapping[str, Any]) -> SeatOptions:
-    """Reads options from plain values; a missing option has its default.
+    """The options in these plain values; a missing option has its default.
 
     Raises InvalidAgent with a pointer such as ``/options/mechanism``.
     """

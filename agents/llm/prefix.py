@@ -40,7 +40,7 @@ class PrefixMeter:
 
 
 def _alike(text: str, other: str) -> int:
-    """The length of the common prefix."""
+    """The length of the prefix that both texts share."""
     low, high = 0, min(len(text), len(other))
     while low < high:
         middle = (low + high + 1) // 2

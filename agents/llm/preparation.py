@@ -1,7 +1,7 @@
 """The parts of its stream that a seat uses when it prepares its coming speech (timing ``eager``).
 
-The log alone determines each part: it is the same whether a question is asked while others still speak or, by
-a seat that was made anew, in its turn.
+The log alone determines each part: the part is the same whether a question is asked while others still speak
+or, by an agent that was made anew, in the seat's turn.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ __all__ = ["events_about", "events_for_selection", "last_on_quest", "missing_par
 
 
 def events_about(events: Sequence[Event], coming: Request, opens: bool, about: Seat) -> Sequence[Event]:
-    """The stream through the last action of the seat ``about``.
+    """The stream through the last action of the seat ``about``, for the question about that seat.
 
-    For a seat that responds: through that seat's speech in this attempt, or through the attempt's opening
-    where that seat speaks later. For the seat that opens an attempt: through the quest for the quest's team,
-    and up to the quest for all others; through the vote where no quest followed. No part holds the seat's own
-    summary of that attempt, so the speeches are in full.
+    If the seat being asked responds: through the speech of ``about`` in this attempt, or through the
+    attempt's opening where ``about`` speaks later. If it opens an attempt: through the last quest where
+    ``about`` was on the quest's team, else up to that quest; through the vote where no quest followed. No
+    part holds the summary of that attempt by the seat being asked, so the speeches are in full.
     """
     if not opens:
         opened = _opened(events, coming)
@@ -50,7 +50,7 @@ def events_for_selection(
 
     For a seat that responds: through the speech before the last one, or through the attempt's opening where
     there was only one speech. For the seat that opens an attempt: everything but its own summary of the
-    attempt before; the question itself tells that the seat opens the next one.
+    attempt before; the question itself says that the seat opens the next attempt.
     """
     if opens:
         part = _before_opening(events, coming)
@@ -66,11 +66,11 @@ def events_for_selection(
         spoken += type(events[place]) is UtteranceMade
         if spoken == before_last:
             return events[: place + 1]
-    raise AssertionError(f"{before_last} speeches before the last one of {coming.id}, heard {spoken}")
+    raise AssertionError(f"{coming.id} needs {before_last} speeches before the last one, got {spoken}")
 
 
 def missing_part(events: Sequence[Event], part: Sequence[Event], opens: bool) -> Unheard | None:
-    """What the first selection lacks of the record before its turn; None: nothing."""
+    """The part of the record before its turn that the first selection lacks; None: it lacks nothing."""
     rest = events[len(part) :]
     if not opens:
         return "speech"
@@ -84,7 +84,7 @@ def last_on_quest(events: Sequence[Event], coming: Request) -> tuple[Seat, ...]:
 
 
 def _last_quest(before: Sequence[Event]) -> tuple[int, QuestResolved] | None:
-    """The quest of the last attempt and its place; None where there was none."""
+    """The place of the last attempt's quest in the stream, and the quest; None where there was none."""
     for place in range(len(before) - 1, -1, -1):
         event = before[place]
         if type(event) is ProposalOpened:

@@ -1,4 +1,4 @@
-"""The requests that take one question: its words, its form, and the action that the answer becomes."""
+"""The requests that take one question: its text, its form, and the action that the answer becomes."""
 
 from typing import Any, Final
 
@@ -83,7 +83,7 @@ _IF_REJECTED: Final = {
 
 
 def vote(turn: ModelTurn, *, joined: bool = False) -> Question[Explained[bool]]:
-    """About the proposed team; ``joined``: about the team that the leader fixes in the same answer."""
+    """The question about the proposed team; ``joined``: about the team that the same answer fixes."""
     table = turn.table
     profile = table.profile
     last = _IF_REJECTED.get(profile.on_max_rejections, "") if table.attempt == profile.max_rejections else ""

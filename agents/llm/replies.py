@@ -61,36 +61,37 @@ SNIPPETS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The most characters of each text of a turn: about twice the length asked for."""
+    """The most characters of each text in a turn: about twice the length asked for."""
 
     speech: int = 1200
-    """Of thinking and of speaking: about 200 words."""
+    """Of the thinking, and of the speech: about 200 words each."""
     reason: int = 400
     reading: int = 400
     reasoning: int = 600
     snippet: int = 200
     wording: int = 200
-    """Of an intention in the model's own words."""
+    """Of an intention that the model words itself."""
 
 
 FULL: Final = Lengths()
 
 BRIEF: Final = Lengths(speech=620, reason=260, reading=180, reasoning=200, snippet=200, wording=120)
-"""For one answer that holds the whole turn: the longest one, about nine seats, fits into the 4,096 tokens of
-an answer, at four characters each, so that a server that enforces the schema never cuts it off.
+"""For one answer that holds the whole turn: even the longest one, with beliefs about nine seats, fits into
+the 4,096 tokens of an answer, at four characters a token, so that a server that enforces the schema never
+cuts it off.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Shape(Generic[T]):
-    """A form and how an answer of that form is read."""
+    """A form, and how an answer of that form is read."""
 
     form: Form
     read: Callable[[Fields], T]
 
     @property
     def sketch(self) -> str:
-        """The form in short, for the question: the schema itself may not reach the model."""
+        """The form in short, for the question, since the schema itself might not reach the model."""
         return sketch(self.form.schema)
 
 
@@ -100,7 +101,7 @@ class Selected:
 
     choices: tuple[Choice, ...]
     own_words: tuple[str, ...] = ()
-    """Written intentions that are none of the catalogue's."""
+    """Intentions in the model's own words that are not in the catalogue."""
     why: str = ""
     """In modification: what was kept, added or dropped, and why."""
 
@@ -111,7 +112,7 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class SpeechReply:
-    """What a seat thinks and says; ``think`` is empty, and ``team`` None, where not asked for."""
+    """What a seat thinks and says; ``think`` is empty and ``team`` is None where they were not asked for."""
 
     speak: str
     think: str = ""
@@ -141,7 +142,7 @@ class TurnReply:
 
 @dataclass(frozen=True, slots=True)
 class Explained(Generic[T]):
-    """A choice and why."""
+    """A choice, and the reason for it."""
 
     choice: T
     why: str
@@ -182,7 +183,7 @@ def _object(properties: Mapping[str, Schema]) -> dict[str, Any]:
 
 
 _ALTERNATIVES: Final = 8
-"""The most options that a sketch lists; of more it gives only the description."""
+"""The most options that a sketch lists; where there are more, it gives only the description."""
 
 
 def sketch(schema: Schema, root: Schema | None = None) -> str:
@@ -214,8 +215,8 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
 
 
 def terse(schema: Schema) -> str:
-    """A form in short, for use beside words that explain each text. A list that came before is not
-    repeated.
+    """A form in short, for use beside a text that explains each field. A list is not repeated if the same
+    list came before.
     """
     return _terse(whole(schema), "", set())
 
@@ -244,7 +245,7 @@ def _terse(schema: Schema, name: str, before: set[str]) -> str:
 
 
 def outline(schema: Schema, known: Mapping[str, Schema]) -> str:
-    """An object in short, with ``…`` for the parts that ``known`` already gives (without references)."""
+    """An object in short, with ``…`` for the parts that ``known`` (without references) already gives."""
     return _outline(whole(schema), known)
 
 
@@ -336,7 +337,7 @@ def belief_shape(
     most: int,
     lengths: Lengths = FULL,
 ) -> Shape[Belief]:
-    """About one other seat; no role is asked for where ``roles`` is empty."""
+    """A belief about one other seat; where ``roles`` is empty, no role is asked for."""
     return Shape(
         Form("first_order", _belief(roles, intentions, fewest, most, lengths)),
         lambda fields: _read_belief(fields, about, roles, intentions, fewest, most),
@@ -384,9 +385,9 @@ def generated_shape(
     mapped: Callable[[str], IntentionId | None],
     lengths: Lengths = FULL,
 ) -> Shape[Selected]:
-    """Chosen categories, then intentions in the model's own words, at least one a category.
+    """Chosen categories, then intentions in the model's own words, at least one for each category.
 
-    ``mapped`` gives the intention of the catalogue that a wording clearly means; None where there is none.
+    ``mapped`` returns the intention of the catalogue that a wording clearly means, or None.
     """
     written = _object(
         {
@@ -426,7 +427,9 @@ def speech_shape(
     why: bool = True,
     lengths: Lengths = FULL,
 ) -> Shape[SpeechReply]:
-    """Think and speak; ``size`` above 0 asks for a team as well, ``why`` for its reason."""
+    """A speech, and with ``thinks`` the thinking before it. ``size`` above 0 asks for a team of that size as
+    well, and ``why`` for the reason for that team.
+    """
     schema: dict[str, Schema] = {}
     if thinks:
         schema["think"] = _text("your private plan, at most about 100 words", lengths.speech)
@@ -446,7 +449,7 @@ def speech_shape(
 
 
 def _team_fields(size: int, players: int, why: int = 0) -> dict[str, Schema]:
-    """A team, and its reason in at most ``why`` characters; 0: without a reason."""
+    """A team, and the reason for it in at most ``why`` characters; 0: without a reason."""
     # Every team is an option of its own (at most 252), so that a server that enforces the schema cannot
     # name a seat twice; its grammar for lists could not forbid that.
     teams = [listed(team) for team in combinations(range(1, players + 1), size)]
@@ -538,7 +541,7 @@ _WHY: Final = _text("why, privately")
 
 
 def proposal_shape(step: str, size: int, players: int, *, talks: bool) -> Shape[TeamReply]:
-    """A team and its reason; with ``talks`` also what the leader says."""
+    """A team and the reason for it; with ``talks`` also what the leader says."""
     schema: dict[str, Schema] = {
         "explanation": _WHY,
         "team": _team_fields(size, players)["team"],
@@ -576,7 +579,7 @@ def vote_shape() -> Shape[Explained[bool]]:
 
 
 def card_shape(*, may_fail: bool) -> Shape[Explained[bool]]:
-    """Success or failure, and why. Also reads a failure of a loyal seat, so that it can be refused."""
+    """Success or failure, and why. A loyal seat's failure can be read too, so that it can be refused."""
     schema = {"explanation": _WHY, "card": _enum(tuple(_CARD) if may_fail else ("success",))}
     return Shape(
         Form("card" if may_fail else "card_loyal", _object(schema)),
@@ -606,7 +609,7 @@ LAST: Final = ("suspects", "protect", "next")
 
 
 def summary_shape(questions: Sequence[str]) -> Shape[tuple[tuple[str, str], ...]]:
-    """One text a question."""
+    """One text for each question."""
     schema = _object({question: _text("in a sentence or two") for question in questions})
     return Shape(
         Form("summary", schema),

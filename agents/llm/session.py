@@ -1,4 +1,4 @@
-"""A seat's access to its model: every answer is paid once, and stored before it is used."""
+"""A seat's access to its model: every answer is paid for once, and stored before it is used."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["Answering", "CallKey", "MemorySession", "ModelSession"]
 
 @dataclass(frozen=True, slots=True)
 class CallKey:
-    """The key of a stored answer within its game."""
+    """The key of a stored answer, unique in its game."""
 
     request_id: str
     """The request that the seat is answering, e.g. ``2.1.speak.3``."""
@@ -30,10 +30,10 @@ class Answering(Protocol):
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
-        """The stored answer where there is one, else the model's, stored before it is returned.
+        """The stored answer where there is one, else the model's answer, stored before it is returned.
 
-        Raises ModelUnavailable when there is none. Any other exception, such as a spent budget, stops the
-        game: no agent handles it.
+        Raises ModelUnavailable when the model does not answer. Any other exception, for instance for a spent
+        budget, stops the game: no agent handles it.
         """
         ...
 
@@ -46,7 +46,7 @@ class ModelSession(Answering, Protocol):
     ) -> Reply | None:
         """The stored answer to an earlier question; None where there is none. No model is asked.
 
-        Raises ModelUnavailable where that outcome was stored.
+        Raises ModelUnavailable where it is stored that the model did not answer.
         """
         ...
 

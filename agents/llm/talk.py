@@ -49,13 +49,13 @@ NOTES: Final = "=== YOUR NOTES IN THIS TURN ==="
 UNUSABLE: Final = "=== THAT CANNOT BE USED ==="
 
 LONGEST_RAW: Final = 4000
-"""Characters of an unusable answer that are recorded, and repeated to the model in the next question."""
+"""The most characters of an unusable answer that are recorded, and repeated to the model afterwards."""
 
 _CUT: Final = frozenset({"length", "max_tokens"})
 
 
 class StepFailed(Exception):
-    """A step got no usable answer, in spite of repeated questions. It never leaves the seat."""
+    """A step got no usable answer, although its question was repeated. The agent always catches it."""
 
     def __init__(self, step: str) -> None:
         super().__init__(step)
@@ -63,8 +63,8 @@ class StepFailed(Exception):
 
 
 class ModelTurn:
-    """One request of one seat. It reads everything that its questions need when it is made: actions of others
-    while a model thinks do not affect them.
+    """One request of one seat. When it is made, it reads everything that its questions need, so that what
+    others do while a model thinks does not affect the questions.
     """
 
     def __init__(
@@ -92,7 +92,8 @@ class ModelTurn:
         self.notes: list[Note] = []
         at_hand = (table.round, table.attempt) == (self.request.round, self.request.attempt)
         self.leader: Seat = table.leader if at_hand else self.seat
-        """The leader of the request's attempt; before the attempt opens only its leader prepares for it."""
+        """The leader of the request's attempt. Before the attempt opens, only its leader prepares for it, so
+        that is this seat."""
         self.opens = self.seat == self.leader and (
             self.request.kind is Kind.PROPOSE_TEAM or table.profile.discussion == "before_proposal"
         )
@@ -108,7 +109,10 @@ class ModelTurn:
         return listed(tallies[-1].team) if self.request.attempt > 1 and tallies else ""
 
     def render(self, template: str, **values: Any) -> str:
-        """A question's words. Every template may use the common values."""
+        """The text of a question. Besides ``values``, which come first, every template may use the turn's
+        own: situation, seat, role, side, round, attempt and so on. Where the system message already explains
+        the step, only the part for now is rendered.
+        """
         common = {
             "situation": self.situation,
             "seat": self.seat,
@@ -137,7 +141,7 @@ class ModelTurn:
         return outline(question.shape.form.schema, known)
 
     def at(self, observation: Observation, session: Answering | None = None) -> "ModelTurn":
-        """The same seat at another point of its game, with ``session``, else with the same session."""
+        """The same seat at another point of its game, with ``session``, by default the same session."""
         return ModelTurn(observation, self.options, session or self.session, self._templates)
 
     def talk(self, beliefs: Iterable[Belief] = ()) -> "Talk":
@@ -158,7 +162,7 @@ class ModelTurn:
         return Talk(self, _head(record(part, self.seat), lines))
 
     def legal(self, action: SeatAction) -> SeatAction:
-        """The action. Raises UnusableReply where the rules do not allow it."""
+        """The action itself. Raises UnusableReply where the rules do not allow it."""
         try:
             check(self.table, self.hand, action)
         except IllegalAction as refusal:
@@ -166,7 +170,7 @@ class ModelTurn:
         return action
 
     def defaulted(self) -> SeatAction:
-        """The default action, for want of a usable answer: marked, with the thoughts completed before."""
+        """The default action where no answer was usable: marked as such, with the thoughts so far."""
         marked = ActionDefaulted(self.seat, self.request.id, "model_error")
         return replace(default(self.table, self.request), thoughts=(*self.notes, marked))
 
@@ -197,7 +201,7 @@ def _rendered_system(
     known: tuple[Seat, Role, tuple[Seat, ...], bool],
     options: SeatOptions,
 ) -> tuple[str, Mapping[str, Schema]]:
-    """The message, and the forms of the steps that it explains."""
+    """The system message, and the forms of the steps that it explains, by step."""
     seat, role, sees, shoots = known
     steps, known_forms = common_instructions(templates, profile, options)
     system = templates.render(
@@ -236,7 +240,7 @@ class Talk:
         self._turn = turn
 
     def add_to_record(self, events: Sequence[Event] = (), beliefs: Iterable[Belief] = ()) -> None:
-        """Puts new events and beliefs before the next question, to continue the record."""
+        """Puts new events and beliefs before the next question, as a continuation of the record."""
         lines = record_lines(events, self._turn.seat)
         goes_on = "\n".join([RECORD_GOES_ON, *lines, END_OF_RECORD, "", ""]) if lines else ""
         self._head = goes_on + _notes([believed(belief) for belief in beliefs])
@@ -244,9 +248,9 @@ class Talk:
     async def ask(
         self, step: str, words: str, shape: Shape[T], *, about: str = "", notes: list[Note] | None = None
     ) -> T:
-        """Returns a usable answer to one question. Raises StepFailed, or ModelUnavailable.
+        """Returns a usable answer to one question. Raises StepFailed or ModelUnavailable.
 
-        Unusable answers are recorded in ``notes``, else in the turn's.
+        Unusable answers are recorded in ``notes``, by default the turn's own.
         """
         return await self._ask(step, words, shape.read, shape, shape.sketch, about, 0, notes)
 
@@ -331,7 +335,7 @@ def _wrong(reply: Reply, fault: UnusableReply) -> str:
 
 
 def bounded(text: str, most: int) -> str:
-    """The text for the log: cut after ``most`` characters, with U+FFFD for half surrogates."""
+    """The text for the log: cut after ``most`` characters, with U+FFFD for lone surrogates."""
     whole = text[:most].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     kept = whole.replace("\0", "\ufffd")
     return kept if len(text) <= most else f"{kept}… ({len(text)} characters)"

@@ -1,4 +1,4 @@
-"""The words of the prompts: one Jinja template a step, from the package or from a directory in its place."""
+"""The text of the prompts: one Jinja template for each step, from the package or from another directory."""
 
 from functools import cache
 from importlib.resources import files
@@ -18,8 +18,8 @@ TEMPLATES: Final = (
 
 NOW: Final = "now"
 STANDING: Final = "standing"
-"""The blocks of a template in two parts: the part that differs between questions, and the part that the
-system message may hold once a game. The whole template renders both.
+"""``NOW`` and ``STANDING`` are the two blocks of a template in two parts: the part that differs between
+questions, and the part that the system message may hold once a game. The whole template renders both.
 """
 
 
@@ -55,7 +55,7 @@ class Templates:
         return self._environment.get_template(f"{name}.jinja").render(**values).strip("\n")
 
     def part(self, name: str, block: str, **values: Any) -> str | None:
-        """The text of one block of the template; None where the template has not both blocks."""
+        """The text of one block of the template; None where the template is not in two blocks."""
         template = self._environment.get_template(f"{name}.jinja")
         if not template.blocks.keys() >= {NOW, STANDING}:
             return None

@@ -48,7 +48,7 @@ class Failed:
     """A request without a complete response."""
 
     cause: str
-    """timeout, refused, disconnected, reset, too_large, truncated, connection"""
+    """One of timeout, refused, disconnected, reset, too_large, truncated, connection."""
     status: int | None
     """The status of the response; None where none began."""
     received: int
@@ -58,7 +58,9 @@ class Failed:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds that the server asks us to wait, from milliseconds, seconds or a date. None: not given."""
+    """Seconds that the server asks us to wait, given as milliseconds, seconds or a date; may be infinite.
+    None: not given.
+    """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         if not value:
@@ -81,7 +83,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def read_error_body(answer: HttpAnswer) -> Any:
-    """The JSON of an error's body; None where the body is no JSON."""
+    """The JSON of an error's body; None where the body is not JSON."""
     try:
         return json.loads(answer.body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -108,7 +110,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A body that holds no answer."""
+    """The finding that a body holds no answer."""
 
     cause: str
     error: Any = None
@@ -169,7 +171,7 @@ def _without_choices(read: dict[str, Any], usage: Usage | None) -> Broken:
 
 
 def _content(content: Any) -> str:
-    """The text of a message: a string, or parts of which some are text."""
+    """The text of a message, from a string or from parts of which some are text; empty for anything else."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -205,7 +207,8 @@ def _usage(counts: Any) -> Usage | None:
 def _joined(text: str) -> dict[str, Any] | None:
     """A stream's chunks as one completion.
 
-    None when the stream was cut: it holds neither a finish reason nor the end mark.
+    None when a chunk cannot be read, or when the stream was cut: it holds neither a finish reason nor the end
+    mark.
     """
     content: list[str] = []
     out: dict[str, Any] = {}
@@ -246,7 +249,7 @@ def _joined(text: str) -> dict[str, Any] | None:
 
 MAX_DEPTH: Final = 32
 MAX_STARTS: Final = 64
-"""How many braces in prose are tried as the beginning of an object."""
+"""The most braces in prose that are tried as the beginning of an object."""
 
 MAX_INTEGER: Final = 2**53
 """Other JSON readers change larger integers."""
@@ -262,7 +265,7 @@ NO_VALUE: Final = _NoValue()
 
 
 class _NotJson(ValueError):
-    """Holds where reading stopped, and whether the text ended there."""
+    """A text that is not JSON. Holds where reading stopped, and whether the text ended there."""
 
     def __init__(self, at: int, ended: bool = False) -> None:
         super().__init__(f"no JSON at {at}")
@@ -369,7 +372,7 @@ _STRICT: Final = json.JSONDecoder(
 
 
 def _checked(value: Any, depth: int) -> Any:
-    """The value with clean strings. Raises ValueError when it is too deep."""
+    """The value with clean strings. Raises ValueError when it is nested more than ``MAX_DEPTH`` deep."""
     if depth > MAX_DEPTH:
         raise ValueError(f"deeper than {MAX_DEPTH}")
     if isinstance(value, str):
@@ -382,7 +385,7 @@ def _checked(value: Any, depth: int) -> Any:
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """The outermost objects of a text; none at all when the last one is cut short."""
+    """The outermost objects of a text; empty when the last object is cut short."""
     objects: list[dict[str, Any]] = []
     at = 0
     for _ in range(MAX_STARTS):

@@ -1,7 +1,7 @@
-"""What a server of the OpenAI protocol can do, as its refusals show.
+"""What a server that speaks the OpenAI protocol can do, as its refusals show.
 
-Servers differ in what they refuse, and report it in their own words, with a 500, or not at all. The endpoint
-remembers what each request taught, so that it is paid for once.
+Servers differ in what they refuse, and report a refusal in their own words, with a 500, or not at all. What
+each request reveals is remembered, so that no endpoint has to be probed twice.
 """
 
 import re
@@ -41,7 +41,7 @@ class Capability:
 
     format: Format = Format.SCHEMA
     show_schema: bool = False
-    """The prompt holds the schema as well as ``response_format``, which the server ignores."""
+    """The schema is in the prompt as well as in ``response_format``, which the server ignores."""
     limit: Limit = "max_tokens"
     temperature: bool = True
     """False: the model accepts no temperature but its own, as reasoning models do."""
@@ -54,7 +54,7 @@ class Capability:
 
 
 def lower(left: Capability, right: Capability) -> Capability:
-    """What both allow."""
+    """The most that both allow."""
     return Capability(
         max(left.format, right.format),
         left.show_schema or right.show_schema,
@@ -95,7 +95,7 @@ class ServerRefusal:
 
 @dataclass(slots=True)
 class _Known:
-    """The format for one form. It holds until a time (monotonic seconds; None: for good)."""
+    """The format for one form, valid until a time in monotonic seconds; None: for good."""
 
     format: Format
     until: float | None
@@ -114,12 +114,12 @@ class Ladder:
     _common: Capability = field(default_factory=Capability)
     _forms: dict[str, _Known] = field(default_factory=dict)
     _proven: set[tuple[Format, str]] = field(default_factory=set)
-    """The formats that the server accepted, each with the form."""
+    """The formats that the server accepted, each with the form that was asked for."""
     _kept: set[Format] = field(default_factory=set)
     """The formats that the server accepted and obeyed."""
 
     def now(self, form: str) -> Capability:
-        """What to ask of the server for this form."""
+        """The most that a request for this form may ask for, as far as is known."""
         if self.fixed is not None:
             return self.fixed
         best = self._common
@@ -134,7 +134,7 @@ class Ladder:
         return best
 
     def refused(self, sent: Capability, form: str, why: ServerRefusal) -> Capability | None:
-        """What to ask next; None when the refusal is not about the server's abilities."""
+        """The capability to try next; None when asking for less would not help."""
         if self.fixed is not None:
             return None
         for words in filter(None, (why.names, why.text)):
@@ -148,17 +148,17 @@ class Ladder:
         return self._tentative(sent, form)
 
     def suspect(self, sent: Capability, form: str) -> Capability | None:
-        """What to try after repeated 500s; None when they are no matter of the request."""
+        """The capability to try after repeated 500s; None when asking for less would not help."""
         if self.fixed is not None or sent.format is Format.PLAIN:
             return None
         return self._tentative(sent, form)
 
     def answered(self, sent: Capability, form: str, *, kept: bool | None) -> Capability | None:
-        """Remembers that the server accepted the request. Returns what to try instead if it ignored the
-        format, else None.
+        """Remembers that the server accepted the request. Returns the capability to try instead if the server
+        ignored the format, else None.
 
-        ``kept``: whether the answer has that format; None where that tells nothing about the server. A server
-        that has obeyed the format before is trusted: this time the model made a mistake.
+        ``kept``: whether the answer has that format; None where the answer says nothing about the server. A
+        server that has obeyed the format before is trusted: this time the model made a mistake.
         """
         if self.fixed is not None:
             return None
@@ -182,7 +182,9 @@ class Ladder:
         return replace(sent, format=Format(sent.format + 1))
 
     def _remember(self, works: Format, instead_of: Format, form: str, until: float | None) -> None:
-        """Remembers it for every form, or only for this one where another form has worked with more."""
+        """Remembers the format that works, for every form, or only for this form where another form has
+        worked with ``instead_of`` or more.
+        """
         others = any(proven <= instead_of and name != form for proven, name in self._proven)
         name = form if others else ""
         known = self._forms.get(name)
@@ -191,7 +193,7 @@ class Ladder:
 
 
 def _less(sent: Capability, words: str) -> Capability | None:
-    """``sent`` without the part that the server's words refuse; None when they name nothing that was sent."""
+    """``sent`` without the part that the server's text refuses; None when it names nothing that was sent."""
     words = words.lower()
     if _LIMIT.search(words):
         if sent.limit == "max_tokens":
@@ -208,7 +210,7 @@ def _less(sent: Capability, words: str) -> Capability | None:
 
 
 def read_refusal(body: Any, text: str) -> ServerRefusal:
-    """The reason in an error's body: OpenAI's ``error``, FastAPI's ``detail``, or the bare text."""
+    """The reason that an error's body gives: OpenAI's ``error``, FastAPI's ``detail``, or the bare text."""
     message, names = text, []
     if isinstance(body, dict):
         error = body.get("error", body)

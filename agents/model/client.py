@@ -27,7 +27,7 @@ from agents.model.request import parameters, request_body, required_keys
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
 
 BACKOFF_S: Final = 0.5
-"""A pause is drawn between 0 and this bound, which doubles with each failure (full jitter)."""
+"""A pause is drawn from 0 to this bound in seconds, which doubles with each failure (full jitter)."""
 LONGEST_BACKOFF_S: Final = 20.0
 
 _TOO_LONG: Final = re.compile(
@@ -98,7 +98,7 @@ class OpenAIModel:
 
         At most ``endpoint.attempts`` requests may fail, and at most ``PROBES`` more probe what the server can
         do. A reply without a usable value is still a reply: its ``value`` is None. Raises ModelUnavailable,
-        which holds the cost.
+        which holds what the call has cost.
         """
         call = _Call(self, messages, form, temperature, max_tokens)
         return await call.run()
@@ -115,13 +115,13 @@ class _Problem:
     cause: str
     status: int | None = None
     final: bool = False
-    """True: a repetition is useless."""
+    """True: repeating the request is useless."""
     refusal: ServerRefusal | None = None
     """What the server says it does not accept."""
     after_s: float | None = None
     """Seconds that the server asks us to wait before the next request."""
     message: str = ""
-    """The part of the server's words that may be shown."""
+    """The part of the server's message that may be shown."""
 
 
 @dataclass(slots=True)
@@ -178,7 +178,9 @@ class _Call:
             asking = lower(asking, ladder.now(self.form.name))
 
     async def _after(self, problem: _Problem, asked: Capability) -> Capability:
-        """Waits as long as needed, and returns what to ask next. Raises ModelUnavailable when it gives up."""
+        """Waits as long as needed, and returns the capability for the next request. Raises ModelUnavailable
+        when the call has to give up.
+        """
         ladder = self.model._ladder
         if problem.refusal is not None:
             less = ladder.refused(asked, self.form.name, problem.refusal)
@@ -248,7 +250,7 @@ class _Call:
         return outcome
 
     async def _await_pause(self) -> None:
-        """Waits until a pause ends that the server asked for, in this call or another."""
+        """Waits until the pause ends that the server asked for, in this call or another."""
         paused = self.model._limits.paused_s()
         if paused <= 0:
             return
@@ -260,7 +262,7 @@ class _Call:
         self.tally.seconds += paused
 
     def _understand(self, exchange: HttpAnswer | Failed, prompt: int) -> tuple[Completion | _Problem, Usage]:
-        """The meaning of an exchange, and its cost: a request that the server turned down is free."""
+        """The meaning of an exchange, and its tokens: a request that the server turned down is free."""
         free = Usage(0, 0, 0, known=True)
         if isinstance(exchange, Failed):
             spent = Usage(prompt, 0, math.ceil(exchange.received / 4), known=False)
@@ -280,7 +282,7 @@ class _Call:
         return _Problem(read.cause, 200), read.usage or spent
 
     def _turned_down(self, answer: HttpAnswer, status: int, body: Any) -> _Problem:
-        """The meaning of an error's status."""
+        """The meaning of an answer with an error status."""
         why = read_refusal(body, answer.body[:2000].decode("utf-8", "replace"))
         problem = _Problem(f"status_{status}", status)
         # The text of a 400, 422 or 5xx may quote the prompt: only its names are shown.
@@ -350,8 +352,8 @@ class _Call:
         spent = Spent(tally.usage, cost, tally.seconds, tally.calls, self.sent)
         message = f": {problem.message}" if problem.message else ""
         raise ModelUnavailable(
-            f"{endpoint.name} did not answer {self.form.name} in {tally.calls} requests "
-            f"and {tally.seconds:.1f} s: {problem.cause}{message}",
+            f"no usable answer to {self.form.name} from {endpoint.name} (requests: {tally.calls}, "
+            f"{tally.seconds:.1f} s): {problem.cause}{message}",
             problem.cause,
             spent,
             _kind(problem),

@@ -1,4 +1,4 @@
-"""Limits of an endpoint's requests at once and in a minute. Waits are fair and safe to cancel."""
+"""Limits on an endpoint's requests, at once and per minute. Waits are fair and safe to cancel."""
 
 import asyncio
 import math
@@ -26,14 +26,14 @@ class Bucket:
         self._turn = asyncio.Lock()
 
     async def take(self, amount: float) -> None:
-        """Waits for ``amount``. The bucket lends what exceeds it, and later callers wait for that."""
+        """Waits for ``amount`` units. What exceeds the bucket's size is lent; later callers wait for it."""
         async with self._turn:
             while (missing := min(amount, self._capacity) - self._fill()) > 1e-9:  # noqa: ASYNC110 - time is what fills it
                 await asyncio.sleep(missing / self._rate)
             self._level -= amount
 
     def give(self, amount: float) -> None:
-        """Returns unused reserved units; a negative amount is use beyond the reservation."""
+        """Gives back reserved units that were not used; a negative amount is use beyond the reservation."""
         self._level = min(self._capacity, self._level + amount)
 
     def _fill(self) -> float:

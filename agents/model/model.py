@@ -110,8 +110,8 @@ class ModelUnavailable(Unanswered):
     """No model answered, within its attempts and its time.
 
     ``cause`` is a short word for statistics: timeout, refused, rate_limited, status_500, not_json, …
-    ``spent`` is the cost of the call nevertheless; None where nobody counted it. ``after_s``: seconds that
-    the server asks us to wait; None: not given.
+    ``spent`` is what the call cost all the same; None where nobody counted it. ``after_s``: seconds that the
+    server asks us to wait; None: not given.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Prices:
     def __post_init__(self) -> None:
         for price in (self.prompt, self.completion, self.cached):
             if price is not None and not (math.isfinite(price) and price >= 0):
-                raise ValueError(f"a price is zero or more, got {price}")
+                raise ValueError(f"a price must be zero or more, got {price}")
 
     def cost(self, usage: Usage) -> float:
         """The cost of these tokens."""
@@ -160,7 +160,7 @@ FREE: Final = Prices()
 class Endpoint:
     """One model behind one server that speaks the OpenAI chat-completions protocol.
 
-    Raises ValueError for limits that no call could meet. Its repr shows neither key, headers nor body.
+    Raises ValueError for a value that no call could work with. Its repr shows no key, headers or body.
     """
 
     name: str
@@ -196,22 +196,22 @@ class Endpoint:
     def __post_init__(self) -> None:
         url = urlsplit(self.base_url)
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise ValueError(f"endpoint {self.name!r}: base_url starts with http:// or https://")
+            raise ValueError(f"endpoint {self.name!r}: base_url must start with http:// or https://")
         if url.username is not None or url.password is not None:
             raise ValueError(f"endpoint {self.name!r}: the key belongs in api_key, not in base_url")
         for secret in (self.api_key, *self.extra_headers, *self.extra_headers.values()):
             if not (secret.isascii() and (secret.isprintable())):
-                raise ValueError(f"endpoint {self.name!r}: keys and headers are printable ASCII")
+                raise ValueError(f"endpoint {self.name!r}: the key and the headers must be printable ASCII")
         for what, value in (("name", self.name), ("model", self.model)):
             if not value:
-                raise ValueError(f"endpoint {self.name!r}: {what} is empty")
+                raise ValueError(f"endpoint {self.name!r}: {what} must not be empty")
         for what, count in (
             ("parallel", self.parallel),
             ("attempts", self.attempts),
             ("max_bytes", self.max_bytes),
         ):
             if count < 1:
-                raise ValueError(f"endpoint {self.name!r}: {what} is 1 or more, got {count}")
+                raise ValueError(f"endpoint {self.name!r}: {what} must be 1 or more, got {count}")
         for what, seconds in (
             ("timeout_s", self.timeout_s),
             ("total_s", self.total_s),
@@ -219,9 +219,11 @@ class Endpoint:
             ("tokens_per_minute", self.tokens_per_minute),
         ):
             if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
-                raise ValueError(f"endpoint {self.name!r}: {what} is above zero, got {seconds}")
+                raise ValueError(f"endpoint {self.name!r}: {what} must be above zero, got {seconds}")
         if not (math.isfinite(self.retry_after_s) and self.retry_after_s >= 0):
-            raise ValueError(f"endpoint {self.name!r}: retry_after_s is zero or more")
+            raise ValueError(
+                f"endpoint {self.name!r}: retry_after_s must be zero or more, got {self.retry_after_s}"
+            )
 
     def hidden(self, text: str) -> str:
         """``text`` without the key and the headers, in case a server echoed them."""

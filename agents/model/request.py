@@ -40,7 +40,7 @@ def request_body(
 
 
 def _estimate(messages: Iterable[Message]) -> int:
-    """Roughly the tokens of a prompt: four a message, besides those of its text."""
+    """Roughly the tokens of a prompt: those of its text, and four more for each message."""
     return sum(estimate(message.content) + 4 for message in messages)
 
 
@@ -76,7 +76,7 @@ def _response_format(form: Form, format_: Format) -> dict[str, Any]:
 
 
 def _with_instruction(messages: list[Message], form: Form) -> list[Message]:
-    """The messages; the last one also asks for JSON of this form.
+    """The messages, of which the last now also asks for JSON of this form.
 
     The instruction comes last, so that earlier prompts stay prefixes of this one.
     """
@@ -119,7 +119,7 @@ _BOUNDS: Final = frozenset(
 """Keywords that some servers refuse. A schema without them says less, but nothing false."""
 
 _NAMED: Final = frozenset({"properties", "$defs", "definitions"})
-"""Keywords whose keys are names of the form, not keywords."""
+"""Keywords of JSON Schema under which the keys are names, not keywords."""
 
 _VERBATIM: Final = frozenset({"enum", "const", "required"})
 
@@ -184,7 +184,7 @@ def required_keys(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def longest(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> int:
-    """Characters of the longest JSON of a form in which every text has a bound."""
+    """The number of characters of the longest JSON that a schema allows, if it bounds every text."""
     root = schema if root is None else root
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]

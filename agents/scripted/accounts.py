@@ -16,7 +16,7 @@ def percent(chance: float) -> str:
 
 
 def reason_for_team(book: Notebook, table: Table, team: tuple[Seat, ...]) -> str:
-    """Why this leader proposes this team; private."""
+    """The leader's private reason for proposing this team."""
     names = listed(book.names, team)
     if book.side is Side.EVIL:
         ours = tuple(seat for seat in team if seat == book.seat or seat in book.mates)
@@ -27,7 +27,7 @@ def reason_for_team(book: Notebook, table: Table, team: tuple[Seat, ...]) -> str
 
 
 def reason_for_vote(book: Notebook, table: Table, approves: bool, safe: float) -> str:
-    """Why a seat votes as it does; private."""
+    """The seat's private reason for its vote."""
     team = listed(book.names, table.team)
     word = "approve" if approves else "reject"
     if book.side is Side.EVIL:
@@ -40,7 +40,7 @@ def reason_for_vote(book: Notebook, table: Table, approves: bool, safe: float) -
 
 
 def reason_for_shot(book: Notebook, target: Seat | None, chances: Mapping[Seat, float]) -> str:
-    """Why the shooter chooses its target, or holds fire; private."""
+    """The shooter's private reason for choosing its target, or for holding fire."""
     if target is None:
         return f"I hold fire: the likeliest Merlin is one with only {percent(max(chances.values()))}."
     name = book.names[target - 1]
@@ -48,7 +48,7 @@ def reason_for_shot(book: Notebook, target: Seat | None, chances: Mapping[Seat, 
 
 
 def reconsideration(scene: Scene, team: tuple[Seat, ...]) -> str:
-    """The speech of the leader when it keeps or changes the team, with answers to questions."""
+    """The leader's speech as it keeps or changes the team, with answers to questions."""
     before = scene.team
     book = scene.book
     if team == before:
@@ -86,7 +86,7 @@ def _asked_about(scene: Scene) -> list[Seat]:
 
 
 def summary(book: Notebook, table: Table) -> tuple[tuple[str, str], ...]:
-    """The fixed questions at the end of an attempt or a quest, with the seat's answers."""
+    """(question, answer) for each fixed question at the end of an attempt or a quest."""
     names = book.names
     tally = table.tallies[-1]
     team = listed(names, tally.team)

@@ -78,8 +78,8 @@ class RandomAgent:
         return pick(options, self._seed, request.id)
 
     def _coins(self, round_: int) -> int:
-        """Random bits: bit n decides the vote of attempt n of this round, bit 0 the card. One draw serves all
-        of them, since votes are two thirds of a game without talk.
+        """Random bits: bit n decides the vote in attempt n of this round, bit 0 the card. One draw serves all
+        of them, to save time: two thirds of a game without talk are votes.
         """
         if self._round != round_:
             self._round = round_

@@ -1,9 +1,9 @@
-"""What one seat believes about the deal: exact, for any number of seats, from what it knows and sees.
+"""What one seat believes about the deal, given what it knows and sees: exact for any number of seats.
 
 A deal assigns roles to seats. A seat's knowledge and the evidence in the public record depend on the set of
 evil seats, and within one set on few roles. So the belief sums over evil sets (at most 210, with four evil
-seats of ten) and over the holder of Merlin; the other roles follow by counting. This equals the sum over all
-deals.
+seats among ten) and over the seats that may be Merlin; the other roles follow by counting. The result equals
+the sum over all deals.
 
 Weights are products of constants in a fixed order, without ``exp`` or ``pow``, and so are equal on any
 machine.
@@ -89,7 +89,7 @@ _CARDS: Final = _binomials()
 
 
 def mask_of(seats: Sequence[Seat]) -> int:
-    """The seats as bits; seat 1 is bit 0."""
+    """The seats as bits of a number; seat 1 is bit 0."""
     mask = 0
     for seat in seats:
         mask |= 1 << (seat - 1)
@@ -102,8 +102,8 @@ def _evil_sets(players: int, evil: int) -> tuple[int, ...]:
 
 
 def own_cards(events: Sequence[Event]) -> dict[int, bool]:
-    """By round, whether the seat played success, from its own stream; without rounds in which it played no
-    card.
+    """Whether the seat played success, by round, read from its own stream; rounds in which it played no card
+    are left out.
     """
     cards: dict[int, bool] = {}
     played: bool | None = None
@@ -170,10 +170,10 @@ class Deals:
     # --- reading the record ----------------------------------------------------------------------
 
     def take_quest(self, quest: QuestResolved, own_card: bool | None = None) -> None:
-        """Updates the evil sets by a quest: drops impossible ones, and weighs the others by the chance of the
+        """Updates the evil sets by a quest: drops impossible sets, and weighs the others by the chance of the
         cards.
 
-        ``own_card`` is what this seat played, if it was on the team and remembers.
+        ``own_card``: whether this seat played success; None: it was not on the team, or its card is unknown.
         """
         if not quest.team:
             return
@@ -213,7 +213,7 @@ class Deals:
             self._take_votes(tally, needed)
 
     def _cheap(self, tally: Tally) -> bool:
-        """Whether a rejection would have hurt loyal so much that the votes reveal nothing."""
+        """Whether a rejection would have hurt the loyal side so much that the votes reveal nothing."""
         profile = self._profile
         last = tally.attempt == profile.max_rejections
         return last and profile.on_max_rejections in ("evil_wins", "quest_fails")
@@ -320,8 +320,8 @@ class Deals:
         )
 
     def merlin(self) -> list[float]:
-        """The probability that each seat is Merlin, seat 1 first; all 0 if this seat is Merlin or no seat can
-        be.
+        """The probability that each seat is Merlin, seat 1 first; all 0 if this seat itself is Merlin, or if
+        no seat can be Merlin.
         """
         chances = [0.0] * self._profile.players
         if not self._merlin:
@@ -334,10 +334,7 @@ class Deals:
         return chances
 
     def roles(self) -> list[dict[Role, float]]:
-        """The probability that each seat holds each role, seat 1 first, without impossible roles.
-
-        The entry of this seat is empty.
-        """
+        """For each seat, seat 1 first, the probability of each role that it can hold; empty for this seat."""
         # Within a side, all seats whose role does not follow from the evil set are alike, and their number is
         # the same in every evil set, so the probabilities follow from ``evil`` by counting.
         chances: list[dict[Role, float]] = [{} for _ in range(self._profile.players)]
@@ -363,7 +360,9 @@ class Deals:
         return [{role: p for role, p in by_role.items() if p > 1e-12} for by_role in chances]
 
     def _known_evil(self) -> dict[Role, list[float]]:
-        """By evil role whose holder follows from the evil set: the probability of each seat, seat 1 first."""
+        """For each evil role whose holder is known once the evil set is known: the probability that each seat
+        holds it, seat 1 first.
+        """
         known = {role: [0.0] * self._profile.players for role, _ in self._fixed if role in EVIL_ROLES}
         for role, by_seat in known.items():
             among = dict(self._fixed)[role]
@@ -377,8 +376,8 @@ _BITS: Final = [[bit for bit in range(10) if mask >> bit & 1] for mask in range(
 
 
 def _fixed_roles(deck: Sequence[Role], role: Role | None, seen: int) -> tuple[tuple[Role, int], ...]:
-    """The roles whose holder follows from the evil set, each with the seats among which its holder is the
-    only one of its side.
+    """For a player with this ``role``: the roles whose holder is known once the evil set is known, each with
+    a mask of seats. The holder is the only one of its side among these seats, leaving out the player's own.
     """
     if role is Role.PERCIVAL:
         return tuple((r, seen) for r in (Role.MERLIN, Role.MORGANA) if r in deck)

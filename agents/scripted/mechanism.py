@@ -1,7 +1,7 @@
 """One speaking turn of a scripted seat, in the steps of the intention mechanism.
 
-The steps are beliefs about the others, a first selection, a formulation, how others may read it, the final
-selection, and the refinement. Each step is recorded (InterIntent, EMNLP 2024, section 2).
+The steps are beliefs about the others, a first selection, a formulation, the readings of it that others may
+have, the final selection, and the refinement. Each step is recorded (InterIntent, EMNLP 2024, section 2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ __all__ = ["ScriptedTurn", "beliefs", "speak"]
 
 FEWEST: Final = 2
 MOST: Final = 3
-"""Intentions per turn: the paper asks for two or three."""
+"""The most intentions of a turn: the paper asks for two or three."""
 
 MOST_WORDS: Final = 100
 """The approximate limit of words per speech, as in the paper."""
@@ -89,7 +89,7 @@ def _joined(opening: str, lines: Sequence[str], closing: str) -> str:
 def beliefs(book: Notebook, table: Table) -> tuple[Belief, ...]:
     """The seat's beliefs about each other seat, in seat order.
 
-    In the first discussion of the game, only about seats that have spoken; so the first speaker has none.
+    In the first discussion of the game, only about seats that have spoken; empty for the first speaker.
     """
     latest: dict[Seat, NotedSpeech] = {speech.seat: speech for speech in book.speeches}
     everybody = table.round > 1 or table.attempt > 1
@@ -129,7 +129,7 @@ def _belief(
 
 
 def _behind(act: str, roles: Mapping[Role, float]) -> IntentionId:
-    """The intention behind an act that the speaker is most likely allowed to select."""
+    """Of the intentions that an act may serve, the one that the speaker's role most likely allows."""
     options = _INTENTIONS_OF[act]
     if len(options) == 1:
         return options[0]
@@ -149,7 +149,9 @@ def _reasoning(book: Notebook, table: Table, seat: Seat, evil: float) -> str:
 
 
 def _select(points: Sequence[Point], dice: Dice) -> tuple[Point, ...]:
-    """Two or three points that do not clash, drawn by weight."""
+    """Two or three points, drawn by weight, that do not clash. If no two points go together, the first two;
+    fewer if there are fewer.
+    """
     wanted = MOST if dice.share() < 0.4 else FEWEST
     chosen: list[Point] = []
     left = list(points)
@@ -203,7 +205,7 @@ def _think(scene: Scene, points: Sequence[Point], cause: str = "") -> str:
 
 
 def _closing(scene: Scene, points: Sequence[Point]) -> str:
-    """A sentence on the coming vote, by chance, if no point has announced it; else empty."""
+    """Now and then a sentence on the coming vote, if no point has announced it; else empty."""
     if scene.leads or not scene.team or any(point.act in _ON_THE_VOTE for point in points):
         return ""
     if scene.dice.share() < 0.5:

@@ -1,7 +1,7 @@
 """What one seat has concluded from its record so far.
 
-A notebook is a cache: a new one that reads the same observation gives the same answers, so a new agent in the
-middle of a game plays on as the old one would have.
+A notebook is a cache: a new one that reads the same observation gives the same answers, so an agent made in
+the middle of a game plays as the earlier one would have.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class NotedMove(NamedTuple):
     sentence: str
     """The sentence as spoken, cut after ``LONGEST_QUOTE`` characters."""
     seats: tuple[Seat, ...]
-    """The seats it names, in order."""
+    """The seats that the move names, in the order of the sentence."""
 
 
 class NotedSpeech(NamedTuple):
@@ -40,7 +40,7 @@ class NotedSpeech(NamedTuple):
 
 
 LONGEST_QUOTE: Final = 200
-"""A limit, since any agent may speak at any length."""
+"""The most characters of a quoted sentence, since any agent may speak at any length."""
 
 _SENTENCE_ENDS: Final = pattern(r"(?<=[.!?])\s+")
 _CUES: Final = tuple((cue, act) for act, entry in ACTS.items() for cue in entry.cues)
@@ -99,7 +99,7 @@ class Notebook:
         self._roles: list[dict[Role, float]] | None = None
 
     def continues(self, observation: Observation) -> bool:
-        """Whether the observation is of the same game, at the notebook's position or later."""
+        """Whether the observation is of the notebook's game, at the notebook's position or later."""
         public = observation.public
         hand = observation.hand
         return (
@@ -176,14 +176,13 @@ class Notebook:
         return self._roles
 
     def looks(self) -> list[float]:
-        """The probability that each seat is evil for a seat without private knowledge, seat 1 first.
-
-        For seats other than Merlin and evil this is their own belief.
+        """The probability that each seat is evil, seat 1 first, as it looks to a seat without private
+        knowledge; if this seat is neither Merlin nor evil, its own belief.
         """
         if self._looks is None:
             self._looks = self._public_deals.evil()
         return self._looks
 
     def safe_looking(self, team: Sequence[Seat], needed: int) -> float:
-        """The probability that evil cannot fail a team, for a seat without private knowledge."""
+        """The probability that evil cannot fail a team, as it looks to a seat without private knowledge."""
         return self._public_deals.safe(team, needed)

@@ -1,8 +1,8 @@
-"""The words of scripted seats: the acts of speech, and the act and words of each intention.
+"""The wording of scripted seats: the acts of speech, and the act and the wording of each intention.
 
 A ``SpeechAct`` is what listeners hear. Several intentions may have the same act: Merlin's concern and an evil
 seat's slander sound alike. Every line of an act contains one of its cues, by which other scripted seats
-recognise it. Braces are filled from the public record (``speech``).
+recognise it. Names in braces are filled in from the public record (see ``speech``).
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from engine.intentions import IntentionId
 __all__ = ["ACTS", "WORDING", "SpeechAct", "Tone", "Wording"]
 
 Tone = Literal["against", "for", "claim", "quiet", "ask", "self"]
-"""The direction of an act: against or for its target, a claim of a role, keeping quiet, a question, or
+"""The direction of an act: against or for its target, a claim to a role, keeping quiet, a question, or
 something about the speaker alone."""
 
 

@@ -1,4 +1,4 @@
-"""What a scripted seat can say truthfully: facts of the record in words, and the points it can make now."""
+"""What a scripted seat can say truthfully: facts of the record as text, and the points it can make now."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -24,7 +24,7 @@ _AGAINST_TEAM: Final = frozenset(
 
 
 class Point(NamedTuple):
-    """One intention made concrete: its target and the words to fill in."""
+    """One intention made concrete: its target, and the text to fill in."""
 
     id: IntentionId
     weight: float
@@ -55,7 +55,7 @@ class Point(NamedTuple):
 
 
 class _Slots(dict[str, str]):
-    """The words for the braces of a point's lines; words that take work are computed when first needed."""
+    """The texts for the names in braces in a point's lines; costly ones are made when first needed."""
 
     __slots__ = ("scene", "target")
 
@@ -69,13 +69,13 @@ class _Slots(dict[str, str]):
 
 @lru_cache(maxsize=4096)
 def listed(names: tuple[str, ...], seats: tuple[Seat, ...]) -> str:
-    """The seats by name: ``Player 1, Player 2 and Player 5``."""
+    """The seats by name: ``Player 1, Player 2 and Player 5``. Raises IndexError when there are none."""
     named = [names[seat - 1] for seat in seats]
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
 
 
 def sentence(text: str) -> str:
-    """With a capital letter, if it begins with the word quest."""
+    """The text, with a capital letter if it begins with the word quest."""
     return f"Q{text[1:]}" if text.startswith("quest ") else text
 
 
@@ -116,7 +116,7 @@ class Scene:
     # --- facts in words -------------------------------------------------------------------------
 
     def blame(self, seat: Seat) -> tuple[str, bool]:
-        """What speaks against a seat, and whether it is a fact of the record rather than a feeling."""
+        """A statement against a seat, and whether it is a fact of the record rather than a feeling."""
         x = self.names[seat - 1]
         facts = []
         for quest in reversed(self.table.quests):
@@ -144,7 +144,7 @@ class Scene:
         return feelings[self.dice.below(3)], False
 
     def credit(self, seat: Seat) -> str:
-        """What speaks for a seat."""
+        """A statement in favour of a seat."""
         x = self.names[seat - 1]
         facts = []
         for quest in reversed(self.table.quests):
@@ -165,7 +165,7 @@ class Scene:
         )
 
     def excuse(self, seat: Seat) -> str:
-        """What excuses a seat for a failed quest."""
+        """An excuse for a seat that was on a failed quest; otherwise a statement in its favour."""
         for quest in reversed(self.table.quests):
             if seat in quest.team and not quest.succeeded:
                 others = tuple(other for other in quest.team if other != seat)
@@ -175,7 +175,9 @@ class Scene:
         return self.credit(seat)
 
     def good(self) -> str:
-        """What speaks for the team: the record of its best-looking member."""
+        """A statement in favour of the team: about its best-looking member, or about this seat if it is alone
+        on the team.
+        """
         known = self.best([seat for seat in self.team if seat != self.me], self.looks)
         return self.record() if known is None else self.credit(known)
 
@@ -238,8 +240,8 @@ class Scene:
         return min(ranked)[2] if ranked else None
 
     def suspect(self, pool: Iterable[Seat]) -> Seat | None:
-        """The seat to accuse: the one most likely evil, or, for an evil speaker, the one that looks most
-        evil.
+        """The seat of the pool to accuse: the one most likely evil; for Merlin, only one certain to be evil;
+        for an evil speaker, the one that looks most evil and is not its own. None if there is none.
         """
         role = self.book.role
         if self.book.side is Side.EVIL:
@@ -249,7 +251,9 @@ class Scene:
         return self.worst(pool, self.evil)
 
     def friend(self, pool: Iterable[Seat]) -> Seat | None:
-        """The seat to support: the one most likely loyal, or, for an evil speaker, one of its own."""
+        """The seat of the pool to support: the one most likely loyal, if it is more likely loyal than evil;
+        for an evil speaker, the one of its own that looks most loyal. None if there is none.
+        """
         if self.book.side is Side.EVIL:
             return self.best([seat for seat in pool if seat in self.book.mates], self.looks)
         return self.best([seat for seat in pool if self.evil[seat - 1] < 0.5], self.evil)
@@ -269,7 +273,7 @@ class Scene:
     def point(
         self, id_: IntentionId, weight: float, target: Seat | None, own_words: Mapping[str, str]
     ) -> Point:
-        """The point for an intention; ``own_words`` are the words that only this point fills in."""
+        """The point for an intention; ``own_words`` are the texts that only this point fills in, by name."""
         wording = WORDING[id_]
         act = "pick_self" if id_ == "convince_leader" and self.leads else wording.act
         slots = _Slots(own_words)
@@ -277,7 +281,7 @@ class Scene:
         return Point(id_, weight, target, slots, act, wording.tone)
 
     def words(self, name: str, target: Seat | None) -> str:
-        """The words for a brace in a line about ``target``."""
+        """The text for the name in braces in a line about ``target``."""
         if name == "record":
             return self.record()
         if name == "good":
@@ -535,5 +539,6 @@ _POINTS: Final[Mapping[IntentionId, Callable[[Scene], _Parts]]] = {
     "hint_about_evil": _hint,
     "support_failed_team_loyals": _failed_team_loyals,
 }
-"""The weight, target and words of each intention in a scene; None if nothing concrete and true can be said.
+"""For each intention, the function that returns its weight, target and own texts in a scene, or None if
+nothing concrete and true can be said.
 """

@@ -93,7 +93,7 @@ def _loyal_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
 
 
 def _evil_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
-    """Just enough evil seats to fail the quest, those that look most loyal."""
+    """A team with just enough of the known evil seats to fail the quest: those that look most loyal."""
     size = table.profile.team_sizes[table.round - 1]
     looks = book.looks()
     # The leader draws less attention on the team than off it.
@@ -116,7 +116,7 @@ def _evil_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
 
 
 def reconsidered_team(book: Notebook, table: Table) -> tuple[Seat, ...]:
-    """The team after the discussion, with one seat changed if enough voices spoke against it."""
+    """The team after the discussion, with one seat exchanged if enough others spoke against that seat."""
     team = table.team
     against = objections(book, table)
     evil = book.evil()
@@ -138,10 +138,11 @@ def reconsidered_team(book: Notebook, table: Table) -> tuple[Seat, ...]:
 
 
 def objections(book: Notebook, table: Table) -> list[float]:
-    """The weight of accusations against each seat in this attempt's discussion, seat 1 first.
+    """For each seat, seat 1 first: the summed weight of the other players' accusations against it in this
+    attempt's discussion.
 
-    An accusation weighs as much as this seat believes the accuser to be loyal; for an evil seat all weigh the
-    same.
+    An accusation weighs the probability, as the owner of ``book`` sees it, that its speaker is loyal; for an
+    evil owner it always weighs 1. Only the first seat that an accusation names counts.
     """
     weights = [0.0] * book.players
     evil = book.evil()
@@ -181,7 +182,7 @@ def _enough(table: Table) -> float:
 
 
 def _best(book: Notebook, table: Table) -> float:
-    """The safety of the best team with this seat on it."""
+    """The probability that evil cannot fail the best team with this seat on it."""
     evil = book.evil()
     size = table.profile.team_sizes[table.round - 1]
     order = sorted(range(1, book.players + 1), key=lambda seat: (seat != book.seat, evil[seat - 1], seat))
@@ -238,7 +239,9 @@ def _names(book: Notebook, seats: Sequence[Seat]) -> str:
 
 
 def choose_target(book: Notebook, table: Table, dice: Dice) -> tuple[Seat | None, Mapping[Seat, float]]:
-    """The seat to shoot, None to hold fire, and the probability of each seat to be Merlin."""
+    """The seat to shoot (None: hold fire), and by seat the probability that it is Merlin; without this seat
+    and its known partners.
+    """
     chances = {
         seat: chance
         for seat, chance in enumerate(book.deals.merlin(), 1)
@@ -256,7 +259,9 @@ def choose_target(book: Notebook, table: Table, dice: Dice) -> tuple[Seat | None
 
 
 def _true_accusations(book: Notebook) -> list[int]:
-    """How often each seat accused an evil seat, seat 1 first; for evil seats only."""
+    """How often each seat accused a seat that is certainly evil, seat 1 first. Meant for an evil seat's book,
+    since only evil knows this from the start.
+    """
     evil = book.evil()
     accusations = [0] * book.players
     for speech in book.speeches:

@@ -1,7 +1,7 @@
 """The time and randomness of the service.
 
-Commit times, ids, seeds and traces come from here: everything that a client is sent and that is not a fact of
-a game. So a test can fix them and compare two runs byte for byte.
+Commit times, ids, seeds and traces come from here: everything a client receives that is not a fact of a game.
+A test can therefore fix them and compare two runs byte for byte.
 """
 
 import secrets
@@ -28,14 +28,14 @@ _clock = Clock()
 
 
 def now_ms() -> int:
-    """UTC, milliseconds since 1970."""
+    """The time in milliseconds since 1970, UTC."""
     return _clock.now_ms()
 
 
 # All events of a commit, and the frames that hundreds of viewers get of them, have the same time.
 @lru_cache(256)
 def timestamp(ms: int) -> str:
-    """RFC 3339, UTC, milliseconds."""
+    """The time as text: RFC 3339, UTC, with milliseconds."""
     moment = datetime.fromtimestamp(ms // 1000, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
 

@@ -1,10 +1,10 @@
-"""Errors of the service, beside those of the rules.
+"""Errors of the service, in addition to those of the rules.
 
 AvalonError                (engine.errors)
 ├── InvalidInput           it cannot be read
 │   ├── InvalidRequest     a body, a query or a cursor of the wrong shape
 │   ├── CredentialInUrl    a key or a token where logs would keep it
-│   └── Unparsable         not JSON at all
+│   └── Unparsable         not JSON, or JSON that could be read in two ways
 └── RefusedRequest         it can be read, and is refused
     ├── NotFound           unknown, or not for this caller: the same answer
     ├── Unauthenticated    no valid credential
@@ -20,12 +20,12 @@ AvalonError                (engine.errors)
     ├── NotComparable      two raters with no item in common
     ├── UnknownRequest     the seat has no such request open
     ├── AlreadyAnswered    another answer to this request was accepted before
-    ├── TooLate            the request is closed: its default was played
+    ├── TooLate            the request is closed: no answer counts any more
     ├── RateLimited        too many requests in too short a time
     ├── NotAnswered        a step while a remote seat has not answered
     ├── BudgetSpent        the budget for models is spent
-    ├── MissingAnswer      a recording has no answer to the question
-    ├── KeyReused          one idempotency key with two bodies
+    ├── MissingAnswer      a recording without an answer to the question
+    ├── KeyReused          an idempotency key that was used with another body
     ├── KeyInUse           a request with the same key is in progress
     ├── TooLarge           a body beyond the size limit
     ├── TooSlow            a body that took too long to arrive
@@ -87,7 +87,7 @@ class CredentialInUrl(InvalidInput):
 
 
 class Unparsable(InvalidInput):
-    """Not JSON, or JSON that two readers would read differently."""
+    """Not JSON, or JSON that two parsers could read differently."""
 
 
 class RefusedRequest(AvalonError):
@@ -167,7 +167,7 @@ class AlreadyJudged(_RefusedPart):
 
 
 class AlreadySeen(_RefusedPart):
-    """The credential was shown the answer that it guesses."""
+    """The answer that the caller guesses was already shown to its credential."""
 
 
 class NotComparable(RefusedRequest):
@@ -175,15 +175,15 @@ class NotComparable(RefusedRequest):
 
 
 class BudgetSpent(RefusedRequest):
-    """The budget of a game or a batch for models is spent."""
+    """The model budget of a game or a batch is spent."""
 
 
 class MissingAnswer(RefusedRequest):
-    """The recorded answers hold no answer to this question."""
+    """The recording has no answer to this question."""
 
 
 class KeyReused(RefusedRequest):
-    """The idempotency key came with another body before."""
+    """The idempotency key was used with another body before."""
 
 
 class KeyInUse(RefusedRequest):
@@ -203,7 +203,7 @@ class WrongMediaType(RefusedRequest):
 
 
 class NotAllowed(RefusedRequest):
-    """The address exists, and takes other methods."""
+    """The address exists, but takes only other methods."""
 
 
 class UpgradeRequired(RefusedRequest):

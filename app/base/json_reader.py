@@ -21,7 +21,7 @@ MAX_BODY: Final = 1 << 20
 """The most bytes of a request's body."""
 
 MAX_RECORD: Final = 4 << 20
-"""The most bytes of a foreign record; the largest known record has 51 kB."""
+"""The most bytes of a foreign record; the largest known record is 51 kB."""
 
 MAX_ANSWER: Final = 32_768
 """The most bytes of a seat's answer, over HTTP and over a socket."""
@@ -65,9 +65,9 @@ def read_json(
     """The JSON value in ``body``, read strictly.
 
     ``record``: a foreign record, whose texts may contain control characters other than U+0000.
-    ``check_text``: with False, texts and numbers are not checked. Raises Unparsable for invalid JSON, and
-    InvalidRequest for more than MAX_ELEMENTS elements, or with a pointer for a text or a number that is not
-    allowed.
+    ``check_text``: with False, texts and numbers are not checked. Raises Unparsable for invalid JSON, too
+    deep nesting or a number of more than 128 digits; InvalidRequest for more than MAX_ELEMENTS elements and,
+    with a pointer, for a text or a number that is not allowed.
     """
     try:
         text = body.decode()
@@ -98,16 +98,16 @@ def _parse(body: bytes) -> Any:
 
 
 def _parse_as_sent(body: bytes, text: str) -> Any:
-    """The value, whose texts may contain lone surrogates; ``text`` is the decoded body."""
+    """The body's value; its texts may contain lone surrogates. ``text`` is the decoded body."""
     try:
         return _AS_SENT.decode(text)
     except ValueError:
         _parse(body)  # raises with a better message
-        raise Unparsable("no JSON") from None
+        raise Unparsable("invalid JSON") from None
 
 
 def _parse_objects_as_sent(body: bytes) -> Any:
-    """The same for many objects, for each of which the hook of Python's own parser takes long."""
+    """Like ``_parse_as_sent``, for many objects: the hook of Python's own parser is slow for each of them."""
     try:
         return _parse(body)
     except Unparsable as fault:
@@ -136,8 +136,8 @@ def _unparsable(fault: ValueError) -> Unparsable:
     # The parser's message quotes a duplicate key, which may be a secret.
     what, _, place = str(fault).rpartition(" at ")
     if what.startswith("Detected duplicate key"):
-        what = "an object names each key once"
-    return Unparsable(f"no JSON at {place}: {what}")
+        what = "an object repeats a key"
+    return Unparsable(f"invalid JSON at {place}: {what}")
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -147,7 +147,7 @@ def _no_constant(name: str) -> NoReturn:
 def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("an object names each key once")
+        raise ValueError("an object repeats a key")
     return members
 
 
@@ -202,19 +202,19 @@ def _check_scalars(body: bytes, record: bool, *, dense: bool) -> None:
         if fault.msg == "number is infinity when parsed as double":
             path, _ = _way_to_last(beginning + b"0")
             raise InvalidRequest(
-                "a number beyond what a double holds", json_pointer(path), "number"
+                "the number is too large for a double", json_pointer(path), "number"
             ) from None
         # jiter has a better message.
         _parse(body)
-        raise Unparsable(f"no JSON: {fault.msg}") from None
+        raise Unparsable(f"invalid JSON: {fault.msg}") from None
     if (control := _first_control(body, value, record, dense=dense)) is not None:
         beginning, character = control
         raise _text_refused(beginning, f"control character, got U+{ord(character):04X}")
 
 
 def _first_control(body: bytes, value: Any, record: bool, *, dense: bool) -> tuple[bytes, str] | None:
-    """The first control character in a text that we do not take, after what stands before it. ``dense``:
-    escapes are many.
+    """The body before the first control character that a text must not contain, and that character; None if
+    there is none. ``dense``: there are many escapes; the body is then serialised again.
     """
     if not dense:
         end = len(body) if record or (raw := body.find(b"\x7f")) < 0 else raw
@@ -238,7 +238,7 @@ def _first_control(body: bytes, value: Any, record: bool, *, dense: bool) -> tup
 
 
 def _find_escape(body: bytes, spelling: bytes) -> int:
-    """The first place of an escape, or of a character that needs none; -1: nowhere."""
+    """The index of the first escape (or unescaped character) with this spelling; -1: there is none."""
     place = body.find(spelling)
     if place > 0 and body[place - 1] == ord("\\"):  # which may be escaped, or escape the one at this place
         return _without_escaped_backslashes(body).find(spelling)
@@ -246,12 +246,12 @@ def _find_escape(body: bytes, spelling: bytes) -> int:
 
 
 def _without_escaped_backslashes(body: bytes) -> bytes:
-    """As long as the body. Each backslash that is left begins an escape."""
+    """The body, at the same length, without escaped backslashes: each one left begins an escape."""
     return body.replace(b"\\\\", b"--")
 
 
 def _text_refused(beginning: bytes, character: str) -> InvalidRequest:
-    """What a body is told which begins so, up to what we do not take within a text."""
+    """The error for a body in which a text contains this character; ``beginning``: the body before it."""
     quote = beginning.rfind(b'"')
     if beginning[quote - 1 : quote] == b"\\":  # which may escape it, or be escaped itself
         quote = _without_escaped_backslashes(beginning).replace(b'\\"', b"--").rfind(b'"')
@@ -270,7 +270,7 @@ def _text_refused(beginning: bytes, character: str) -> InvalidRequest:
 
 
 def _way_to_last(beginning: bytes) -> tuple[list[str | int], Any]:
-    """The path to the last scalar in the beginning of a body, and the scalar."""
+    """The path to the last scalar in a cut-off body, and the scalar."""
     node = jiter.from_json(beginning, partial_mode="trailing-strings")
     path: list[str | int] = []
     while isinstance(node, dict | list) and node:

@@ -21,7 +21,7 @@ class _StandardError:
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Leaves out invalid UTF-8 of clients, with which anybody could fill the log; a metric counts it."""
+    """False for invalid UTF-8 from clients, with which anybody could fill the log; a metric counts it."""
     return record.msg != "Invalid UTF-8 sequence received from client."
 
 

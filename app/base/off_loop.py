@@ -14,5 +14,5 @@ _THREADS: Final = ThreadPoolExecutor(2, thread_name_prefix="heavy")
 
 
 async def off_loop(work: Callable[..., _T], /, *arguments: object) -> _T:
-    """Runs ``work`` in a thread, and returns or raises what it does."""
+    """Runs ``work`` in a thread, and returns or raises what it returns or raises."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, lambda: work(*arguments))

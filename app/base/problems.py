@@ -41,7 +41,7 @@ log = structlog.get_logger()
 MEDIA_TYPE: Final = "application/problem+json"
 
 _MAX_MESSAGE: Final = 500
-"""The most characters of a message that is not ours, since some quote the value."""
+"""The most characters of a message that is not ours: some messages quote the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
     rules.IllegalRecord: ProblemKind("illegal-record", "The record breaks a rule", 422),
     rules.CorruptLog: ProblemKind("corrupt-log", "This game cannot be continued", 500),
     InvalidAgent: ProblemKind("invalid-agent", "No agent can be made from this", 422),
-    UnknownItem: ProblemKind("unknown-item", "No such item is scored", 422),
+    UnknownItem: ProblemKind("unknown-item", "There is no such item to score", 422),
     InvalidRun: ProblemKind("invalid-run", "The run folder cannot be read", 422),
     Unmeasurable: ProblemKind("unmeasurable", "This game has nothing to measure yet", 409),
     ModelUnavailable: ProblemKind("model-unavailable", "No model answered in time", 503),
@@ -70,7 +70,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
     edge.Unparsable: ProblemKind("unparsable", "The body is not clean JSON", 400),
     edge.NotFound: ProblemKind("not-found", "Nothing here for this caller", 404),
     edge.Unauthenticated: ProblemKind("unauthenticated", "A valid credential is needed", 401),
-    edge.Forbidden: ProblemKind("forbidden", "This credential does not reach so far", 403),
+    edge.Forbidden: ProblemKind("forbidden", "This credential does not allow that", 403),
     edge.DrivenAutomatically: ProblemKind("driven-automatically", "This game steps itself", 409),
     edge.Stale: ProblemKind("stale", "The game has moved on", 412),
     edge.BeyondHead: ProblemKind("beyond-head", "No event at that position yet", 416),
@@ -79,7 +79,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
     edge.UnknownRequest: ProblemKind("unknown-request", "No such request is open for this seat", 404),
     edge.AlreadyAnswered: ProblemKind("already-answered", "Another answer was accepted before", 409),
     edge.TooLate: ProblemKind("too-late", "That request is closed", 410),
-    edge.RateLimited: ProblemKind("rate-limited", "Too many in too short a time", 429),
+    edge.RateLimited: ProblemKind("rate-limited", "Too many requests in too short a time", 429),
     edge.NotAnswered: ProblemKind("not-answered", "A remote seat has not answered yet", 409),
     edge.AlreadyGraded: ProblemKind("already-graded", "This was graded before", 409),
     edge.AlreadyJudged: ProblemKind("already-judged", "This rater has judged it before", 409),
@@ -87,7 +87,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
     edge.NotComparable: ProblemKind("not-comparable", "These two cannot be compared", 409),
     edge.BudgetSpent: ProblemKind("budget-spent", "The budget for models is spent", 409),
     edge.MissingAnswer: ProblemKind("missing-answer", "The recorded answers do not fit this game", 409),
-    edge.KeyReused: ProblemKind("idempotency-key-reused", "This key came with another body before", 422),
+    edge.KeyReused: ProblemKind("idempotency-key-reused", "This key was used with another body before", 422),
     edge.KeyInUse: ProblemKind("idempotency-key-in-use", "A request with this key is being worked on", 409),
     edge.TooLarge: ProblemKind("too-large", "The body is larger than we read", 413),
     edge.TooSlow: ProblemKind("too-slow", "The body came too slowly", 408),
@@ -116,7 +116,7 @@ def problem_of(error: AvalonError) -> ProblemKind:
 def problem_body(
     problem: ProblemKind, detail: str, fields: Sequence[Mapping[str, str]] = (), /, **more: Any
 ) -> dict[str, Any]:
-    """The body of a problem. For status 500 the detail is constant, since the cause must not get out."""
+    """The body of a problem. For status 500 the detail is constant, since the cause must not leak."""
     body = {
         "type": f"/problems/{problem.code}",
         "title": problem.title,
@@ -243,7 +243,7 @@ async def _on_other_error(request: Request, error: Exception) -> Response:
 class ProblemField(BaseModel):
     """One fault of a request."""
 
-    pointer: str = Field(description="JSON pointer (RFC 6901) into the request; empty: all of it.")
+    pointer: str = Field(description="JSON pointer (RFC 6901) into the request; empty: the whole request.")
     code: str
     message: str
 
@@ -260,7 +260,7 @@ class ProblemView(BaseModel):
     code: str
     trace_id: str
     errors: list[ProblemField] = Field(
-        default_factory=list, description="The faults of a request that could not be read."
+        default_factory=list, description="The faults of the request, where they have a place in it."
     )
 
 
@@ -270,7 +270,9 @@ _ALWAYS: Final = (400, 401, 403, 422)
 def documented(
     *statuses: int, also: Mapping[int | str, dict[str, Any]] | None = None
 ) -> dict[int | str, dict[str, Any]]:
-    """The responses of a route's OpenAPI entry: problems with these statuses, and ``also`` others."""
+    """The responses of a route's OpenAPI entry: those in ``also``, and a problem for each of these statuses
+    and for 400, 401, 403 and 422; 413 brings 408 with it.
+    """
     responses = dict(also or {})
     # A body that can be too large can be too slow.
     for status in sorted({*_ALWAYS, *statuses, *({408} if 413 in statuses else ())}):

@@ -88,7 +88,7 @@ class Strict(BaseModel):
 
 
 class Shown(BaseModel):
-    """An answer of the service."""
+    """A response of the service."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 

@@ -27,11 +27,11 @@ CALLER: Final = "operator"
 """The caller under which judgements are stored: the operator."""
 
 _STEP: Final = 50
-"""The progress bar moves after so many judgements."""
+"""The progress bar moves each time this many judgements have been checked."""
 
 commands = typer.Typer()
 annotations_app = typer.Typer(
-    help="Judgements of raters about selections and following, as CSV.", no_args_is_help=True
+    help="Raters' judgements of selection and following, as CSV.", no_args_is_help=True
 )
 commands.add_typer(annotations_app, name="annotations")
 

@@ -28,36 +28,51 @@ Sources = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SOURCE…",
-        help="Games as NDJSON of simulate --out or of a full export, or avalon-replay records, packed or not "
-        "(.gz, .zip, .tar.gz), directories of these, - for standard input. Nothing is read if a path does "
+        help="Games as NDJSON (from simulate --out or a full export) or avalon-replay records, packed or not "
+        "(.gz, .zip, .tar.gz); directories of these; - for standard input. Nothing is read if a path does "
         "not exist.",
         show_default=False,
     ),
 ]
 Batches = Annotated[
     list[str] | None,
-    typer.Option("--batch", help="A batch of the database instead of files. Repeatable."),
+    typer.Option("--batch", help="A batch in the database, instead of files. Repeatable."),
 ]
 Answers = Annotated[
     Path | None,
     typer.Option(
-        help="Guesses and summaries, one a line: bodies of POST /evaluations, or answers with a rater."
+        help="A file of guesses and summaries, one per line: bodies of POST /evaluations, or answers with a "
+        "rater."
     ),
 ]
 Judgements = Annotated[
     Path | None,
-    typer.Option(help="Judgements of raters: CSV or JSON of GET /annotations. A batch brings its own."),
+    typer.Option(
+        help="A file of raters' judgements: CSV or JSON from GET /annotations. A batch brings its own."
+    ),
 ]
 Jobs = Annotated[
-    int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one per core. The results are the same.")
+    int,
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=0,
+        help="Number of worker processes; 0: one per core. It does not affect the results.",
+    ),
 ]
 BaseUrl = Annotated[
-    str | None, typer.Option(help="A server of the OpenAI protocol, e.g. http://127.0.0.1:8080/v1.")
+    str | None, typer.Option(help="A server that speaks the OpenAI protocol, e.g. http://127.0.0.1:8080/v1.")
 ]
-ApiKeyEnv = Annotated[str | None, typer.Option(help="The environment variable with the server's key.")]
+ApiKeyEnv = Annotated[
+    str | None, typer.Option(help="The name of the environment variable that holds the server's key.")
+]
 MaxTokens = Annotated[
-    int | None, typer.Option(min=1, help="Make no more calls after so many tokens, prompts included.")
+    int | None,
+    typer.Option(min=1, help="Make no more calls once this many tokens are used, prompts included."),
 ]
 MaxCost = Annotated[
-    float | None, typer.Option(help="The same for the cost by the endpoint's configured prices.")
+    float | None,
+    typer.Option(
+        help="Make no more calls once they have cost this much, by the endpoint's configured prices."
+    ),
 ]

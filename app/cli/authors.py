@@ -104,9 +104,9 @@ def import_command(
 ) -> None:
     """Import the games of a run folder of the InterIntent authors' program, with thoughts and judgements.
 
-    They become finished games in the database (no server need run). A game's id is a digest of its log, so
-    importing the same folder again changes nothing. Oddities of the files are listed. Exit status: 0, 1 if a
-    game was left out, 2 if there was no game to import.
+    They become finished games in the database (no server needs to be running). A game's id is a digest of its
+    log, so importing the same folder again changes nothing. Oddities of the files are listed. Exit status: 0,
+    1 if a game was left out, 2 if there was no game to import.
     """
     run = _read(folder)
     taken, broken = _taken(run)
@@ -205,10 +205,10 @@ def check(
 ) -> None:
     """Recompute every figure that DIR/expected.json names, and print it beside the expectation.
 
-    The games are read as by import, and figures are computed from our games and judgements; only the order
-    of names in proposals, the number of annotation cells, and the guesses and summaries themselves come from
-    the authors' files. The last line is "N agree, M differ". An unknown figure differs. Exit status: 0 if
-    nothing differs, 1 if a figure differs, 2 if nothing could be read.
+    Games are read as `import` reads them, and figures are computed from our games and judgements; only the
+    order of names in proposals, the number of annotation cells, and the guesses and summaries themselves come
+    from the authors' files. The last line is "N agree, M differ". An unknown figure counts as differing. Exit
+    status: 0 if nothing differs, 1 if a figure differs, 2 if nothing could be read.
     """
     expected = _expected(folder)
     run = _read(folder)
@@ -254,7 +254,7 @@ def _expected(folder: Path) -> Any:
 
 
 def _first_two(expected: dict[str, Any]) -> list[str]:
-    """The files behind the expected figures of two games."""
+    """The annotation files that the expected kappa names (``first_two_files_are``); empty: none."""
     kappa = expected.get("kappa")
     named = kappa.get("first_two_files_are") if isinstance(kappa, dict) else None
     return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
@@ -368,7 +368,7 @@ def _folder_name(game_id: str, taken: set[str]) -> str:
 
 
 async def _logs(what: list[str], database_url: str | None) -> AsyncIterator[tuple[str, "list[Event]", bool]]:
-    """(game, log, whether it is a stored game) of each name."""
+    """The id and the log of each game (empty: damaged), and whether the game is stored."""
     for name in what:
         if name.startswith(("b_", "g_")) and not Path(name).exists():  # noqa: ASYNC240  # nobody waits beside it
             async for game, log in logs_in_store(read_settings(database_url), name):

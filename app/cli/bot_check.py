@@ -36,18 +36,19 @@ def bot_check_command(
         "127.0.0.1:8765"
     ),
     patience: Annotated[float, typer.Option(help="Seconds that the bot may take for an answer.")] = 60.0,
-    back: Annotated[float, typer.Option(help="Seconds that it may take to come back.")] = 35.0,
+    back: Annotated[float, typer.Option(help="Seconds that the bot may take to come back.")] = 35.0,
     quiet: Annotated[float, typer.Option(help="Seconds after which a bot counts as gone.")] = 4.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> None:
-    """Play a bot through everything that can happen on the wire, and say what it gets wrong.
+    """Put a bot through everything that can happen on the wire, and report what it gets wrong.
 
     Serves a mock game, over WebSocket and over HTTP: replays, duplicate delivery, refused and late answers,
-    cuts in the middle of a request, unknown fields and types, slowness, and every close code.
+    connections dropped in the middle of a request, unknown fields and types, slowness, and every close code.
 
         interintent bot-check -- python my_bot.py {ws} {game} {token}
 
-    Exit status: 0 if the bot passed all checks that were tried, 1 if it failed one, 2 if no bot connected.
+    Exit status: 0 if the bot passed every check that was tried, 1 if it failed one or more, 2 if no bot
+    connected or the mock game could not be served, 130 after Ctrl-C.
     """
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:

@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 
 def read_settings(database_url: str | None = None, **options: Any) -> Settings:
-    """The settings of the environment, overridden by the command's options. Ends the command for invalid
-    ones.
+    """The settings of the environment, overridden by the command's options. Ends the command if they are
+    invalid.
     """
     if database_url is not None:
         options["DATABASE_URL"] = database_url

@@ -21,12 +21,12 @@ __all__ = ["EXPORT_DAMAGED", "commands", "export_lines"]
 
 commands = typer.Typer()
 answers_app = typer.Typer(
-    help="Recorded answers of models, with which a run is repeated.", no_args_is_help=True
+    help="Models' recorded answers, with which a run can be repeated.", no_args_is_help=True
 )
 commands.add_typer(answers_app, name="answers")
 
 EXPORT_DAMAGED: Final = b'{"t":"export.damaged"'
-"""The beginning of the line of an export that names a damaged game."""
+"""The beginning of an export's line that names a damaged game."""
 
 
 @commands.command()
@@ -37,7 +37,7 @@ def export(
     partial: Annotated[bool, typer.Option(help="Export a batch even if it is still running.")] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Write a stored batch or game as NDJSON, straight from the database; no server need run.
+    """Write a stored batch or game as NDJSON, straight from the database; no server needs to be running.
 
     The last line of a batch counts and signs the others, as in `GET /batches/{b}/export`. Exit status: 0, 1
     if a damaged game was left out (it is named), 2 if nothing was written.
@@ -86,11 +86,11 @@ def export_answers(
     out: Annotated[Path, typer.Option(help="Write to this file.")],
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Write every answer that a batch's models gave, straight from the database; no server need run.
+    """Write every answer of a batch's models, straight from the database; no server needs to be running.
 
-    With the file, the batch's settings and its seeds, the batch is repeated without a model: by
-    `interintent simulate --agents llm --answers FILE`, or on a server with an endpoint `recorded`. Exit
-    status: 0, 1 if a damaged row was left out (it is named), 2 if nothing was written.
+    With this file, its settings and its seeds, a batch can be repeated without a model: by `interintent
+    simulate --agents llm --answers FILE`, or on a server with an endpoint `recorded`. Exit status: 0, 1 if a
+    damaged row was left out (it is named), 2 if nothing was written.
     """
     count, damaged = run_or_fail(_write_answers(read_settings(database_url), batch, out))
     note(f"{count} answers in {out}")

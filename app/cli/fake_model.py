@@ -24,7 +24,8 @@ def fake_model_command(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8001,
     brain: Annotated[
-        str, typer.Option(help=f"Kind of answers: {', '.join(BRAINS)}. noise: random JSON of the schema.")
+        str,
+        typer.Option(help=f"Kind of answers: {', '.join(BRAINS)}. noise: random JSON that fits the schema."),
     ] = "noise",
     latency: Annotated[
         str,
@@ -41,10 +42,10 @@ def fake_model_command(
     ] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Print every fault and stop.")] = False,
 ) -> None:
-    """Serve a fake model over the OpenAI chat-completions protocol. A TEST INSTRUMENT, no model.
+    """Serve a fake model over the OpenAI chat-completions protocol. A TEST INSTRUMENT, not a model.
 
-    It plays games with language models without a key, and shows what they would cost: it counts calls and
-    tokens (GET /stats), can be slow, and can have the faults of real servers, all from a seed.
+    With it, games with language models can be played without a key, to see what they would cost: it counts
+    calls and tokens (GET /stats), can be slow, and can have the faults of real servers, all from a seed.
 
     Example: interintent fake-model --latency lognormal:1.0,0.5 --fault status_429_seconds:0.1
     """

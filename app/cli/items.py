@@ -32,7 +32,7 @@ def items_command(
         str, typer.Option(help="selection, following, summarisation or guessing.")
     ] = "guessing",
     batch: Annotated[
-        str | None, typer.Option("--batch", help="A batch of the database instead of files.")
+        str | None, typer.Option("--batch", help="A batch in the database, instead of files.")
     ] = None,
     reader: Annotated[
         str, typer.Option(help="Who guesses: drawn (one other seat, by --seed), all, or a seat's number.")
@@ -47,7 +47,9 @@ def items_command(
     ] = "seat",
     judgements: Annotated[
         Path | None,
-        typer.Option(help="Only intentions followed with 3 or more by these judgements (CSV or JSON)."),
+        typer.Option(
+            help="Only intentions that these judgements (CSV or JSON) score 3 or more for following."
+        ),
     ] = None,
     with_gold: Annotated[
         bool, typer.Option("--with-gold", help="Add the right answers, and leave out items without one.")
@@ -57,8 +59,9 @@ def items_command(
 ) -> None:
     """Write items of finished games as JSON lines: what raters and models are asked.
 
-    One run writes one dimension; `datasets` reads the lines unchanged. Left-out items and games are named on
-    standard error, with the reasons. Score answers with interintent report --answers, or POST /evaluations.
+    One run writes one dimension; the package `datasets` reads the lines unchanged. On standard error,
+    left-out items are counted and left-out games are named, with the reasons. Score answers with interintent
+    report --answers, or POST /evaluations.
 
     Example: interintent items games.ndjson --dimension guessing --reader all > items.jsonl
     """

@@ -27,13 +27,13 @@ _POLL_S: Final = 0.5
 """Seconds between two readings of the progress."""
 
 OnProgress = Callable[[str, int, int], None]
-"""Takes the evaluation's id, the number of games that are done, and the number of all games."""
+"""Takes the evaluation's id, the number of games that are done, and the total number of games."""
 
 SPENT: Final = 3
 """Exit status if the budget was spent."""
 
 _ENDPOINT: Final = "model"
-"""The name in the evaluation of the endpoint of --base-url."""
+"""The name that the endpoint of --base-url gets in the evaluation."""
 
 
 @commands.command("judge")
@@ -48,38 +48,40 @@ def judge_command(
     model: Annotated[
         str | None,
         typer.Option(
-            help="An endpoint of INTERINTENT_MODELS, or with --base-url the server's name of its model."
+            help="An endpoint of INTERINTENT_MODELS; with --base-url, the model's name on that server."
         ),
     ] = None,
     base_url: BaseUrl = None,
     api_key_env: ApiKeyEnv = None,
     rules: Annotated[bool, typer.Option("--rules", help="Let the rules judge instead of a model.")] = False,
-    name: Annotated[
-        str | None, typer.Option(help="The judge's name as a rater.  [judge and the model]")
-    ] = None,
-    attempts: Annotated[int, typer.Option(min=1, max=5, help="Attempts if an answer is unusable.")] = 3,
+    name: Annotated[str | None, typer.Option(help="The judge's name as a rater.  [judge MODEL]")] = None,
+    attempts: Annotated[
+        int, typer.Option(min=1, max=5, help="Attempts per question, until an answer is usable.")
+    ] = 3,
     temperature: Annotated[float, typer.Option(min=0, max=2, help="The judge's temperature.")] = 0.0,
     planted: Annotated[
         int,
         typer.Option(
-            min=0, max=10, help="For statements: speeches of known truth per game, which measure the judge."
+            min=0,
+            max=10,
+            help="For statements: speeches per game whose truth is known, which measure the judge.",
         ),
     ] = 1,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
     parallel: Annotated[int | None, typer.Option(min=1, help="Concurrent calls.")] = None,
     regrade_of: Annotated[
-        str | None, typer.Option(help="An evaluation of the same judge whose items are judged again.")
+        str | None, typer.Option(help="Judge the items of this evaluation again; the judge must be the same.")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(help="Go on with the evaluation (e_…) of an interrupted command.")
+        str | None, typer.Option(help="Continue the evaluation (e_…) of an interrupted command.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the evaluation as JSON.")] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Let a model judge finished games, straight on the database; no server need run.
+    """Let a model judge finished games, straight on the database; no server needs to be running.
 
-    Answers are stored before they are used. Ctrl-C stops the command, and --resume goes on after the last
+    Answers are stored before they are used. Ctrl-C stops the command, and --resume continues after the last
     stored answer; POST /evaluations/{e}/cancel ends the evaluation for good. interintent report --batch shows
     the result. Exit status: 0, 1 if nothing could be judged, 2 if the command was refused, 3 if the budget
     was spent, 130 if the command was stopped.
@@ -152,7 +154,7 @@ def _end_stopped(evaluation: str | None, done: int, games: int, endpoint_options
     else:
         note(
             f"stopped with {done} of {games} games judged; all answers are kept. "
-            f"Go on with: interintent judge --resume {evaluation}{endpoint_options}"
+            f"Continue with: interintent judge --resume {evaluation}{endpoint_options}"
         )
     raise typer.Exit(130)
 
@@ -187,10 +189,10 @@ def _print_result(view: EvaluationView) -> None:
 
 
 async def judged(settings: Settings, task: NewJudging | str, on_progress: OnProgress) -> EvaluationView:
-    """Judges, and returns the evaluation. ``task``: a new one, or the id of an unfinished one.
+    """Judges, and returns the evaluation. ``task``: a new evaluation, or the id of an unfinished one.
 
     A service on the same database leaves the evaluation alone. Raises the errors of ``POST /evaluations``,
-    and AlreadyOver for an evaluation that is over, or that a service works on.
+    NotFound for an unknown id, and AlreadyOver for an evaluation that is over, or that a service works on.
     """
     async with on_database(settings, writes=True) as parts:
         await parts.models.endpoints.open()
@@ -200,9 +202,9 @@ async def judged(settings: Settings, task: NewJudging | str, on_progress: OnProg
             if row is None:
                 raise NotFound(f"there is no evaluation {task}")
             if row.status != "judging":
-                raise AlreadyOver(f"{task} is {row.status}: there is nothing to go on with")
+                raise AlreadyOver(f"{task} is {row.status}: there is nothing to continue")
             if not row.spec.get("by_command"):
-                raise AlreadyOver(f"{task} was begun over HTTP: the service goes on with it")
+                raise AlreadyOver(f"{task} was started over HTTP: the service continues it")
             evaluation_id = task
         else:
             evaluation_id = (await evaluations.judge(task, OPERATOR, by_command=True)).evaluation_id

@@ -38,7 +38,7 @@ commands.add_typer(keys_app, name="keys")
 _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 _RETIRED_MS: Final = MAX_SEAT_S * 1000 + _UNITS["d"]
-"""No token of an older secret is valid any more when a newer secret has signed for this long."""
+"""Once a newer secret has signed for this long, no token of an older secret is valid any more."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -186,7 +186,7 @@ def rotate(
     """Sign seat and watch tokens with a new secret. Earlier tokens stay valid, unless --now is given.
 
     This is for the secrets that the service makes itself; if INTERINTENT_TOKEN_SECRETS is set, put the new
-    secret first there.
+    secret first in it instead.
     """
 
     async def work(store: KeyStore) -> tuple[int, int]:
@@ -210,4 +210,4 @@ def rotate(
     if as_json:
         print_json({"number": number, "still_verifying": kept})
     else:
-        note(f"secret {number} signs from now on; {kept} older still verify")
+        note(f"secret {number} signs from now on; older secrets that still verify: {kept}")

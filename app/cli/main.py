@@ -27,10 +27,11 @@ COMMANDS: Final = {
         "simulate", "Play games in this process, without a server, and print the paper's game metrics."
     ),
     "export": Command(
-        "export", "Write a stored batch or game as NDJSON, straight from the database; no server need run."
+        "export",
+        "Write a stored batch or game as NDJSON, straight from the database; no server needs to be running.",
     ),
-    "annotations": Command("annotations", "Judgements of raters about selections and following, as CSV."),
-    "answers": Command("export", "Recorded answers of models, with which a run is repeated."),
+    "annotations": Command("annotations", "Raters' judgements of selection and following, as CSV."),
+    "answers": Command("export", "Models' recorded answers, with which a run can be repeated."),
     "authors": Command(
         "authors",
         "Run folders of the InterIntent authors' program: check their figures, write their layout.",
@@ -46,13 +47,14 @@ COMMANDS: Final = {
     "replay": Command("replay", "Check recorded games against the rules, and read games as text."),
     "metrics": Command("replay", "Game metrics of recorded games, pooled, beside the published figures."),
     "bot-check": Command(
-        "bot_check", "Play a bot through everything that can happen on the wire, and say what it gets wrong."
+        "bot_check",
+        "Put a bot through everything that can happen on the wire, and report what it gets wrong.",
     ),
     "items": Command(
         "items", "Write items of finished games as JSON lines: what raters and models are asked."
     ),
     "judge": Command(
-        "judge", "Let a model judge finished games, straight on the database; no server need run."
+        "judge", "Let a model judge finished games, straight on the database; no server needs to be running."
     ),
     "report": Command(
         "report",
@@ -61,15 +63,15 @@ COMMANDS: Final = {
     ),
     "compare": Command(
         "report",
-        "Compare raters pair by pair on the items of both: who guesses, summarises or judges better.",
+        "Compare raters pair by pair on the items they share: who guesses, summarises or judges better.",
     ),
     "fake-model": Command(
         "fake_model",
-        "Serve a fake model over the OpenAI chat-completions protocol. A TEST INSTRUMENT, no model.",
+        "Serve a fake model over the OpenAI chat-completions protocol. A TEST INSTRUMENT, not a model.",
     ),
 }
-"""Every first word. The summaries repeat those of the modules, so that ``--help`` does not take the two
-seconds of their imports. A test compares them.
+"""The commands by their first word. The summaries repeat those of the modules, whose imports would make
+``--help`` take two seconds. A test compares them.
 """
 
 

@@ -11,7 +11,7 @@ __all__ = ["document"]
 
 
 def document() -> str:
-    """The document as it is committed: sorted as served, two spaces, one line at the end."""
+    """The document as it is committed: in the served order, indented by two spaces, with a final newline."""
     app = create_app(Settings(_env_file=None))
     return json.dumps(app.openapi(), indent=2, ensure_ascii=False) + "\n"
 

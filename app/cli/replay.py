@@ -60,7 +60,7 @@ def check(
     """Replay recorded games through the rules and compare everything they recorded.
 
     Prints one line per failure (file, record, quest, attempt, move, rule, expected, found) and, last,
-    "N passed, M failed". Other files in directories and archives are skipped and named. A processor replays
+    "N passed, M failed". Other files in directories and archives are skipped and named. One core replays
     800 to 1,000 records a second, reading their JSON included. Exit status: 0 if nothing failed, 1 if a
     record failed, 2 if there was no record or a path does not exist.
     """
@@ -142,7 +142,7 @@ def show(
         ),
     ],
     game: Annotated[
-        str | None, typer.Option("--game", help="The game's id, if the file holds more than one.")
+        str | None, typer.Option("--game", help="The game's id, if the file holds several games.")
     ] = None,
     viewer: Annotated[
         str, typer.Option("--viewer", help="The viewer: full, public, or a seat, e.g. seat:3.")
@@ -151,7 +151,7 @@ def show(
         bool, typer.Option("--thoughts/--no-thoughts", help="Print private thoughts.")
     ] = True,
 ) -> None:
-    """Print one game as text that reads like a game.
+    """Print one game as text for people.
 
     A record's seats are numbered from 0, as in the record; those of our logs from 1.
     """

@@ -59,7 +59,9 @@ def report_command(
     agents: Annotated[
         str | None, typer.Option(help="The agents in the files' games, as given to simulate --agents.")
     ] = None,
-    rotate: Annotated[bool, typer.Option(help="The agents moved by one seat after each game.")] = False,
+    rotate: Annotated[
+        bool, typer.Option(help="For --agents: they moved by one seat after each game.")
+    ] = False,
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -209,7 +211,7 @@ def _first_names(names: Sequence[str], count: int) -> str:
 
 
 NAMED: Final = 5
-"""Games and files that are named for each reason."""
+"""The most games or rows that are named for each reason."""
 
 
 def _write(builder: ReportBuilder, out: Path | None, form: str) -> None:
@@ -249,7 +251,7 @@ def compare_command(
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Compare raters pair by pair on the items of both: who guesses, summarises or judges better.
+    """Compare raters pair by pair on the items they share: who guesses, summarises or judges better.
 
     Each row has both raters' figures, their difference with its 95 % interval over games, the p value of
     a permutation test that exchanges the two within whole games, the p value adjusted for the number of pairs

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 FORMAT: Final = "interintent-run"
-"""The format in ``imported_from`` of such a game."""
+"""The format that ``imported_from`` names for a game from a run folder."""
 
 CHUNK: Final = 50
 """Games stored in one transaction."""
@@ -108,7 +108,7 @@ def judgement_lines(judgements: Iterable[Judgement]) -> bytes:
 
 
 def read_judgements(file: Path) -> tuple[Judgement, ...]:
-    """The judgements in a file of ``judgement_lines``. Raises InvalidRun, naming the line."""
+    """The judgements in a file that ``judgement_lines`` wrote. Raises InvalidRun, naming the line."""
     judgements = []
     try:
         for number, line in enumerate(file.read_bytes().splitlines(), 1):
@@ -210,7 +210,7 @@ async def _store(parts: "Composition", taken: Sequence[ConvertedGame]) -> Stored
 
 
 CALLER: Final = "import"
-"""Whose judgements those of a run are, beside the rater's own name."""
+"""The caller under which a run's judgements are stored, together with the rater's own name."""
 
 
 def _judgement_rows(judgement: Judgement, at: int) -> list[JudgementRow]:

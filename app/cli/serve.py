@@ -33,9 +33,10 @@ def serve(
 ) -> None:
     """Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM).
 
-    At the start the database is created or migrated, and games that an earlier process left unfinished go
-    on. Without any API key (interintent keys create, or INTERINTENT_API_KEY) only this machine may call, and
-    every caller may do everything. The documentation of the routes is at /docs.
+    On start-up, creates or migrates the database and, unless --no-runner is given, resumes games that an
+    earlier process left unfinished. Without an API key (interintent keys create, or INTERINTENT_API_KEY) it
+    serves this machine only (it refuses to start on any other address), and every caller may do everything.
+    The documentation of the routes is at /docs.
     """
     options = {"host": host, "port": port, "parallel_games": parallel_games}
     if no_runner:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from app.cli.arguments import ApiKeyEnv, BaseUrl, MaxCost, MaxTokens
+from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
 from app.cli.terminal import count_bar, fail, note, print_json, reason
 from app.runner.simulate import Plan, Result, game_id, run
@@ -42,21 +42,20 @@ def simulate(
         str | None, typer.Option(help="The roles, separated by commas. Left out: the profile's.")
     ] = None,
     rule: Annotated[
-        list[str] | None, typer.Option(help="Another rule, e.g. --rule discussion=none. Repeatable.")
+        list[str] | None, typer.Option(help="Change a rule, e.g. --rule discussion=none. Repeatable.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Game k has the seed SEED + k. Left out: random, and printed.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write every event, one JSON object a line, in the form of an export.")
+        Path | None,
+        typer.Option(help="Write every event to this file, one JSON object per line, as in an export."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option(help="Go on with the file of --out where an earlier run stopped.")
+        bool, typer.Option(help="Continue the file of --out where an earlier run stopped.")
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace the file of --out.")] = False,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one per core. Same results.")
-    ] = 1,
+    jobs: Jobs = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     model: Annotated[
         str | None,
@@ -73,7 +72,7 @@ def simulate(
     ] = None,
     answers: Annotated[
         Path | None,
-        typer.Option(help="Keep answers in this file, and use those in it; without --model: only those."),
+        typer.Option(help="Store answers in this file, and use those it holds; without --model: only those."),
     ] = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
@@ -85,14 +84,14 @@ def simulate(
     figure with its count and 95 % interval beside those published for GPT-3.5 and GPT-4.
 
     Seats of the kind llm ask a model (--model, --base-url) or take recorded answers (--answers). A run
-    whose budget is spent stops with status 3; go on with the same --answers and --resume.
+    whose budget is spent stops with status 3; continue it with the same --answers and --resume.
 
     Example: interintent simulate -n 2000 --profile official --agents scripted --seed 1 --out games.ndjson
     """
     if resume and out is None:
-        fail("--resume goes on with a file: name it with --out")
+        fail("--resume continues a file: name it with --out")
     if resume and seed is None:
-        fail("--resume needs the --seed of the run it goes on with")
+        fail("--resume needs the --seed of the run that it continues")
     first_seed = secrets.randbits(48) if seed is None else seed
     kinds = [kind.strip() for kind in agents.split(",")]
     if len(kinds) not in (1, players):
@@ -134,7 +133,7 @@ def simulate(
     before = Result()
     if out is not None and out.exists() and not overwrite:
         if not resume:
-            fail(f"{out} exists: go on with it (--resume) or replace it (--overwrite)")
+            fail(f"{out} exists: continue it (--resume) or replace it (--overwrite)")
         before = _resumed(out, chosen, lambda index: game_id(first_seed + index), games)
         note(f"{before.games} games are there already")
     started, games_before = time.perf_counter(), before.games
@@ -194,7 +193,7 @@ def _played(
         file = None if out is None else out.open("ab" if resume else "wb")
     except OSError as fault:
         fail(f"cannot write {out}: {reason(fault)}")
-    again = f"go on with --resume --seed {plan.seed}"
+    again = f"continue with --resume --seed {plan.seed}"
     keep = file is not None
     try:
         with count_bar("games", games) as advance:
@@ -217,7 +216,7 @@ def _played(
     except AvalonError as fault:
         fail(str(fault))
     except OSError as fault:
-        fail(f"cannot write {out}: {reason(fault)}; whole games of it are kept, {again}")
+        fail(f"cannot write {out}: {reason(fault)}; its whole games are kept, {again}")
     except KeyboardInterrupt:
         note(f"stopped after {done.games} of {games} games; {again}")
     finally:
@@ -263,7 +262,7 @@ def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games
                 break
             read += len(line)
             if values.pop("game") != expected(done.games):
-                fail(f"{path} holds another run: game {done.games + 1} is not of this seed")
+                fail(f"{path} holds another run: game {done.games + 1} does not have this seed")
             del values["seq"]
             try:
                 log.append(read_event(values.pop("type"), values))
@@ -295,4 +294,4 @@ def _event_values(path: Path, line: bytes) -> dict[str, Any] | None:
             return None
         if values.keys() >= {"seq", "type", "game"}:
             return values
-    return fail(f"{path} holds something else: {line[:40]!r} is no event of a simulated game")
+    return fail(f"{path} holds something else: {line[:40]!r} is not an event of a simulated game")

@@ -34,8 +34,8 @@ def model_run(
     max_cost: float | None,
     parallel: int,
 ) -> ModelRun:
-    """The run with these options. Ends the command if they make no run. Raises InvalidAgent for a seat's
-    options.
+    """The run with these options. Ends the command if they do not fit together. Raises InvalidAgent for a
+    seat's options.
     """
     seat_agents(plan.seats, "check", ModelSeats(lambda name: UNUSED_SESSION))
     endpoint = _endpoint(model, base_url, api_key_env)

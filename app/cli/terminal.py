@@ -44,7 +44,7 @@ REFUSED: Final = 2
 """Exit status if nothing was done: wrong arguments, nothing to read, nowhere to write."""
 
 CLOSED: Final = 141
-"""Exit status if the reader of the output has closed it, as in a shell for SIGPIPE."""
+"""Exit status if the reader of the output has closed it; shells give the same for SIGPIPE."""
 
 _errors = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -123,7 +123,7 @@ class _CannotWrite(Exception):
 
 
 class Output:
-    """An output file whose faults differ from those of files that are read meanwhile. Faults of standard
+    """An output file whose faults are kept apart from those of files that are being read. Faults of standard
     output are left to ``guarded``.
     """
 

@@ -115,12 +115,12 @@ def epoch_of(epochs: Mapping[str, int] | Damaged | None, seat: Seat) -> int:
     """The epoch of the seat's valid tokens, from 1. Raises CorruptLog."""
     epoch = (epochs or {}).get(str(seat), 1)
     if type(epoch) is not int:
-        raise CorruptLog("the epochs of a game do not read")
+        raise CorruptLog("the token epochs of this game cannot be read")
     return epoch
 
 
 def new_key() -> str:
-    """``ik_`` and 43 characters, 256 random bits."""
+    """A new API key: ``ik_`` and 43 characters, with 256 random bits."""
     return f"ik_{secrets.token_urlsafe(32)}"
 
 
@@ -180,12 +180,12 @@ class Keys:
 
     @property
     def configured(self) -> bool:
-        """Whether callers need a credential; permanent once there was a key."""
+        """Whether callers need a credential: beyond loopback, and for good once there was a key."""
         return self._configured
 
     async def caller(self, credential: str | None) -> Caller:
-        """The caller with this credential; None: no credential. Raises Unauthenticated, for an invalid
-        credential even where none is needed.
+        """The caller with this credential; None: the caller sent none. Raises Unauthenticated; an invalid
+        credential is refused even where none is needed.
         """
         if credential is None:
             if self._configured:
@@ -228,8 +228,8 @@ class Keys:
         return caller
 
     def is_valid(self, caller: Caller) -> bool:
-        """Whether the credential is still valid, as far as this process knows. ``Caller.is_current`` checks a
-        seat's epoch.
+        """Whether the caller's credential is still valid, by this process's copy of the keys; having none is
+        valid as long as none is needed. A replaced seat token is noticed by ``Caller.is_current`` instead.
         """
         if caller.grant is not None:
             assert self._secrets is not None
@@ -240,7 +240,7 @@ class Keys:
         return caller is OPERATOR or not self._configured
 
     def left_s(self, caller: Caller) -> float:
-        """Seconds until the token expires; infinity for keys, whose changes are noticed otherwise."""
+        """Seconds until the token expires, at least 0; infinity without a token (see ``on_change``)."""
         return math.inf if caller.grant is None else max(caller.grant.expires - now_ms() / 1000, 0.0)
 
     def mint(self, grant: Grant) -> str:

@@ -28,10 +28,10 @@ from app.settings import Settings
 __all__ = ["BodyRoute", "Bounds", "takes"]
 
 _AT_ONCE: Final = 65_536
-"""Bytes that are parsed on the event loop: a few milliseconds."""
+"""Bodies of at most this many bytes are parsed on the event loop, in a few milliseconds."""
 
 _RECHECK_S: Final = 1.0
-"""After a body that took longer to arrive, the credential is checked again."""
+"""If a body took longer than this to arrive, the credential is checked again."""
 
 # curl -d '{}' sends the form type.
 _TAKEN_TYPES: Final = frozenset({"application/json", "application/x-www-form-urlencoded", ""})
@@ -44,7 +44,7 @@ class Bounds:
     size: int = MAX_BODY
     depth: int = MAX_DEPTH
     record: bool = False
-    """Control characters are allowed."""
+    """True: texts may contain control characters other than U+0000."""
     check_text: bool = True
     """False: the route checks the texts itself."""
 
@@ -145,7 +145,7 @@ async def _read(request: Request, limit: int, settings: Settings) -> bytes:
             return await _whole(request.receive, limit, settings.body_idle_s)
     except TimeoutError:
         raise TooSlow(
-            f"a body has to be whole within {settings.body_within_s:g} s, and to go on every "
+            f"a body must arrive within {settings.body_within_s:g} s, with no pause longer than "
             f"{settings.body_idle_s:g} s"
         ) from None
 

@@ -28,8 +28,8 @@ _FOR_PEOPLE: Final = frozenset({"/", "/docs", "/reports"})
 
 
 def check_caller(scope: Scope, *, keyless: bool, origins: Collection[str]) -> None:
-    """Raises Forbidden for a web page of another origin. With ``keyless`` also for a host name other than
-    localhost (DNS rebinding), and for requests that another site's page causes.
+    """Raises Forbidden for a web page of another origin. With ``keyless`` (no credential is needed), also for
+    a host name other than localhost (DNS rebinding), and for requests that another site's page causes.
     """
     hosts = _values(scope, b"host")
     if keyless and not (len(hosts) == 1 and _is_this_machine(hosts[0])):
@@ -108,6 +108,6 @@ def check_url(scope: Scope) -> None:
     url = unquote_plus(f"{scope['path']}?{scope['query_string'].decode('latin-1')}")
     if _CREDENTIAL.search(url):
         raise CredentialInUrl(
-            "send it as Authorization: Bearer, or as token of identify; and replace this one: "
+            "send a credential as Authorization: Bearer, or as the token of identify; and replace this one: "
             "addresses end up in logs"
         )

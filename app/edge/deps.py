@@ -32,7 +32,7 @@ __all__ = [
 
 _bearer = HTTPBearer(
     auto_error=False,
-    description="An API key, a seat token or a watch token. Not asked for while no key is configured.",
+    description="An API key, a seat token or a watch token. Not needed as long as no key is configured.",
 )
 
 
@@ -162,7 +162,7 @@ IdempotencyKey = Annotated[RequestKey | None, Depends(_idempotency_key)]
 
 
 def matches(header: str, etag: str) -> bool:
-    """Whether ``If-Match`` or ``If-None-Match`` names this tag, or any at all."""
+    """Whether ``If-Match`` or ``If-None-Match`` names this tag, or is ``*``, which stands for any."""
     return header.strip() == "*" or etag in [
         listed.strip().removeprefix("W/") for listed in header.split(",")
     ]

@@ -23,7 +23,7 @@ from engine.errors import CorruptLog
 __all__ = ["KEPT_MS", "KeptAnswer", "Repeats", "RepeatsDep", "RequestKey", "keep"]
 
 KEPT_MS: Final = 24 * 3600 * 1000
-"""How long an answer is kept."""
+"""How long an answer is kept, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Repeats:
 
     async def find(self, key: RequestKey | None) -> KeptAnswer | None:
         """The stored answer; None for a new key, and without one. Raises KeyReused if the key came with
-        another body, CorruptLog if the answer does not read.
+        another body, CorruptLog if the answer cannot be read.
         """
         if key is None:
             return None
@@ -72,9 +72,9 @@ class Repeats:
         for row in await self._database.mappings(query):
             check_row(idempotency, row)
             if isinstance(row["answer"], Damaged) or not 200 <= row["status"] < 300:
-                raise CorruptLog("an answer that was kept for this Idempotency-Key does not read")
+                raise CorruptLog("the answer kept for this Idempotency-Key cannot be read")
             if row["body_hash"] != key.body_hash:
-                raise KeyReused("this Idempotency-Key came with another body before; take a new key")
+                raise KeyReused("this Idempotency-Key was used with another body before; use a new key")
             return KeptAnswer(row["status"], row["answer"])
         return None
 

@@ -61,7 +61,7 @@ def comma_list(element: str, description: str) -> Any:
 
 
 def listed(value: str | None, name: str) -> tuple[str, ...]:
-    """The elements of a comma-separated list; none for None. Raises InvalidRequest for a repeated element."""
+    """The elements of a comma-separated list; () for None. Raises InvalidRequest for a repeated element."""
     elements = () if value is None else tuple(value.split(","))
     if len(set(elements)) < len(elements):
         raise InvalidRequest("a list names each element once", f"/{name}", "repeated")

@@ -19,7 +19,7 @@ __all__ = ["MAX_SEAT_S", "MAX_TOKEN", "MAX_WATCH_S", "SEAT_S", "Grant", "Secrets
 ALGORITHM: Final = "HS256"
 
 MAX_TOKEN: Final = 2048
-"""Characters of a token; ours have about 250."""
+"""The most characters of a token; ours have about 250."""
 
 SEAT_S: Final = 7 * 24 * 3600
 """The default lifetime of a seat token: the longest game between people, and a weekend."""
@@ -97,7 +97,7 @@ class Secrets:
         return kid
 
     def read(self, token: str, now_s: float) -> Grant:
-        """What the token grants. Raises Unauthenticated for a foreign, altered or expired token."""
+        """The grant of this token. Raises Unauthenticated for a foreign, altered or expired token."""
         kid = self.kid_in(token)
         if kid is None or kid not in self._by_kid:
             raise Unauthenticated("this token is not known")
@@ -115,7 +115,7 @@ class Secrets:
         if grant is None:
             raise Unauthenticated("this token is not known")
         if grant.expires <= now_s:
-            raise Unauthenticated("this token has expired; ask whoever gave it for a new one")
+            raise Unauthenticated("this token has expired; ask its issuer for a new one")
         return grant
 
 

@@ -36,7 +36,7 @@ shown, ``history`` and ``context``, may differ: that is worth comparing.
 """
 
 _NAMED: Final = 10
-"""The most raters that a refusal names."""
+"""The most raters that an error message names."""
 
 
 class Comparisons:
@@ -52,8 +52,9 @@ class Comparisons:
     async def evaluations(
         self, first: EvaluationRow, second: EvaluationRow, caller: Caller
     ) -> ComparisonView:
-        """Two evaluations of one dimension. Raises NotComparable if they have nothing in common, differ in
-        dimension or in how their items count, or if one is still being judged.
+        """Compares two evaluations of one dimension. Raises NotComparable if they are the same one, are about
+        statements, have nothing in common, differ in dimension or in how their items count, or if one is
+        still being judged.
         """
         rows = (first, second)
         ids = [row.evaluation_id for row in rows]
@@ -138,8 +139,10 @@ class Comparisons:
         *,
         followed: bool,
     ) -> ComparisonView:
-        """Two raters on everything that is valid about these games. Raises InvalidRequest for a name that no
-        rater visible to the caller has, NotComparable if the two have nothing in common.
+        """Compares two raters on all their valid judgements or answers about these games. Raises
+        InvalidRequest for a name that no rater visible to the caller has; NotComparable if both names are the
+        same, if the two have nothing in common, or if their answers are to different ``options`` or count
+        unmapped texts differently.
         """
         if first == second:
             raise NotComparable(f"{first} is named twice: name another rater")
@@ -199,7 +202,8 @@ class Comparisons:
             ]
             if values[0] != values[1]:
                 raise NotComparable(
-                    f"{name} is {values[0]} and {values[1]}: grade one under the other's variant"
+                    f"{name} is {values[0]} and {values[1]}: grade one rater's answers under the "
+                    "other's variant"
                 )
         counts: list[dict[str, Counts]] = []
         for side, guesses in zip((sides[0], sides[1]), given, strict=True):
@@ -218,8 +222,8 @@ class _Match:
     first: ComparedRater
     second: ComparedRater
     handed_in: list[int] = field(default_factory=lambda: [0, 0, 0])
-    """How many units both, the first alone and the second alone answered or judged, whether or not they
-    count.
+    """Numbers of units that were answered or judged: by both, by the first alone, by the second alone. Also
+    units that do not count.
     """
     pairings: dict[Part, Pairing] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
@@ -317,7 +321,7 @@ def _lacking(
     parts: Sequence[Part],
 ) -> list[str]:
     """Why a judge among the two may not be compared with the person: the same reasons that keep its scores
-    from being shown.
+    from being shown. Empty if it may, and unless exactly one of the two is a judge.
     """
     judges = [name for name in names if kinds[name] != "human"]
     if len(judges) != 1:

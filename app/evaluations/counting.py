@@ -63,7 +63,7 @@ class StoredGame:
     groups: Mapping[str, Collection[Seat]]
     judges: frozenset[str]
     damaged: Sequence[DamagedRow] = ()
-    """Judgements and answers about it that do not read any more."""
+    """Judgements and answers about it that can no longer be read."""
 
 
 def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
@@ -77,7 +77,7 @@ def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
         except Unmeasurable as reason:
             builder.leave_out(stored.game_id, str(reason).replace(stored.game_id, "it"))
         except (AvalonError, *UNREADABLE):
-            builder.leave_out(stored.game_id, "its log does not read")
+            builder.leave_out(stored.game_id, "its log cannot be read")
         else:
             builder.add(
                 ReportedGame(
@@ -112,7 +112,7 @@ def rendered(report: Report, format_: Format) -> bytes:
 # --- by name, in the process that counts ------------------------------------------------------------
 
 _builders: dict[str, ReportBuilder] = {}
-"""What this process is counting, by the name of the report."""
+"""The builders of the reports that this process is counting, by the report's name."""
 
 
 def _start() -> None:
@@ -125,7 +125,7 @@ def begin(name: str, builder: ReportBuilder) -> None:
 
 
 def add_to(name: str, games: Sequence[StoredGame]) -> None:
-    """``add_stored`` for the report of this name. Raises KeyError if another process was counting it."""
+    """Adds games to the report of this name. Raises KeyError if another process was counting it."""
     add_stored(_builders[name], games)
 
 
@@ -149,8 +149,8 @@ class CountingProcess:
         self._users = 0
 
     async def run(self, work: Callable[..., T], *given: Any) -> T:
-        """Runs ``work`` there. Raises BrokenProcessPool if the process has died; the next call starts
-        another.
+        """Runs ``work`` in that process. Raises BrokenProcessPool if it has died; the next call then starts
+        another one.
         """
         if self._pool is None:
             # Not forked, because the service has threads and open connections.

@@ -190,7 +190,7 @@ class RefutedSpeeches(_Figures):
 
 
 class ReadBy(_Figures):
-    """By the rules, by the judge, and by both together."""
+    """Refuted speeches: by the rules, by the judge, and by both together."""
 
     rules: RefutedSpeeches
     judge: RefutedSpeeches

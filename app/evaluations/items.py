@@ -31,13 +31,13 @@ __all__ = ["SHOWING", "FinishedGames", "Items", "PagedItems", "Turn"]
 log = structlog.get_logger()
 
 DAMAGED: Final = "damaged"
-"""The reason why a game that does not read has no items; counted once for each game."""
+"""The reason why an unreadable game has no items; counted once for each game."""
 
 SHOWING: Final[frozenset[Dimension]] = frozenset({"selection", "following"})
 """Dimensions whose items show what was chosen: for raters only."""
 
 Turn = tuple[str, str]
-"""A game and the request of a speaking turn in it."""
+"""The ids of a game and of the request of a speaking turn in it."""
 
 _KEPT: Final = 128
 """Games that are kept in memory: a page of items, its annotation and its scoring need the same games. A
@@ -55,7 +55,7 @@ class FinishedGames:
     async def by_id(self, game_id: str, *, sees_all: bool = True) -> Game:
         """A finished game. Raises NotFound if there is no such game, and, unless ``sees_all``, for a fork of
         a game that is still running; Unfinished for a game that is not over or cannot be measured (a
-        cancelled game, a record without its deal); CorruptLog for one that does not read.
+        cancelled game, a record without its deal); CorruptLog for one that cannot be read.
         """
         row = await self._store.game(game_id)
         if row is None or (not sees_all and row.forked_from and await self._store.ahead([game_id])):
@@ -147,7 +147,9 @@ class Items:
         limit: int,
         cursor: str | None,
     ) -> PagedItems:
-        """The next ``limit`` items of these games, in the order of the games and their logs."""
+        """The next items of these games, at most ``limit``, in the order of the games and their logs.
+        Unreadable games are left out and counted. Raises InvalidRequest for a cursor of other games.
+        """
         start, skip = (0, 0) if cursor is None else _place(cursor, games)
         page: list[Item] = []
         excluded: Counter[str] = Counter()
@@ -172,7 +174,7 @@ class Items:
     async def all(
         self, games: list[str], dimension: Dimension, variant: Variant, *, followed: bool
     ) -> AsyncIterator[tuple[Game, list[Item]]]:
-        """Every item, game by game."""
+        """Every item, game by game; unreadable games are left out and logged."""
         for game_id in games:
             try:
                 game = await self._games.by_id(game_id)
@@ -193,8 +195,9 @@ class Items:
         caller: str,
         sees_all: bool,
     ) -> None:
-        """Raises InvalidRequest for an answer to something that is no item, AlreadySeen for an answer to an
-        item whose gold the caller was shown.
+        """Raises InvalidRequest for an answer to anything but an item of this dimension, for a sample
+        that is given twice, and for a role outside guessing; AlreadySeen for an answer to an item whose gold
+        the caller was shown.
 
         Whether an item counts is part of the gold, so it makes no difference here.
         """
@@ -210,9 +213,7 @@ class Items:
                 message = str(fault).partition(", got ")[0]
                 raise InvalidRequest(message, f"{pointer}/item_id", "item_id") from None
             if parts.dimension != dimension:
-                raise InvalidRequest(
-                    f"this item is one of {parts.dimension}", f"{pointer}/item_id", "dimension"
-                )
+                raise InvalidRequest(f"this is a {parts.dimension} item", f"{pointer}/item_id", "dimension")
             if answer.role is not None and dimension != "guessing":
                 raise InvalidRequest("only guesses name a role", f"{pointer}/role", "role")
             if (answer.item_id, answer.sample) in given:

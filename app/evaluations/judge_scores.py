@@ -39,8 +39,8 @@ async def judged_scores(
     games: FinishedGames,
     store: EvaluationStore,
 ) -> dict[str, Any]:
-    """The scores of a model judge's judgements, as ``full`` and ``limited``. Games that no longer read are
-    left out.
+    """The scores of a model judge's judgements, as ``full`` and ``limited``. Unreadable games are left
+    out.
     """
     if dimension == STATEMENTS:
         return _of_statements(await _statement_scores(evaluation_id, game_ids, games, store))
@@ -116,7 +116,7 @@ class StatementRules:
         self._statements.add(game.log, game.roles)
 
     def as_json(self) -> dict[str, Any]:
-        """``full`` and ``limited``."""
+        """The scores, as ``full`` and ``limited``."""
         totals = self._statements.as_json()
         return {
             "full": {"totals": totals},
@@ -125,7 +125,7 @@ class StatementRules:
 
     @property
     def items(self) -> int:
-        """Speeches."""
+        """The number of speeches."""
         return self._statements.speeches().den
 
 
@@ -199,11 +199,11 @@ class RuleScores:
 
     @property
     def items(self) -> int:
-        """Intentions selected."""
+        """The number of selected intentions."""
         return sum(rate.den for rate in self.by_game.values())
 
     def as_json(self) -> dict[str, Any]:
-        """``full`` and ``limited``. The rules refuse and never approve, so the accuracy is at most this."""
+        """The scores, as ``full`` and ``limited``. Rules never approve, so accuracy is at most this."""
         at_most = _share(self.by_game)
         totals = {
             "games": len(self.by_game),
@@ -257,8 +257,9 @@ async def agreement(
 
 
 def _with_rules(row: EvaluationRow, *, sees_all: bool) -> tuple[dict[str, Any] | None, bool]:
-    """A judge of statements is compared with the rules where both read the same statements; nobody else
-    judges statements. The comparison is made once, with the scores, and missing before.
+    """As ``agreement``, for a judge of statements: it is compared with the rules where both read the same
+    statements, since nobody else judges statements. The comparison is made once, with the scores; before
+    that, the figures are None.
     """
     if row.spec["judge"]["kind"] == "rule":
         return None, True

@@ -2,7 +2,7 @@
 
 A game's judgements are committed together with the judge's progress, in the order of the games. A process
 that dies loses only the answers that it was waiting for: earlier answers are stored with the calls, and the
-judgements of finished games are stored too. The next process goes on from there.
+judgements of finished games are stored too. The next process continues from there.
 
 A game that cannot be judged is left out and named with the reason; the others are judged. While the database
 does not answer, a judge waits longer after each try, up to five minutes, and reports it.
@@ -130,7 +130,7 @@ class _Progress:
 
 
 def retry_after_s(faults: int) -> float:
-    """How long to wait after this many faults in a row, at least one."""
+    """Seconds to wait after this many faults in a row (at least one)."""
     return min(_RETRY_FIRST_S * 2.0 ** min(faults - 1, 30), _RETRY_LAST_S)
 
 
@@ -210,7 +210,7 @@ class Judges:
             self._cancelled.add(evaluation_id)
 
     async def stop(self) -> None:
-        """Stops the judges between two answers; after the next start they go on from there."""
+        """Stops the judges between two answers; after the next start they continue from there."""
         looking, self._looking = self._looking, None
         tasks = [*self._working.values(), *([] if looking is None else [looking])]
         for task in tasks:
@@ -248,7 +248,7 @@ class Judges:
             self._stop_waiting(evaluation_id)
 
     async def _tried(self, evaluation_id: str) -> bool:
-        """Whether there is nothing left to do."""
+        """Judges once. Returns whether nothing is left to do; waits before it returns False for a fault."""
         try:
             await self._judge(evaluation_id)
         except _Ended:

@@ -1,4 +1,4 @@
-"""What raters judged and answered, from stored rows to what evaluators take."""
+"""Turns stored judgements and answers of raters into the forms that evaluators take."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ def _named(rows: Iterable[R], shared_names: Collection[str] | None) -> Iterable[
 def spoken_from(
     rows: Sequence[StatementsRow], shared_names: Collection[str] | None = None
 ) -> list[SpeechJudgement]:
-    """Stored judgements of statements as evaluators take them. ``shared_names``: as of
+    """Stored judgements of statements as evaluators take them. ``shared_names``: as in
     ``judgements_from``.
     """
     return [
@@ -133,7 +133,7 @@ def _against(control_speeches: Mapping[str, int] | None) -> dict[Against, int] |
 
 
 def variant_of(spec: VariantSpec | Mapping[str, Any]) -> Variant:
-    """The variant of the items that are scored: every possible reader is one."""
+    """The variant of the items that are scored, with every possible reader."""
     given = spec.model_dump() if isinstance(spec, VariantSpec) else spec
     return Variant(reader="all", options=given["options"], history=given["history"], context=given["context"])
 
@@ -141,7 +141,7 @@ def variant_of(spec: VariantSpec | Mapping[str, Any]) -> Variant:
 def guesses_of(answers: Sequence[AnswerRow]) -> dict[str, Guess]:
     """One guess for each item, by item id and in the order of ids; samples are joined by majority.
 
-    This takes long: each text is compared with every wording of every intention.
+    This is slow: each text is compared with every wording of every intention.
     """
     read = [
         read_answer(
@@ -186,18 +186,18 @@ def answered_by_game(
 
 @dataclass(frozen=True, slots=True)
 class RaterWork:
-    """The valid judgements and answers about some games."""
+    """The valid judgements and answers about some games, and the damaged ones."""
 
     judgements: Mapping[str, Sequence[Judgement]]
     """By game."""
     kinds: Mapping[str, RaterKind]
-    """Of the raters of judgements."""
+    """The kind of each rater of judgements, by name."""
     answers: Mapping[str, Sequence[Answered]]
     """By game; samples joined."""
     statements: Mapping[str, Sequence[SpeechJudgement]]
-    """By game: judgements of its speeches."""
+    """By game: judgements of the statements in its speeches."""
     damaged: Sequence[DamagedRow]
-    """Judgements and answers that do not read any more."""
+    """Judgements and answers that can no longer be read."""
 
     @property
     def judges(self) -> frozenset[str]:
@@ -206,12 +206,12 @@ class RaterWork:
 
 
 class RaterWorkReader:
-    """Reads judgements and answers about a set of games. A rater has the same name in all of them, which
-    includes the credential if several credentials use it.
+    """Reads judgements and answers about a set of games. A rater has the same name in all of them; it
+    includes the credential if several credentials use the name.
     """
 
     def __init__(self, store: EvaluationStore, whose: str | None, shared_names: frozenset[str]) -> None:
-        """``whose``: only what this credential handed in; None: what anybody did."""
+        """``whose``: only what this credential handed in; None: what everybody handed in."""
         self._store = store
         self._whose = whose
         self._shared = shared_names
@@ -245,7 +245,7 @@ class RaterWorkReader:
     async def _answers(
         self, games: Collection[str], dimensions: Collection[Dimension]
     ) -> tuple[dict[str, list[Answered]], list[DamagedRow]]:
-        """The answers by game; and the damaged ones, including those whose evaluation does not read."""
+        """The answers by game; and the damaged ones, including those whose evaluation cannot be read."""
         by_rater: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
         damaged: list[DamagedRow] = []
         for dimension in dimensions:
@@ -269,17 +269,17 @@ class RaterWorkReader:
         return by_id, damaged
 
     async def _variant(self, evaluation_id: str) -> bytes:
-        """How the evaluation's items were made, as JSON. Without its filter on what was followed: the reader
-        of this reports both with and without it. Raises CorruptLog.
+        """How the evaluation's items were made, as JSON. Its filter on what was followed is left out: reports
+        have figures with and without it. Raises CorruptLog for a missing evaluation or an unreadable one.
         """
         if evaluation_id not in self._variants:
             evaluation = await self._store.evaluation(evaluation_id)
             if evaluation is None:
-                raise CorruptLog("an answer is of no evaluation")
+                raise CorruptLog("an answer belongs to no evaluation")
             try:
                 given = VariantSpec.model_validate(evaluation.spec["variant"])
             except ValidationError:
-                raise CorruptLog("an evaluation does not tell its variant") from None
+                raise CorruptLog("an evaluation's variant cannot be read") from None
             variant: dict[str, Any] = {**given.model_dump(mode="json"), "followed": False}
             self._variants[evaluation_id] = orjson.dumps(variant, option=orjson.OPT_SORT_KEYS)
         return self._variants[evaluation_id]

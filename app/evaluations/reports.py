@@ -56,8 +56,8 @@ _AT_ONCE: Final = 20
 """Games whose logs, judgements and answers are in memory at a time."""
 
 _HERE: Final = 40
-"""Batches of at most so many games are counted in a thread, which takes about a second: the separate process
-takes longer to start.
+"""Reports of at most this many games are counted in a thread, which takes about a second: the separate
+process takes longer to start.
 """
 
 _TOGETHER: Final = 4
@@ -127,7 +127,7 @@ class _Made:
     state: tuple[_State, ...]
     report: Report
     valid_until: float
-    """Until then it is given out even if the state has changed: a caller was asked to come back for it."""
+    """Until this monotonic time it is given out in any state: a caller was asked to come back for it."""
 
 
 class Reports:
@@ -156,7 +156,7 @@ class Reports:
         wait_s: float = 60.0,
     ) -> Rendering | Making:
         """The report of these batches together, as this caller may see it; or its progress, if it takes
-        longer than ``wait_s``. Raises NotFound; Forbidden for groups, which show who sat where.
+        longer than ``wait_s`` seconds. Raises NotFound; Forbidden for groups, which show who sat where.
         """
         if group_by is not None:
             caller.needs("export:full")
@@ -303,9 +303,9 @@ class Reports:
                     groups = {batch_id: _every(row)} if group_by == "batch" else groups_of(row, group_by)
                     agents = tuple(map(agent_name, row.seats)) or None
                     if agents is not None and len(agents) != row.players:
-                        raise CorruptLog(f"the seats of {game_id} do not read")
+                        raise CorruptLog(f"the seats of {game_id} cannot be read")
                 except (CorruptLog, *UNREADABLE):
-                    # Without a log the game is left out and named, as if its log did not read.
+                    # Without a log the game is left out and named, as if its log were unreadable.
                     logs[game_id], groups, agents = [("", "")], {}, None
                 stored.append(
                     StoredGame(

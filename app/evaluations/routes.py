@@ -293,8 +293,8 @@ async def compare_raters(
         bool, Query(description="Only what was followed, according to the stored judgements.")
     ] = False,
 ) -> ComparisonView:
-    """Compares everything valid from two raters about these games: answers of any number of evaluations, or
-    judgements of people, models and programs. The caller's own; everybody's with `export:full`.
+    """Compares all valid work of two raters on these games: answers of any number of evaluations, or
+    judgements of people, models and programs. Without `export:full`, only what the caller handed in.
 
     The difference is the first rater's figure minus the second's, on what both have, with an interval over
     games and the p value of a permutation test that exchanges the two raters within whole games. Totals are
@@ -401,7 +401,9 @@ async def deal_tasks(
     rater: RaterOf,
     game: GameOf = None,
     batch: BatchOf = None,
-    limit: Annotated[int, Query(ge=1, le=50, description="Tasks in all, including those that are left.")] = 8,
+    limit: Annotated[
+        int, Query(ge=1, le=50, description="Tasks in all, including those not yet judged.")
+    ] = 8,
     shared: Annotated[
         int, Query(ge=0, le=200, description="Turns that go to every rater, to measure agreement.")
     ] = 2,
@@ -451,7 +453,7 @@ async def create_judgements(
         if (repeated := await _repeated(repeats, key)) is not None:
             return repeated
         if isinstance(faster, IntegrityError):
-            raise KeyInUse("the same rater's judgements are being stored; ask again") from None
+            raise KeyInUse("the same rater's judgements are being stored; send these again") from None
         raise
 
 

@@ -104,7 +104,7 @@ class VariantSpec(Strict):
     @model_validator(mode="after")
     def _no_other_set(self) -> Self:
         if self.impactful is not None and frozenset(self.impactful) != IMPACTFUL_RELEASE:
-            raise ValueError("impactful is the set that the items have, or left out")
+            raise ValueError("impactful must be the set that the items have, or be left out")
         return self
 
 
@@ -157,7 +157,7 @@ class AnswerSpec(Strict):
     @model_validator(mode="after")
     def _sure_of_something(self) -> Self:
         if self.confidence is not None and self.role is None:
-            raise ValueError("a confidence goes with a role")
+            raise ValueError("a confidence needs a role")
         return self
 
 
@@ -184,7 +184,7 @@ class ModelJudge(Strict):
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] = 0.0
     max_output_tokens: Annotated[int, Field(ge=16, le=1_000_000), AS_WHOLE] = 2000
     attempts: Annotated[int, Field(ge=1, le=5), AS_WHOLE] = Field(
-        3, description="The most answers that are asked for, while none can be used."
+        3, description="The most answers that are asked for, until one can be used."
     )
     planted: Annotated[int, Field(ge=0, le=10), AS_WHOLE] = Field(
         1,
@@ -258,7 +258,7 @@ class ScoredItem(Shown):
 
 
 class ProgressView(Shown):
-    """The progress of a model judge. Items (for statements: speeches, with planted ones) are those of
+    """The progress of a model judge. Items (for statements: speeches, also planted ones) are those of
     finished games.
     """
 
@@ -314,7 +314,7 @@ class EvaluationView(Shown):
         "category. Without `export:full`, null for fewer than 20 items, and without the smaller groups."
     )
     roles: RoleFigures | None = Field(
-        None, description="Role guesses: accuracy, Brier score, reliability curve. Null as `totals` is."
+        None, description="Role guesses: accuracy, Brier score, reliability curve. Null when `totals` is."
     )
     excluded: dict[str, int] | None = Field(
         None, description="Items that do not count, by reason. With `export:full` only."
@@ -332,7 +332,7 @@ class EvaluationView(Shown):
         None, description="For a judge: the first 50 games that cannot be judged, with the reason."
     )
     waiting: WaitingView | None = Field(
-        None, description="For a judge of this process: the database does not answer."
+        None, description="For a judge of this process, while the database does not answer."
     )
     agreement: AgreementFigures | None = Field(
         None,
@@ -408,7 +408,7 @@ class ComparisonView(Shown):
     totals: dict[str, ComparedPart] | None = Field(
         description="By part (`guessing`, `summarisation`, `reasonable`, `think`, `speak`) and measure: each "
         "rater's figure and the difference, first less second, with 95 % intervals over games, and the p "
-        "value. Null as `items` is, and if a judge may not be compared with people."
+        "value. Null when `items` is, and if a judge may not be compared with people."
     )
     test: str = Field(description="How the p values are computed.")
     lacking: list[str] = Field(description="What a judge lacks in agreement with people.")

@@ -68,9 +68,9 @@ class Evaluations:
     async def chosen(
         self, games: Sequence[str], batches: Sequence[str], caller: Caller | None = None
     ) -> list[str]:
-        """The named finished games, or all finished games of the named batches. Without ``caller``, every
-        game is visible. Raises InvalidRequest unless either games or batches are named, NotFound, and
-        Unfinished for a named game that is not over.
+        """The ids of the named finished games, or of all finished games of the named batches. Without
+        ``caller``, every game is visible. Raises InvalidRequest unless either games or batches are named,
+        NotFound, and Unfinished for a named game that is not over.
         """
         if bool(games) is bool(batches):
             raise InvalidRequest("name games or batches", "/batch", "game_or_batch")
@@ -196,7 +196,7 @@ class Evaluations:
         and named. ``by_command``: a command runs the judge itself, so no service does.
 
         Raises Forbidden if the caller may not see what was chosen, NotFound, InvalidRequest, and
-        AlreadyJudged if the judge has judged in one of these games and this is no re-grade.
+        AlreadyJudged if the judge has judged in one of these games and this is not a re-grade.
         """
         if new.dimension == STATEMENTS:
             caller.needs("annotate")
@@ -319,7 +319,7 @@ class Evaluations:
         row = await self._row(evaluation_id, caller)
         if (row.dimension, row.rater) != (dimension, rater):
             raise InvalidRequest(
-                "a re-grade is of the same rater and dimension", "/regrade_of", "another_rater"
+                "a re-grade must be of the same rater and dimension", "/regrade_of", "another_rater"
             )
         return row.grade
 
@@ -367,14 +367,14 @@ class Evaluations:
         if not per_item:
             return view
         if row.dimension == STATEMENTS:
-            raise CorruptLog(f"{name_of(row)} does not read")  # statements are judged, never answered
+            raise CorruptLog(f"{name_of(row)} cannot be read")  # statements are judged, never answered
         answers = await self.store.answers_of(evaluation_id)
         shown = await self.items.per_item(row.dimension, answers, row.spec["variant"])
         damaged = [damaged.name for damaged in answers.damaged]
         return view.model_copy(update={"per_item": shown, "damaged": damaged})
 
     async def compare(self, first: str, second: str, caller: Caller) -> ComparisonView:
-        """Two evaluations on the items of both. Raises NotFound, NotComparable."""
+        """Compares two evaluations on the items of both. Raises NotFound, NotComparable."""
         return await self._comparisons.evaluations(
             await self._row(first, caller), await self._row(second, caller), caller
         )
@@ -389,8 +389,8 @@ class Evaluations:
         *,
         followed: bool,
     ) -> ComparisonView:
-        """Two raters on everything that is valid about these games. Raises Forbidden if the caller may not
-        see what was chosen and compares judgements of it; InvalidRequest, NotComparable.
+        """Compares two raters on all their valid judgements or answers about these games. Raises Forbidden if
+        the caller may not see what was chosen and compares judgements of it; InvalidRequest, NotComparable.
         """
         self.may_see(caller, dimension, Variant(), followed=followed)
         return await self._comparisons.raters(games, dimension, first, second, caller, followed=followed)
@@ -422,11 +422,11 @@ class Evaluations:
 
 
 def _readable_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
-    """As ``evaluation_view``. Raises CorruptLog for a stored row that does not read."""
+    """As ``evaluation_view``. Raises CorruptLog for a stored row that cannot be read."""
     try:
         return evaluation_view(row, sees_all=sees_all)
     except UNREADABLE:
-        raise CorruptLog(f"{name_of(row)} does not read") from None
+        raise CorruptLog(f"{name_of(row)} cannot be read") from None
 
 
 def evaluation_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:

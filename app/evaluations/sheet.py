@@ -88,7 +88,7 @@ def _columns(cells: list[str]) -> list[str]:
     if missing := [name for name in _NEEDED if name not in columns]:
         raise _wrong(1, "", f"the header lacks {', '.join(missing)}")
     if len(set(columns)) < len(columns):
-        raise _wrong(1, "", "a column is there twice")
+        raise _wrong(1, "", "a column appears twice")
     return columns
 
 
@@ -113,7 +113,7 @@ def _line(number: int, values: Mapping[str, str], rater: str | None, kind: str |
     flag = values.get("reasonable", "").strip().lower()
     if flag:
         if flag not in _FLAGS:
-            raise _wrong(number, "reasonable", "1 or 0, true or false, yes or no, or empty")
+            raise _wrong(number, "reasonable", "must be 1 or 0, true or false, yes or no, or empty")
         scores["reasonable"] = _FLAGS[flag]
     for part in ("think", "speak"):
         score = values.get(part, "").strip()
@@ -132,7 +132,7 @@ def _judgement(
 ) -> JudgementSpec:
     stage: Any = values["stage"].strip()
     if stage not in ("first", "final"):
-        raise _wrong(number, "stage", "first or final")
+        raise _wrong(number, "stage", "must be first or final")
     item = make_id(values["game_id"].strip(), dimension, values["request_id"].strip(), stage, None)
     given = {"item_id": item, "intention": values["intention"].strip(), **scores}
     if values.get("comment"):

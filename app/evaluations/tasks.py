@@ -159,7 +159,7 @@ class Tasks:
         key: RequestKey | None = None,
     ) -> Stored:
         """Stores judgements, all or none. Raises InvalidRequest for a judgement of something that was not
-        chosen, AlreadyJudged for the same rater's second one unless ``revise``.
+        chosen, AlreadyJudged for a second one by the same rater unless ``revise``.
 
         What can be judged in a turn shows what was chosen there: a caller who tries may no longer guess it.
         """

@@ -62,7 +62,7 @@ _GAME: Final = re.compile(rb'"game":\s*"([^"\\]+)"')
 
 
 def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bundle]:
-    """The content of the paths in their order, divided between games. Raises OSError for a path that does not
+    """The content of the paths in their order; no game is divided. Raises OSError for a path that does not
     exist.
     """
     bundle = Bundle("")
@@ -85,7 +85,7 @@ def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bu
 
 
 def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
-    """The finished games of a bundle; in place of anything else, why it is none."""
+    """The finished games of a bundle; in place of anything else in it, why it cannot be used."""
     log: list[Event] = []
     game_id = ""
     for document in bundle.lines:
@@ -142,4 +142,4 @@ def _game(game_id: str, log: list[Event]) -> Game | Unusable:
     except Unmeasurable as reason:
         return Unusable(game_id, _first(str(reason)))
     except (AvalonError, *UNREADABLE):
-        return Unusable(game_id, "its log does not read")
+        return Unusable(game_id, "its log cannot be read")

@@ -29,7 +29,7 @@ __all__ = ["JudgementFile", "UnreadableFile", "read_answers", "read_judgements"]
 
 
 class UnreadableFile(ValueError):
-    """A file does not read; the message names the line."""
+    """A file that cannot be read. The message names the file and, where one is at fault, the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def read_judgements(path: Path) -> JudgementFile:
                 )
             )
         except KeyError as missing:
-            raise UnreadableFile(f"{path}:{line}: a judgement has a field {missing}") from None
+            raise UnreadableFile(f"{path}:{line}: a judgement needs the field {missing}") from None
         except ValueError as fault:
             raise UnreadableFile(f"{path}:{line}: {fault}") from None
     try:
@@ -91,14 +91,14 @@ def _reasonable(value: Any) -> bool | None:
         return True
     if value in (False, 0, "0", "false", "False"):
         return False
-    raise ValueError(f"reasonable is 1 or 0, got {value!r}")
+    raise ValueError(f"reasonable must be 1 or 0, got {value!r}")
 
 
 def _score(value: Any) -> int | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or str(value) not in _SCORES:
-        raise ValueError(f"a following score is 1 to 5, got {value!r}")
+        raise ValueError(f"a following score must be 1 to 5, got {value!r}")
     return int(value)
 
 

@@ -161,10 +161,10 @@ def documents(
 
     The bytes of a file decide what it is: gzip, zip and tar are opened, whatever their name; text is JSON, a
     JSON list of documents, or (except in a ``.json``) one document a line, in UTF-8 or, with a byte order
-    mark, in UTF-16. Of a directory, files with the endings of ``_SCANNED`` are read, at any depth; hidden
-    files and links to directories are left out. Of an archive, members with the same endings are read; packed
-    members are passed over and named. ``-`` is standard input. Raises FileNotFoundError for paths that do not
-    exist.
+    mark, in UTF-16 or UTF-32. Of a directory, files with the endings of ``_SCANNED`` are read, at any depth;
+    hidden files and links to directories are left out. Of an archive, members with the endings of
+    ``_DOCUMENTS`` are read; packed members are passed over and named. ``-`` is standard input. Raises
+    FileNotFoundError for paths that do not exist.
     """
     for path in paths:
         if path == "-":
@@ -347,7 +347,7 @@ class _Utf8:
 
 
 class _Lines:
-    """Lines of a source that cannot be rewound, and its beginning without consuming it."""
+    """Reads a source that cannot be rewound by lines, and can look at its beginning without consuming it."""
 
     def __init__(self, source: "_Started | _Utf8") -> None:
         self._source = source
@@ -406,7 +406,7 @@ def _text(source: _Started, place: Place, discovered: bool) -> Iterator[Document
         else:
             yield _whole(lines, place, discovered)
     except UnicodeDecodeError as fault:
-        yield FileFault(place, "JSON", "JSON", f"no {fault.encoding}: {fault.reason}")
+        yield FileFault(place, "JSON", "JSON", f"invalid {fault.encoding}: {fault.reason}")
 
 
 def _is_json(text: bytes) -> bool:
@@ -542,7 +542,7 @@ class NotJson(ValueError):
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise NotJson(f"{name}, which is no JSON number")
+    raise NotJson(f"{name}, which is not a JSON number")
 
 
 def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -571,7 +571,7 @@ def parse(text: bytes) -> Any:
 
 
 def json_fault_of(text: bytes) -> str:
-    """What there is in place of the JSON that does not read."""
+    """Says what was found in place of JSON; ``no JSON`` if only a stricter reader refuses the text."""
     try:
         parse(text)
     except NotJson as fault:
@@ -587,7 +587,7 @@ def replayed(document: Document) -> Replayed | FileFault | PassedOver:
     except NotJson as fault:
         return FileFault(place, "JSON", "JSON", str(fault))
     if document.discovered and _something_else(value):
-        return PassedOver(place, "no avalon-replay record")
+        return PassedOver(place, "not an avalon-replay record")
     try:
         record = read_record(value)
         return Replayed(place, record.id, replay(record))
@@ -617,7 +617,7 @@ def _id_of(value: Any) -> str | None:
 
 
 def _reached(moves: list[Any], number: int) -> tuple[int, int]:
-    """Quest and attempt of a move that does not read, according to it and the moves before it."""
+    """Quest and attempt of a move that cannot be read, according to it and the moves before it."""
     quest = attempt = 1
     for move in moves[:number]:
         if not isinstance(move, dict):
@@ -652,9 +652,9 @@ _ENVELOPE: Final = frozenset({"seq", "at", "type", "game"})
 
 
 def log_line(value: Any) -> tuple[str, Event] | None:
-    """(game, event) of one line of an export; None for a line that is no event, such as the last one.
+    """(game, event) of one line of an export; None for a line that is not an event, such as the last one.
 
-    Raises CorruptLog for a line that claims to be an event and is none.
+    Raises CorruptLog for a line that claims to be an event but is not a valid one.
     """
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         return None

@@ -20,20 +20,20 @@ GroupBy = Literal["file", "profile", "players", "agents", "agent"]
 
 @dataclass(frozen=True, slots=True)
 class ReportWork:
-    """What is known of the games besides their files."""
+    """What to report, and what is known of the games besides their files."""
 
     title: str
     variant: Variant = field(default_factory=Variant)
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
     """By game."""
     judges: frozenset[str] = frozenset()
-    """The raters of judgements that are models."""
+    """The raters of judgements that are not people."""
     answers: Mapping[str, Sequence[Answered]] = field(default_factory=dict)
     """By game."""
     agents: tuple[str, ...] | None = None
     """Who sat where, in every game; None: unknown."""
     rotate: bool = False
-    """As in ``simulate --rotate``, the agents moved on by one seat from game to game."""
+    """Whether the agents moved on by one seat from game to game, as with ``simulate --rotate``."""
     group_by: GroupBy | None = None
 
     def agents_of(self, index: int) -> tuple[str, ...] | None:

@@ -47,7 +47,7 @@ class Following:
         self, caller: Caller, game_id: str, viewer: Viewer, *, after: int, limit: int | None, follow: bool
     ) -> AsyncIterator[bytes]:
         """The viewer's events after position ``after``, one per line. Raises BeyondHead, and CorruptLog for a
-        log that does not read, before the first line.
+        log that cannot be read, before the first line.
         """
         head, place = await self._positions.place(game_id, viewer, after) if after else (0, 0)
         if place is None:

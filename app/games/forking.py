@@ -1,4 +1,4 @@
-"""Finds the points at which a log may be cut so that the game can go on from there."""
+"""Finds the points at which a log may be cut so that the game can continue from there."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -91,17 +91,23 @@ def _seat(event: Event, state: State) -> Seat:
 
 
 def cut_after_request(log: Sequence[Event], request_id: str) -> int:
-    """The number of events to copy so that this request has its answer. Raises InvalidRequest."""
+    """The number of events to copy so that this request has its answer. Raises InvalidRequest if it has
+    none.
+    """
     for answered in answers_in(log):
         if answered.request_id == request_id:
             return answered.cut
     raise InvalidRequest(
-        "this game has no answer to that request; its ids read like 2.1.vote.3", "/after/request", "unknown"
+        "this game has no answer to that request; request ids look like 2.1.vote.3",
+        "/after/request",
+        "unknown",
     )
 
 
 def cut_after_phase(log: Sequence[Event], round_: int, attempt: int, phase: Phase) -> int:
-    """The number of events to copy up to the end of that phase. Raises InvalidRequest."""
+    """The number of events to copy up to the end of that phase. Raises InvalidRequest if nothing was
+    answered in it.
+    """
     cut = None
     for answered in answers_in(log):
         if (answered.round, answered.attempt, answered.phase) == (round_, attempt, phase):

@@ -80,7 +80,7 @@ async def _repeated(repeats: Repeats, tokens: SeatTokens, key: RequestKey | None
         headers = {"Location": _location(answer.body)}
         created = BatchCreated(**answer.body) if "games" in answer.body else None
     except UNREADABLE:
-        raise CorruptLog("an answer that was kept for this Idempotency-Key does not read") from None
+        raise CorruptLog("the answer kept for this Idempotency-Key cannot be read") from None
     if created is None:
         return answer.response(headers)
     renewed = await tokens.with_tokens(created)
@@ -88,7 +88,7 @@ async def _repeated(repeats: Repeats, tokens: SeatTokens, key: RequestKey | None
 
 
 async def _settled(repeats: Repeats, tokens: SeatTokens, key: RequestKey) -> Response:
-    """The answer to the earlier request with the same key."""
+    """The answer to the earlier request with the same key. Raises KeyInUse if it has none yet."""
     answer = await _repeated(repeats, tokens, key)
     if answer is None:
         raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again")
@@ -116,9 +116,10 @@ async def create_games(
     key: IdempotencyKey,
     response: Response,
 ) -> Any:
-    """Creates a batch of games. `{}` is one five-player game of scripted seats, driven to its end.
+    """Creates a batch of games. `{}` creates one five-player game of scripted seats, driven to its end.
 
-    201 when all games exist, 202 when a large batch is still being laid out; follow `GET /batches/{b}`.
+    The status is 201 if all games exist, and 202 if a large batch is still being laid out; `GET /batches/{b}`
+    shows how far it is.
     """
     if (repeated := await _repeated(repeats, tokens, key)) is not None:
         return repeated
@@ -202,7 +203,7 @@ async def list_games(
     limit: Annotated[int, Query(ge=1, le=200, description="Games per page.")] = 50,
     cursor: Annotated[
         str | None,
-        Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="The `next` of the page before."),
+        Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="The `next` of the previous page."),
     ] = None,
 ) -> GamePage:
     """Newest batches first, games in their order within a batch. A batch's watch token lists that batch."""
@@ -246,7 +247,7 @@ async def show_game(
     viewer_name: ViewerName = None,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Any:
-    """Shows the public table, also a seat's own hand, or everything, according to the caller."""
+    """Shows the public table; to a seat, its own hand too; to a caller with `export:full`, everything."""
     row = await access.game(caller, game_id)
     viewer = viewer_for(caller, viewer_name, row.players)
     view = game_view(row, await games.state(game_id), viewer)
@@ -289,7 +290,7 @@ async def list_game_events(
 
 @router.post(
     "/games/{game_id}/step",
-    summary="Walk a manual game on",
+    summary="Step a manual game",
     response_model=Stepped,
     dependencies=[Depends(needs("games:step", writes=True))],
     responses=documented(404, 409, 412, 413, 415),
@@ -305,9 +306,9 @@ async def step_game(
         str | None, Header(description="The `ETag` of the caller's own viewer: a stale one is refused.")
     ] = None,
 ) -> Stepped:
-    """Has open requests answered and appends the events that follow, as far as `until` says.
+    """Has open requests answered, as far as `until` says, and appends the events that follow.
 
-    The log is the same as that of the game driven automatically. The response shows what the caller may
+    The log is the same as if the service drove the game. The response shows what the caller may
     see: all events with `export:full`, else the public ones.
     """
     await access.game(caller, game_id)
@@ -438,13 +439,13 @@ async def export_batch(
     after: Annotated[
         int, Query(ge=0, le=2**53, description="The number of lines to leave out at the beginning.")
     ] = 0,
-    partial: Annotated[bool, Query(description="Export also while the batch still runs.")] = False,
+    partial: Annotated[bool, Query(description="Export even while the batch is still running.")] = False,
 ) -> StreamingResponse:
     """All events of all games, one per line, ordered by game and position.
 
-    The last line is `{"t":"export.end","games":…,"events":…,"sha256":…}` over all event lines, also those
-    that `after` leaves out, so that truncation is detected. A game whose log is damaged is one line
-    `{"t":"export.damaged","game":…}` in its place, and the last line counts those games as `damaged`.
+    The last line is `{"t":"export.end","games":…,"events":…,"sha256":…}` over all lines before it, also those
+    that `after` leaves out, so that truncation is detected. In place of a game whose log is damaged there is
+    one line `{"t":"export.damaged","game":…}`, and the last line counts those games as `damaged`.
     """
     needs_or_watches("games:read", caller)
     viewer = FULL if view == "full" else PUBLIC

@@ -83,7 +83,7 @@ BatchStatus = Literal["queued", "running", "done", "cancelled", "failed"]
 def _no_flag(value: object) -> object:
     # True equals 1, so a literal 1 would accept it.
     if isinstance(value, bool):
-        raise ValueError("a flag is no number")
+        raise ValueError("a flag is not a number")
     return value
 
 
@@ -132,14 +132,14 @@ Models = Annotated[dict[ModelName, ModelSpec], Field(max_length=20), FEW]
 
 
 class GameBudget(Strict):
-    """Limits of what the models of one game may use."""
+    """Limits on what the models of one game may use."""
 
     max_tokens: Tokens | None = Field(None, description="Prompt and completion together.")
     max_cost: Cost | None = Field(None, description="In the currency of the configured prices.")
 
 
 class NewBudget(GameBudget):
-    """Limits of what the models of a batch may use. When the budget is spent, no further call is made, and
+    """Limits on what the models of a batch may use. When the budget is spent, no further call is made, and
     a game that needs one is cancelled with the reason `budget spent`; calls in flight finish, and count.
     """
 
@@ -168,14 +168,14 @@ class Rules(Strict):
     leader_step: Annotated[Literal[1, -1], BeforeValidator(_no_flag)] | None = None
 
     def given(self) -> dict[str, Any]:
-        """The rules that the request gives; ``first_leader: null`` is such a rule and draws the leader."""
+        """The rules that the request gives. ``first_leader: null`` is one of them: the leader is drawn."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     @model_validator(mode="after")
     def _no_nulls(self) -> Self:
         for name in self.model_fields_set - {"first_leader"}:
             if getattr(self, name) is None:
-                raise ValueError(f"{name} is not null: leave it out to keep the profile's")
+                raise ValueError(f"{name} must not be null: leave it out to keep the profile's")
         return self
 
 
@@ -217,9 +217,9 @@ class NewGames(Strict):
     deadlines_s: Deadlines = Field(default_factory=dict)
     guessable_seeds: bool = Field(
         False,
-        description="Allow `seeds` together with `remote` seats. Who guesses a seed knows the deal.",
+        description="Allow `seeds` together with `remote` seats. Whoever guesses a seed knows the deal.",
     )
-    reveal: Reveal = Field("roles", description="What the end of the game tells everybody.")
+    reveal: Reveal = Field("roles", description="What the end of the game reveals to everybody.")
     labels: Annotated[
         dict[
             Annotated[str, StringConstraints(min_length=1, max_length=64)],
@@ -260,7 +260,7 @@ class ForkGame(Strict):
     seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10)] | None = Field(
         None,
         description="The agents from there on. Left out: the same agents, which repeat the original. "
-        "Language models are asked anew.",
+        "Language models are asked again.",
     )
     models: Models = Field(
         default_factory=dict, description="In addition to the models of the original's batch."
@@ -288,8 +288,8 @@ class NewGameToken(Strict):
     )
     ttl_s: Annotated[int, Field(ge=1, le=MAX_SEAT_S), AS_WHOLE] | None = Field(
         None,
-        description=f"Seconds that the token is valid. Left out: {SEAT_S} for a seat; for watching "
-        f"{MAX_WATCH_S}, the longest there.",
+        description=f"Seconds that the token is valid. Left out: {SEAT_S} for a seat; {MAX_WATCH_S}, "
+        "the most that is allowed, for watching.",
     )
     raise_epoch: bool = Field(
         False, description="Revoke every earlier token of the seat, and close the connections that use one."
@@ -316,8 +316,8 @@ class SeatView(Shown):
     seat: int
     token: str | None = Field(
         None,
-        description="Of a `remote` seat: its holder plays the seat. Valid for a week. Null for other "
-        "seats, and in the answer to a fork by a caller without `tokens:mint`.",
+        description="The token of a `remote` seat: its holder plays the seat. Valid for a week. Null for "
+        "other seats, and in the answer to a fork by a caller without `tokens:mint`.",
     )
 
 
@@ -469,7 +469,7 @@ class GameView(Shown):
 
 class GamePage(Shown):
     games: list[GameSummary]
-    damaged: list[str] = Field([], description="Ids of the page's games whose row does not read.")
+    damaged: list[str] = Field([], description="Ids of the page's games whose row cannot be read.")
     next: str | None = Field(description="The cursor of the next page; also in `Link`.")
 
 
@@ -508,7 +508,7 @@ class ModelUse(Used):
 
 
 class BudgetView(NewBudget):
-    spent: bool = Field(description="Whether the batch may pay for nothing more.")
+    spent: bool = Field(description="Whether no further call may be paid for.")
     games_stopped: int = Field(description="Games cancelled because they could not pay for another call.")
 
 
@@ -529,17 +529,20 @@ class BatchView(Shown):
     winners: dict[Side, int]
     endings: dict[Ending, int]
     games_per_second: float | None = Field(
-        description="Finished games over the time since the batch was created."
+        description="Games ended per second from the batch's creation until now or its end. Null: none ended."
     )
-    eta_s: float | None = Field(description="Null when no game, or every game, has finished.")
-    tokens: int | None = Field(
-        description="Tokens that models were paid for. Null for callers with a watch token."
+    eta_s: float | None = Field(
+        description="Seconds until all games have ended, at this rate. Null: none has ended, or the batch is "
+        "over."
     )
+    tokens: int | None = Field(description="Tokens that were paid for. Null for callers with a watch token.")
     cost: float | None = Field(
         description="In the currency of the configured prices. Null for callers with a watch token."
     )
     models: list[ModelUse] = Field(description="By model and step. Empty for callers without `export:full`.")
-    budget: BudgetView | None = Field(description="The budget as it was given. Null: no limit.")
+    budget: BudgetView | None = Field(
+        description="The budget as it was given. Null: no limit, or a caller with a watch token."
+    )
     waiting: list[OutageView] = Field(
         description="Endpoints that do not answer now. Games wait for them and then go on: nothing is lost, "
         "and nothing is played in their place. As far as the answering process knows; empty for callers with "

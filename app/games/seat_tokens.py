@@ -35,7 +35,7 @@ class SeatTokens:
         games = []
         for game in created.games:
             if game.game_id not in rows:
-                raise CorruptLog(f"the row of {game.game_id} does not read")
+                raise CorruptLog(f"the row of {game.game_id} cannot be read")
             games.append(game.model_copy(update={"seats": self.of_game(rows[game.game_id])}))
         return created.model_copy(update={"games": games})
 
@@ -64,9 +64,7 @@ class SeatTokens:
             ) from None
         if viewer == PUBLIC:
             if new.raise_epoch:
-                raise InvalidRequest(
-                    "only a seat has an epoch; watch tokens end by themselves", "/raise_epoch"
-                )
+                raise InvalidRequest("only a seat has an epoch; a watch token just expires", "/raise_epoch")
             if new.ttl_s is not None and new.ttl_s > MAX_WATCH_S:
                 raise InvalidRequest(f"a watch token lasts {MAX_WATCH_S} s at most", "/ttl_s")
             return self._shown(Grant.to_watch(_now_s() + (new.ttl_s or MAX_WATCH_S), game=game_id))

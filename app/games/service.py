@@ -78,7 +78,7 @@ CHUNK: Final = 200
 
 LEFT_S: Final = 0.1
 LEFT_LAST_S: Final = 10.0
-"""Delay before this process retries a game that somebody else wrote to: the first one, and the longest."""
+"""Seconds before this process retries games that somebody else wrote to: the first delay, the longest."""
 
 SHOWN: Final = 100
 """The most games that the answer to their creation lists."""
@@ -120,7 +120,7 @@ class Games:
     async def create(self, new: NewGames, key: RequestKey | None = None) -> BatchCreated:
         """Creates a batch: every game of a small one, the first games of a large one.
 
-        Raises InvalidProfile or InvalidAgent before anything is written.
+        Raises InvalidProfile, InvalidAgent or InvalidRequest before anything is written.
         """
         new = self._with_models(new)
         self.check(new)
@@ -159,8 +159,8 @@ class Games:
         seat_agents(seats, "check", self._models.check(models), NoInbox())
         if new.seeds is not None and has_remote(seats) and not new.guessable_seeds:
             raise InvalidRequest(
-                f"{REMOTE} seats and given seeds: who guesses a seed knows the deal. Leave seeds out, or "
-                "say guessable_seeds: true",
+                f"{REMOTE} seats and given seeds: whoever guesses a seed knows the deal. Leave seeds out, or "
+                "set guessable_seeds to true",
                 "/seeds",
                 "guessable",
             )
@@ -247,7 +247,7 @@ class Games:
         try:
             new = NewGames.model_validate_json(json.dumps(row.spec))
         except ValidationError:
-            raise CorruptLog(f"the request of {batch_id} does not read") from None
+            raise CorruptLog(f"the stored request of {batch_id} cannot be read") from None
         while laid < new.count:
             chunk = [
                 _new_game(new, int(row.seed), position)
@@ -332,7 +332,7 @@ class Games:
         """Creates a game with the same log up to a point; the answer counts only events that ``caller`` sees.
 
         Raises Forbidden for a caller who may not see the whole log, InvalidRequest for a point that the log
-        does not have.
+        does not have or for missing seats, InvalidAgent for a seat that cannot play.
         """
         row = await self.row(game_id)
         events = await self._reader.events(game_id)
@@ -353,7 +353,7 @@ class Games:
         seats = _spread(seat_specs, row.players) or _stored_seats(row)
         if not seats:
             raise InvalidRequest(
-                "an imported game has no agents to go on with: name them in seats", "/seats", "missing"
+                "an imported game has no agents to continue with: name them in seats", "/seats", "missing"
             )
         self._check_models(seats, spec["models"], fork.budget)
         seat_agents(seats, "check", self._models.check(spec["models"]), NoInbox())
@@ -446,7 +446,7 @@ class Games:
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
         lines; the last line counts and signs all of them. A game that cannot be read gives one line that
-        names it. Raises Unfinished at the first step.
+        names it. Raises Unfinished before it yields anything.
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
@@ -482,7 +482,9 @@ class Games:
     ) -> tuple[list[tuple[int, int, Event]], State]:
         """Steps a manual game. Returns (position, commit time, event) of each appended event that the
         viewer sees, in the viewer's own numbering, and the state after them. ``head``: the length that the
-        viewer's stream must have, else Stale is raised.
+        viewer's stream must have, else Stale is raised; None: any. Raises NotAnswered if a remote seat
+        holds up the first action, DrivenAutomatically, AlreadyOver, and Stale if somebody else wrote to the
+        log or cancels the game.
         """
         lock = self._stepping.setdefault(game_id, asyncio.Lock())
         async with lock:
@@ -574,7 +576,7 @@ class Games:
             if over is last:
                 raise AlreadyOver("this game has just finished")
             return
-        raise Stale("the game moves on faster than it could be cancelled; try again")
+        raise Stale("the game moves on faster than it can be cancelled; try again")
 
     async def _open_row(self, game_id: str) -> GameRow:
         row = await self.row(game_id)
@@ -607,7 +609,7 @@ class Games:
         return len(log), [*(decide(state, answers) if answers else ()), *closed]
 
     async def cancel_batch(self, batch_id: str) -> None:
-        """Ends every open game of a batch, and creates no more of its games."""
+        """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""
         row = await self.batch_row(batch_id)
         if batch_status(row, await self.tally(batch_id)) in ("done", "cancelled", "failed"):
             raise AlreadyOver("this batch has ended already")
@@ -690,7 +692,7 @@ def _is_public(row: GameRow, log: Sequence[Event]) -> bool:
 
 
 def _spread(specs: Sequence[Mapping[str, Any]], players: int) -> list[Mapping[str, Any]]:
-    """One spec per seat: a single spec is repeated for every seat, no specs stay none."""
+    """One spec per seat: a single spec is repeated; without specs, []. Raises InvalidRequest."""
     if len(specs) == 1:
         return list(specs) * players
     if specs and len(specs) != players:
@@ -706,7 +708,7 @@ def _stored_seats(row: GameRow) -> list[Mapping[str, Any]]:
     try:
         return [SeatSpec(**spec).model_dump(exclude_none=True) for spec in row.seats]
     except UNREADABLE:
-        raise CorruptLog(f"the seats of {row.game_id} do not read") from None
+        raise CorruptLog(f"the seats of {row.game_id} cannot be read") from None
 
 
 def _seats(new: NewGames, players: int, position: int) -> list[Mapping[str, Any]]:
@@ -758,7 +760,7 @@ def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame) -> dict[
 
 
 def batch_status(row: BatchRow, tallied: Tallied) -> str:
-    """queued, running, done, cancelled or failed, from the counts of its games."""
+    """The batch's status, from the counts of its games: queued, running, done, cancelled or failed."""
     stored = sum(tallied.status.values())
     open_games = sum(tallied.status.get(name, 0) for name in OPEN)
     if row.cancelled:

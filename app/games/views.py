@@ -65,7 +65,7 @@ def _by_seat(values: Sequence[Any]) -> dict[str, Any]:
 def game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
     """The game as one viewer sees it: folded anew from the viewer's own events, so it holds nothing else.
 
-    Raises CorruptLog when the row and the log do not make a game.
+    Raises CorruptLog if the row and the log do not make up a game.
     """
     try:
         return _game_view(row, full, viewer)
@@ -152,7 +152,7 @@ def game_summary(row: GameRow) -> GameSummary:
 
 
 def readable_summary(row: GameRow | DamagedGame) -> GameSummary | None:
-    """One line of a listing; None for a row that does not read."""
+    """One line of a listing; None for a row that cannot be read."""
     try:
         return None if isinstance(row, DamagedGame) else game_summary(row)
     except UNREADABLE:

@@ -94,7 +94,7 @@ class Endpoints:
         return InvalidAgent(f"name one of the models here: {', '.join(sorted(self.settings))}", "/model")
 
     async def open(self) -> None:
-        """Imports what clients need in a thread, so that games do not wait for it."""
+        """Imports in a thread what clients need, so that games do not wait for it."""
         if any(endpoint.recorded is None for endpoint in self.settings.values()):
             await asyncio.to_thread(import_module, "openai")
 

@@ -29,6 +29,10 @@ LONGEST_PAUSE_S: Final = 60.0
 """Bounds of the pause between two tries; each is twice the one before, and drawn from its upper half."""
 
 
+LONGEST_ASKED_S: Final = 24 * 3600.0
+"""The longest pause that a server may ask for; who asks for more is tried like one who asks for none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outage:
     """Since when an endpoint does not answer, and why."""
@@ -123,5 +127,6 @@ class EndpointHealth:
             log.warning(
                 "a model endpoint does not answer: its games wait", endpoint=self._endpoint, cause=str(fault)
             )
-        pause = max(self.pause_s(self._failures), fault.after_s or 0.0)
+        asked = fault.after_s or 0.0
+        pause = max(self.pause_s(self._failures), asked if asked <= LONGEST_ASKED_S else 0.0)
         self._try_at = asyncio.get_running_loop().time() + pause

@@ -24,13 +24,13 @@ _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 240)
 
 _calls = Counter(
     "interintent_model_calls_total",
-    "Calls to models that were stored, by outcome: answered, unparsed (no JSON in it), or why not",
+    "Calls to models that were stored, by outcome: answered, unparsed (no JSON in it), or why it failed",
     ["endpoint", "step", "outcome"],
     registry=REGISTRY,
 )
 _tokens = Counter(
     "interintent_model_tokens_total",
-    "Tokens of stored calls; kind is prompt, cached (of the prompt's) or completion",
+    "Tokens of stored calls; kind is prompt, cached (a part of prompt) or completion",
     ["endpoint", "step", "kind"],
     registry=REGISTRY,
 )
@@ -56,7 +56,7 @@ _attempts = Histogram(
 )
 calls_reused = Counter(
     "interintent_model_answers_reused_total",
-    "Answers that were there already and were not asked for again",
+    "Stored answers that were used instead of asking again",
     ["endpoint"],
     registry=REGISTRY,
 )

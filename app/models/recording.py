@@ -149,7 +149,7 @@ class Recording:
         return self._calls.get(seed, {})
 
     async def of_game(self, game: str) -> Mapping[CallKey, Call]:
-        """A game's calls by key; the seed is the game's id here."""
+        """A game's calls by key; ``game`` is its seed."""
         return self.calls(game)
 
     async def keep(self, game: str, call: Call) -> Call:
@@ -179,14 +179,14 @@ def read_whole(file: Path) -> tuple[Recording, Signature, int]:
                     if values.get("t") == END:
                         if not signature.fits(values):
                             raise InvalidAnswers(
-                                f"{file} is not as it was written: its last line does not fit"
+                                f"{file} was altered: its last line does not match the others"
                             )
                         break
                     recording.add(*_read_line(values))
                 except InvalidAnswers:
                     raise
                 except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
-                    raise InvalidAnswers(f"line {number} of {file} is no recorded answer") from None
+                    raise InvalidAnswers(f"line {number} of {file} is not a recorded answer") from None
                 signature.add(line)
                 whole += len(line)
     except OSError as fault:
@@ -217,7 +217,7 @@ class RecordedSession:
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
-        """The recorded answer. Raises MissingAnswer, or ModelUnavailable where that was recorded."""
+        """The recorded answer. Raises MissingAnswer, or ModelUnavailable if that was recorded."""
         call = self._calls.get(key)
         if call is None:
             raise MissingAnswer(f"no answer is recorded for seed {self._seed}, {_place(key)}")
@@ -228,7 +228,7 @@ class RecordedSession:
     def recall(
         self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
     ) -> Reply | None:
-        """The recorded answer, if it answers this very question."""
+        """The recorded answer if it answers this very question, else None."""
         call = self._calls.get(key)
         return None if call is None or call.messages_sha256 != hash_of(messages) else call.answer()
 
@@ -237,7 +237,7 @@ class RecordedSession:
 
 
 UNUSED_SESSION: Final = RecordedSession(Recording(), "")
-"""For agents that are made only to check whether they can be; it has no answers."""
+"""For agents that are made only to check whether they can be made; it has no answers."""
 
 
 class AnswersFile:

@@ -72,7 +72,7 @@ class ModelRegistry:
         return ModelSeats(session, models)
 
     async def seats(self, game: GameRow, batch: BatchRow) -> ModelSeats:
-        """What the model seats of a stored game need; answers that are stored are used again."""
+        """The model seats of a stored game; stored answers are used again."""
         spec = whole(batch.spec)
         account = await self._account(batch.batch_id, budget_of(spec))
         stored = await self.calls.of_game(game.game_id)
@@ -127,12 +127,12 @@ class ModelRegistry:
             return account
 
     async def uses(self, batch_id: str) -> Mapping[UseKey, Use]:
-        """What a batch's models were used for so far."""
+        """The batch's use of models so far, by endpoint, model and step."""
         account = self._accounts.get(batch_id)
         return await self.calls.uses(batch_id) if account is None else account.uses
 
     async def spending(self, batch: BatchRow) -> Spending:
-        """What a stored batch has spent."""
+        """The spending of a stored batch, with its budget."""
         spec = whole(batch.spec)
         seats = spec.get("seats") or []
         # Most batches have no models: their uses need no search through the calls of all others.

@@ -23,7 +23,7 @@ __all__ = ["LONGEST_PAUSE_S", "Answers", "Flights", "GameSessions", "Pause"]
 log = structlog.get_logger()
 
 Pause = Callable[[float], Awaitable[None]]
-"""Sleeps for so many seconds."""
+"""Sleeps for this many seconds."""
 
 LONGEST_PAUSE_S: Final = 30.0
 """The longest pause; an answer that took longer was unusual."""
@@ -134,8 +134,8 @@ class GameSessions:
         pause: Pause | None = None,
     ) -> None:
         """``lent``: answers of the games that this one repeats up to some point. Each is used where the very
-        same question is asked, and is not paid again. ``strict``: a stored answer must belong to the very
-        question that is asked; not for games of a database, which go on with their paid answers even if
+        same question is asked, and is not paid for again. ``strict``: a stored answer must belong to the very
+        question that is asked; not for games of a database, which keep their paid answers even if
         templates have changed. ``pause``: sleeps as long as an answer would take, so that the timing does not
         show which seats were not asked; None: nobody can time this game.
         """
@@ -186,7 +186,7 @@ class _GameSession:
     def recall(
         self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
     ) -> Reply | None:
-        """The stored or lent answer, if it answers this very question."""
+        """The stored or lent answer if it answers this very question, else None."""
         call = self._sessions.stored.get(key) or self._sessions.lent.get(key)
         if call is None or not self._answers(call, messages, temperature, max_tokens):
             return None

@@ -36,7 +36,7 @@ class Health(BaseModel):
 
 @router.get("/intentions", summary="The catalogue of intentions", response_model=list[IntentionView])
 async def list_intentions() -> Any:
-    """All intentions with their labels, categories, and when which role is offered them."""
+    """All intentions with their labels and categories, and when each role is offered them."""
     return [
         {
             "id": intention.id,
@@ -99,7 +99,7 @@ async def show_schema(
     """A frame, an action, a thought or an event as JSON Schema 2020-12, with all that it refers to."""
     schema = standalone(name)
     if schema is None:
-        raise NotFound("no schema has this name; they are those of /asyncapi.json")
+        raise NotFound("no schema has this name; /asyncapi.json has them all")
     return SchemaResponse(schema)
 
 

@@ -137,12 +137,12 @@ async def show_swagger() -> HTMLResponse:
                 "content": {
                     kind: {} for kind in ("text/markdown", "text/css", "text/javascript", "image/png")
                 },
-                "description": "`bots.md` tells how to write a bot.",
+                "description": "`bots.md` explains how to write a bot.",
             }
         },
     ),
 )
-async def show_guide(name: Annotated[str, Path(max_length=64, description="`bots.md`, say.")]) -> Response:
+async def show_guide(name: Annotated[str, Path(max_length=64, description="E.g. `bots.md`.")]) -> Response:
     """The guides as Markdown: `bots.md`, `websocket.md`, `evaluation.md` and others, which `/` lists."""
     file = served_files().get(name)
     if file is None:

@@ -57,13 +57,13 @@ async def _seat(
     if viewer == FULL:
         raise InvalidRequest("name the seat, e.g. ?viewer=seat:2", "/viewer", "missing")
     if viewer == PUBLIC:
-        raise Forbidden("only a seat is asked for anything: use its token")
+        raise Forbidden("only a seat has requests: use its token")
     return viewer, await seats.view(row, viewer)
 
 
 @router.get(
     "/games/{game_id}/requests",
-    summary="What a seat is asked for",
+    summary="A seat's open request",
     response_model=OpenRequests,
     responses=documented(404),
 )
@@ -81,7 +81,7 @@ async def list_open_requests(
         Query(
             ge=0,
             le=MAX_WAIT_S,
-            description="Answer once there is a request, at the latest after this long.",
+            description="Wait for a request, or the end of the game, for at most this many seconds.",
         ),
     ] = 0,
 ) -> OpenRequests:

@@ -1,7 +1,8 @@
 """The socket: one connection, one viewer, one game (PROTOCOL 4).
 
-The log is the queue. A connection has a spot in its viewer's stream, and sends the page after it
-whenever the last write has drained. Nothing is buffered for it, so a slow reader costs the others nothing.
+The log is the queue. A connection has a spot in its viewer's stream, and sends the page after that
+spot whenever the last write has drained. Nothing is buffered for the connection, so a slow reader costs the
+others nothing.
 """
 
 import asyncio
@@ -91,7 +92,7 @@ CLOSING_S: Final = 2.0
 never gets it; the listening socket's TCP_USER_TIMEOUT ends that connection."""
 
 SEAT_CHECK_S: Final = 1.0
-"""While the game goes on, how long a seat's connection may go without checking who holds the seat."""
+"""The most seconds between two checks, by a seat's connection, of who holds the seat."""
 
 _REVOKED: Final = "this credential is no longer valid"
 _NO_SEAT: Final = "this connection does not hold a seat that is played from outside"
@@ -102,7 +103,7 @@ STRIKES_S: Final = 60.0
 
 
 _Unread = InvalidAction | InvalidRequest | RateLimited
-"""Why the action of an ``act`` is not read."""
+"""A reason why the action of an ``act`` is not read."""
 
 
 class Closing(Exception):
@@ -123,7 +124,7 @@ class Sockets:
     keys: Keys
     access: Access
     rows: Shared[str, GameRow | None]
-    """Games, read once for all connections that return at the same moment."""
+    """Rows of games, read once for all connections that ask at the same moment."""
     seats: Seats
     feed: Feed
     positions: Positions
@@ -164,7 +165,7 @@ async def tell_upgrade() -> NoReturn:
 
 @router.websocket("/{path:path}")
 async def elsewhere(websocket: WebSocket) -> None:
-    """Answers at any other address where the socket is."""
+    """At any other address, answers where the socket is."""
     await websocket.send_denial_response(problem_response(NotFound("the socket is at /ws")))
 
 
@@ -175,7 +176,7 @@ def _check_handshake(websocket: WebSocket, sockets: Sockets) -> None:
     check_url(websocket.scope)
     check_query(websocket)
     if sockets.unidentified.is_crowded(_address(websocket)):
-        raise NotReady("too many connections of your address have not identified yet")
+        raise NotReady("too many connections from your address have not identified yet")
 
 
 def _address(websocket: WebSocket) -> str:
@@ -198,7 +199,7 @@ class Connection:
         self._sits = False
         """Whether this connection holds the seat, and answers for it."""
         self._relayed = False
-        """Whether a relay sends to it once it has caught up: so for viewers that many connections share."""
+        """Whether a relay sends to it once it has caught up: True for viewers that many connections share."""
         self._seat_hint: str | None = None
         """The name of hints about the seat that this connection holds, or whose token it has."""
         self._seat_checked = -math.inf
@@ -253,7 +254,7 @@ class Connection:
         return nullcontext() if self._relayed else self._sockets.feed.tails.keep(game_id)
 
     async def _both(self, listen: Any, follow: Any) -> NoReturn:
-        """Runs both halves until one of them raises how the connection ends, and cancels the other."""
+        """Runs both halves until one of them ends the connection by raising, and cancels the other."""
         halves = [
             asyncio.create_task(listen, name="socket in"),
             asyncio.create_task(follow, name="socket out"),
@@ -337,7 +338,7 @@ class Connection:
         if identify.sit is False or (identify.sit is None and not own):
             return False
         if viewer in (PUBLIC, FULL):
-            raise InvalidRequest("name the seat to sit on in viewer, e.g. seat:2", "/sit")
+            raise InvalidRequest("viewer must name the seat to hold, e.g. seat:2", "/sit")
         if self._view is None:
             if identify.sit is None:
                 return False
@@ -385,7 +386,7 @@ class Connection:
             caught_up = time.monotonic()
 
     async def _page(self) -> Page:
-        """The page after the spot. The log is not read where this process commits the game's events."""
+        """The page after the spot. Where this process commits the game's events, it need not read the log."""
         spot, sockets = self.spot, self._sockets
         page = sockets.pages.at_once(spot)
         if page is not None:

@@ -83,7 +83,7 @@ __all__ = [
 ]
 
 MAX_TEXT: Final = 4_000
-"""Characters of an utterance, and of any other text a seat sends."""
+"""The most characters of an utterance, and of any other text a seat sends."""
 
 MAX_THOUGHTS: Final = 20
 """The most thoughts that may come with one action."""
@@ -92,7 +92,7 @@ MAX_LEGAL: Final = 256
 """The most legal actions that a request lists; with more of them it lists none."""
 
 _NO_TEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-"""Characters that no text may hold: control characters but tab and newline, and lone surrogates."""
+"""Characters that no text may hold: control characters except tab and newline, and lone surrogates."""
 
 # The same rule as a pattern for our schemas, which see a text before CRLF becomes LF.
 TEXT_PATTERN: Final = r"^(?:[^\u0000-\u0008\u000B-\u001F\u007F]|\r\n)*$"
@@ -109,7 +109,7 @@ def text_fault(text: str) -> str | None:
 
 
 def _clean(value: object) -> object:
-    """Replaces CRLF by LF, so that the same words are the same action."""
+    """Replaces CRLF by LF, so that texts with either are the same action."""
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n")
@@ -190,7 +190,7 @@ class SummariseAction(Strict):
     def _each_once(cls, value: object, read: ValidatorFunctionWrapHandler) -> dict[str, str]:
         answers: dict[str, str] = read(value)
         if isinstance(value, dict) and len(answers) != len(value):
-            raise ValueError("an object names each key once, with LF as with CRLF")
+            raise ValueError("an object repeats a key; CRLF counts as LF")
         return answers
 
 
@@ -292,12 +292,14 @@ class IntentionsThought(_OwnThought):
         False, description="In the final stage: whether the selection differs from the first."
     )
     reason: Text = Field(
-        "", description="For the selection as a whole; in the final stage: what was kept or changed, and why."
+        "",
+        description="The reason for the selection as a whole; in the final stage: what was kept or changed, "
+        "and why.",
     )
 
 
 class SpeechThought(_OwnThought):
-    """A draft of the speech: the private goals, and the words."""
+    """A draft of the speech: the private goals, and what would be said."""
 
     type: Literal["speech_drafted"]
     stage: Literal["formulation", "refinement"]
@@ -361,7 +363,7 @@ def read_action(kind: Kind, action: JsonValue) -> Action:
 
 
 class RefusedThought(Shown):
-    """A refused thought, and the reason. The action beside it counts."""
+    """A refused thought, and the reason. The action that came with it still counts."""
 
     pointer: str = Field(description="JSON pointer (RFC 6901) into the message, from `/thoughts` on.")
     message: str
@@ -384,7 +386,7 @@ def read_thoughts(request: Request, thoughts: object, check: Callable[[Thought, 
     record now.
     """
     if not isinstance(thoughts, list):
-        return ThoughtsRead((), (), (RefusedThought(pointer="/thoughts", message="thoughts are a list"),))
+        return ThoughtsRead((), (), (RefusedThought(pointer="/thoughts", message="thoughts must be a list"),))
     kept: list[Thought] = []
     sent: list[JsonValue] = []
     refused: list[RefusedThought] = []
@@ -404,7 +406,7 @@ def read_thoughts(request: Request, thoughts: object, check: Callable[[Thought, 
             continue
         key = (read.type, getattr(read, "stage", ""))
         if key in seen and read.type != "choice_explained":
-            refused.append(RefusedThought(pointer=where, message=f"{read.type} of one stage is sent once"))
+            refused.append(RefusedThought(pointer=where, message=f"{read.type} may be sent once per stage"))
             continue
         seen.add(key)
         kept.append(thought)
@@ -416,7 +418,7 @@ def read_thoughts(request: Request, thoughts: object, check: Callable[[Thought, 
 
 
 def stored_action(request: Request, action: JsonValue, thoughts: Sequence[JsonValue]) -> SeatAction:
-    """The engine's action of an accepted answer. Raises InvalidAction for a stored answer that does not
+    """The engine's action of an accepted answer. Raises InvalidAction for a stored answer that cannot be
     read.
     """
     try:
@@ -447,7 +449,7 @@ def _first(fault: ValidationError, *, of_thought: bool = False) -> tuple[str, st
 
 
 def pointer_of(parts: Sequence[str | int]) -> str:
-    """The JSON pointer (RFC 6901) of pydantic's path, up to the first part that is no valid text."""
+    """The JSON pointer (RFC 6901) of pydantic's path, up to the first part that is not a valid text."""
     if len(parts) > 2 and parts[-1] == "[key]":
         parts = parts[:-1]
     pointer = ""
@@ -492,7 +494,7 @@ def _thought(request: Request, model: Any) -> Thought:
             return ReadingsImagined(seat, readings, model.reveals_role)
         case ExplanationThought():
             return ChoiceExplained(seat, model.about or request.kind, model.text)
-    raise AssertionError(f"no thought is made from {type(model).__name__}")
+    raise AssertionError(f"{type(model).__name__} is not a model of a thought")
 
 
 def _belief(model: BeliefModel) -> Belief:
@@ -527,8 +529,8 @@ def shown_action(action: SeatAction) -> dict[str, JsonValue]:
 
 
 def legal_actions(table: Table, hand: Hand) -> list[dict[str, JsonValue]] | None:
-    """Every legal action of an asked seat, as the seat would send it; None when the action is a text, or
-    when there are more than 256.
+    """Every legal action of a seat that is being asked, as the seat would send it; None when the action is a
+    text, or when there are more than 256.
     """
     actions = legal(table, hand)
     if actions is None or len(actions) > MAX_LEGAL:
@@ -623,7 +625,7 @@ _WORDS: Final = frozenset({"title", "description", "examples", "default", "discr
 
 
 def _plain(schema: dict[str, Any]) -> Any:
-    """The schema without texts for people, which every request would repeat."""
+    """The schema without its texts for people, which every request would repeat."""
     # No field of a thought has one of these names.
     return json.loads(
         json.dumps(schema),

@@ -117,7 +117,7 @@ def schemas() -> Mapping[str, Schema]:
 
 
 def _by_name(value: Any, moved: dict[str, Schema]) -> Any:
-    """A copy that refers by name to each set of words and each schema with a title, and collects these in
+    """A copy that refers by name to each enumeration and each schema with a title, and collects these in
     ``moved``: generators make up names for schemas inside other schemas.
     """
     if isinstance(value, list):

@@ -56,15 +56,13 @@ CLOSE_CODES: Final = (
     Close(
         Code.MALFORMED, "an identify that cannot be read, or the third such message within 60 s", ComeBack.NO
     ),
-    Close(
-        Code.UNAUTHENTICATED, "the token is missing, unknown, expired, or was made void", ComeBack.NEW_TOKEN
-    ),
+    Close(Code.UNAUTHENTICATED, "the token is missing, unknown, expired or revoked", ComeBack.NEW_TOKEN),
     Close(Code.NO_SUCH_GAME, "no such game for this credential", ComeBack.NO),
     Close(Code.SILENT, "no identify in time", ComeBack.YES),
     Close(Code.REPLACED, "a newer connection holds the seat", ComeBack.NO),
     Close(Code.TOO_SLOW, "you read too slowly", ComeBack.YES),
     Close(Code.BEYOND_HEAD, "`after` is beyond the head of the stream", ComeBack.NO),
-    Close(Code.VERSION, "another version of the protocol than 1", ComeBack.NO),
+    Close(Code.VERSION, "a protocol version other than 1", ComeBack.NO),
     Close(Code.RATE, "too many messages; the reason says retry_after_ms=…", ComeBack.LATER),
 )
 """Every code that the server closes a connection with. Libraries report a broken connection as 1005 or 1006:

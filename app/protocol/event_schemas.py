@@ -60,15 +60,15 @@ _DESCRIPTIONS: Final = {
 }
 
 _FIELDS: Final = {
-    "without": "The missing part: `speech`, the last speech and the team with it, or `summary`, the seat's "
-    "own of the attempt before.",
+    "without": "The missing part: `speech` (the last speech, and the team with it) or `summary` (the seat's "
+    "own summary of the attempt before).",
     "sees": "Seats shown to this one at the start, without their roles.",
     "shoots": "Whether this seat holds the assassination.",
-    "turn": "Utterances made before this one in the attempt.",
+    "turn": "The number of utterances before this one in the attempt.",
     "changed": "Whether it differs from the one before.",
     "approved": "Whether the ballots approved the team.",
     "forced": "Whether the team goes without approval.",
-    "fails": "Number of fail cards; null if an imported record does not tell.",
+    "fails": "Number of fail cards; null if an imported record does not say.",
     "hit": "Whether the target was Merlin.",
     "leader_step": "+1 or -1: the direction in which the lead passes.",
     "fails_needed": "Fail cards needed to fail quests 1 to 5.",
@@ -137,7 +137,7 @@ _WORDS: Final[Mapping[str, Any]] = {
 }
 
 WORDS: Final[Mapping[str, Schema]] = {name: _enum(words) for name, words in _WORDS.items()}
-"""The sets of words that fields choose from, by name."""
+"""The enumerations that fields choose from, by name."""
 
 
 def _named(name: str, schema: Schema) -> Schema:

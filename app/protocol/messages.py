@@ -66,10 +66,10 @@ SUBPROTOCOL: Final = "avalon.v1"
 VERSION: Final = 1
 
 MAX_MESSAGE: Final = MAX_ANSWER
-"""Bytes of one message from a client."""
+"""The most bytes of one message from a client."""
 
 MAX_IDENTIFY: Final = 4_096
-"""Bytes of a client's first message."""
+"""The most bytes of a client's first message."""
 
 MAX_DEPTH: Final = MAX_ANSWER_DEPTH
 """The deepest nesting of arrays and objects in a message from a client."""
@@ -79,7 +79,7 @@ RequestId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
 def _as_sent(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-    """Accepts any value, for a later reader."""
+    """Accepts any value, which is read later."""
     return value
 
 
@@ -213,7 +213,7 @@ def read_message(value: Any) -> ClientMessage:
 
 
 def read_answer(value: Any) -> Answer:
-    """Reads the body of an answer over HTTP; else like ``read_message``."""
+    """Reads the body of an answer over HTTP; otherwise like ``read_message``."""
     if not isinstance(value, dict):
         raise InvalidRequest("an answer is a JSON object")
     if (place := _text_fault(_read_now(value))) is not None:
@@ -275,7 +275,7 @@ class Hello(Shown):
     conn: str = Field(description="The id of this connection, for logs.")
     identify_within_ms: int
     max_message: int = Field(MAX_MESSAGE, description="The most bytes of one message of yours.")
-    idle_ms: int = Field(description="A `beat` is sent after so many milliseconds without another frame.")
+    idle_ms: int = Field(description="A `beat` is sent after this many milliseconds without another frame.")
 
 
 class Welcome(Shown):
@@ -324,8 +324,8 @@ class Events(Shown):
 
 
 class Asked(Shown):
-    """A request to a seat. Over HTTP in a list; over the socket as a frame after welcome and for each new
-    request, and inside errors.
+    """A request to a seat. It comes over HTTP in a list; over the socket as a frame, after welcome and for
+    each new request, and inside errors.
     """
 
     model_config = ConfigDict(
@@ -365,10 +365,10 @@ class Asked(Shown):
     ttl_ms: int | None = Field(description="Milliseconds from now to the deadline; at least 0.")
     schema_: dict[str, JsonValue] = Field(alias="schema", description="JSON Schema 2020-12 of the action.")
     thoughts_schema: dict[str, JsonValue] = Field(
-        description="JSON Schema 2020-12 of `thoughts` beside the action: matching thoughts are kept."
+        description="JSON Schema 2020-12 of the `thoughts` that come with the action: matching ones are kept."
     )
     legal: list[dict[str, JsonValue]] | None = Field(
-        description="Every legal action, if there are at most 256; null when the action is a text."
+        description="Every legal action; null when there are more than 256, or when the action is a text."
     )
     default: dict[str, JsonValue] = Field(description="What is played when no answer comes.")
     attempts_left: int = Field(description="Answers that the seat may still give to this request.")
@@ -413,7 +413,7 @@ class ActAck(Shown):
     request_id: str
     status: Literal["accepted"] = "accepted"
     duplicate: bool = Field(
-        description="Whether the same action had been accepted before; its thoughts are kept."
+        description="Whether the same action was accepted before; the thoughts sent with it then are kept."
     )
     thoughts_refused: list[RefusedThought] = Field(
         default_factory=list,

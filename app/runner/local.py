@@ -66,7 +66,7 @@ class LocalRunner:
         """Queues games. A game that is queued or driven already is not queued twice.
 
         Returns a future for each game, which is done when this process has finished with the game: True when
-        the game is over, False when it was left to another process.
+        the game is over, False when it was left: to another process, or by ``release``.
         """
         over = {}
         for game_id in game_ids:
@@ -125,7 +125,7 @@ class LocalRunner:
             waited.set_result(over)
 
     async def _guarded(self, game_id: str) -> bool:
-        """Drives the game. Returns whether it is over, instead of left to another process."""
+        """Drives the game until it has ended or failed. Returns False if it was left to another process."""
         delay_s = RETRY_FIRST_S
         while True:
             try:

@@ -61,7 +61,7 @@ class ModelRun:
     def run(self, games: int, *, first: int = 0, keep: bool = False) -> Iterator[Result]:
         """Yields the results of games ``first`` to ``games`` - 1, in order. ``keep``: with their logs.
 
-        Ends early when the budget is spent. Raises MissingAnswer where a recording lacks one.
+        Ends early when the budget is spent. Raises MissingAnswer where a recording lacks an answer.
         """
         self._account = Account(self._budget, self._uses(first, games))
         with asyncio.Runner() as runner:

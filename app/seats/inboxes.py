@@ -146,4 +146,4 @@ class NoInbox:
     """A placeholder for seats that are only validated: nobody is ever asked."""
 
     async def take(self, request: Request) -> RemoteOutcome:
-        raise AssertionError(f"nobody plays, so nobody is asked for {request.id}")
+        raise AssertionError(f"request {request.id} was put to a placeholder seat, which nobody plays")

@@ -12,7 +12,7 @@ BURST: Final = 20
 """Messages from one client: ``RATE`` a second in the long run, ``BURST`` at once."""
 
 MAX_WAITING: Final = 4_096
-"""Connections of one address that may be unidentified at a time. Each identifies or is closed within
+"""The most unidentified connections from one address at a time. Each identifies or is closed within
 seconds, so that even a storm of honest reconnects, or a proxy that many clients share, stays below it."""
 
 IDENTIFIES: Final = 30
@@ -70,7 +70,7 @@ class Strikes:
 
 
 class Unidentified:
-    """Counts this process's unidentified connections by address, and identifies by credential."""
+    """Counts this process's unidentified connections by address, and ``identify`` messages by credential."""
 
     def __init__(self) -> None:
         self._waiting: Counter[str] = Counter()
@@ -92,7 +92,7 @@ class Unidentified:
                 del self._waiting[address]
 
     def wait_s(self, name: str, now: float) -> float:
-        """Counts one identify of this credential, and returns the seconds it has to wait; 0: none."""
+        """Counts one ``identify`` with this credential. Returns the seconds that it has to wait; 0: none."""
         if len(self._allowances) >= _FORGET_AT:
             self._allowances = {k: v for k, v in self._allowances.items() if not v.is_full(now)}
         allowance = self._allowances.get(name)

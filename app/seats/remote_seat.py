@@ -58,7 +58,7 @@ def allowances(game: GameRow, batch: BatchRow) -> Mapping[Kind, float] | None:
 
 
 def deadline_ms(allowed: Mapping[Kind, float] | None, kind: Kind, opened_at: int) -> int | None:
-    """When the default is played, ms: the allowance after the commit that opened the request; None: never."""
+    """When the default is played, in ms since 1970: the allowance after the request opened; None: never."""
     return None if allowed is None else opened_at + round(allowed[kind] * 1000)
 
 
@@ -136,7 +136,7 @@ class RemoteSeat:
 
     def take_just_opened(self, request: Request) -> bool:
         """Whether this process has just committed what opened the request, so that nobody can have answered
-        it. True once: whoever asks later has to look in the inbox.
+        it. True only once: whoever asks later has to look in the inbox.
         """
         just_opened, self._just_opened = self._just_opened, None
         return request.id == just_opened
@@ -148,11 +148,11 @@ class RemoteSeat:
 
     @property
     def opened_at(self) -> int:
-        """Commit time of the event that opened the current request, ms."""
+        """Commit time of the event that opened the current request, in ms since 1970."""
         return self._opened_at
 
     def deadline(self, request: Request) -> int | None:
-        """When the request's default is played, ms; None: never."""
+        """When the request's default is played, in ms since 1970; None: never."""
         return deadline_ms(self._allowed, request.kind, self._opened_at)
 
     def check(self, action: Action) -> None:
@@ -160,7 +160,7 @@ class RemoteSeat:
         check(self._state.table, self._state.hand(self.seat), engine_action(action))
 
     def read_thoughts(self, request: Request, thoughts: object) -> ThoughtsRead:
-        """Reads the thoughts beside a legal answer: which are kept, and what is wrong with the others."""
+        """Reads the thoughts of a legal answer: which are kept, and what is wrong with the others."""
         table, hand = self._state.table, self._state.hand(self.seat)
 
         def check_one(thought: Thought, pointer: str) -> None:

@@ -17,7 +17,7 @@ __all__ = ["LLM", "REMOTE", "ModelSeats", "has_models", "has_remote", "remote_se
 
 @dataclass(frozen=True, slots=True)
 class ModelSeats:
-    """What seats played by language models need beside their spec."""
+    """What seats played by language models need in addition to their spec."""
 
     session: Callable[[str], ModelSession]
     """Gives this game's session with an endpoint, by the endpoint's name. Raises InvalidAgent, with a pointer
@@ -47,7 +47,7 @@ def seat_agents(
     models: ModelSeats | None = None,
     inbox: Inbox | None = None,
 ) -> dict[Seat, Agent]:
-    """One agent a seat; ``seats`` holds the spec of seat 1 first.
+    """One agent per seat; ``seats``: their specs, seat 1 first.
 
     Raises InvalidAgent with a pointer into the request that lists the specs.
     """
@@ -68,7 +68,7 @@ def seat_agents(
 
 def _remote_agent(spec: Mapping[str, Any], inbox: Inbox | None) -> Agent:
     if inbox is None:
-        raise InvalidAgent("seats are played from outside in a service only", "/agent")
+        raise InvalidAgent("only seats of a running service can be played from outside", "/agent")
     _no_model(spec)
     if spec.get("options"):
         raise InvalidAgent(f"{REMOTE} takes no options, got {', '.join(sorted(spec['options']))}", "/options")

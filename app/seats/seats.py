@@ -80,7 +80,7 @@ class Refused:
 
     error: AvalonError
     attempts_left: int | None
-    """Of the request that the answer named, or of the open one where the name was unreadable; else None."""
+    """Of the request that the answer named, or of the open one if the name was unreadable; else None."""
     request: Asked | None
     """The request that is still open."""
 
@@ -298,7 +298,7 @@ class Seats:
 
 
 def _kind_of(request_id: str, seat: Seat) -> Kind:
-    """The kind of the request with this id. Raises UnknownRequest for an id that is none of this seat's."""
+    """The kind of the request with this id. Raises UnknownRequest for a malformed id, or another seat's."""
     named = _REQUEST_ID.fullmatch(request_id)
     if named is None or named[2] != str(seat):
         raise _unknown(seat)

@@ -41,7 +41,7 @@ class Parser(h11.Connection):
             names = {name for name, _ in event.headers}
             if {b"content-length", b"transfer-encoding"} <= names:
                 # A proxy in front may have used the other length (request smuggling).
-                raise h11.RemoteProtocolError("a body has one length")
+                raise h11.RemoteProtocolError("a body has only one length")
         elif isinstance(event, h11.Data) and event.chunk_end:
             self._chunks += 1
             if self._chunks > MAX_CHUNKS:

@@ -23,7 +23,7 @@ from app.store.keys import KeyStore
 __all__ = ["PING_S", "CannotServe", "Server", "check_exposure", "listen", "new_loop", "run", "serve"]
 
 PING_S: Final = 20.0
-"""Seconds between two pings of a WebSocket, and until one without a pong is dropped."""
+"""Seconds between two pings of a WebSocket, and until one that sends no pong is dropped."""
 
 UNREAD_S: Final = 15.0
 """Seconds after which the kernel drops a connection whose peer acknowledges nothing, with all unsent data.
@@ -70,7 +70,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as fault:
-        raise CannotServe(f"{host!r} is no address to listen on: {fault}") from None
+        raise CannotServe(f"{host!r} is not an address to listen on: {fault}") from None
     # IPv4 first, since every machine has it.
     addresses: list[tuple[int, Any]] = sorted(
         {(family, address) for family, _, _, _, address in infos}, key=lambda pair: pair[0]

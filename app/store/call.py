@@ -30,7 +30,7 @@ BUDGET_SPENT: Final = "budget spent"
 _NOTHING: Final = Usage(0, 0, 0, True)
 
 _WORD: Final = 200
-"""Characters that are kept of a provider's own words: the name of its model, why it stopped."""
+"""The most characters that are kept of a provider's own text: the name of its model, why it stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class StoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is stored of one call. A failure is stored like an answer: the log holds what was played after it,
+    """One call as it is stored. A failure is stored like an answer: the log holds what was played after it,
     and a run from recorded answers has to fail in the same place.
     """
 
@@ -83,10 +83,10 @@ class Call:
         return int(self.key.request_id.rpartition(".")[2])
 
     def answer(self) -> Reply:
-        """The reply, now and after every restart. Raises ModelUnavailable for a failure."""
+        """The reply, the same now and after every restart. Raises ModelUnavailable for a failure."""
         if self.text is None:
             raise ModelUnavailable(
-                "the model was asked for this, and did not answer", self.failure or "unknown"
+                "the model was asked this before, and did not answer", self.failure or "unknown"
             )
         return Reply(
             text=json.loads(self.text),
@@ -209,7 +209,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(word: str) -> str:
-    """A provider's own words, made safe for any database, log and label."""
+    """A provider's own text, cut, and made safe for any database, log and label."""
     return "".join(sign if sign.isprintable() else "\ufffd" for sign in word[:_WORD])
 
 

@@ -1,4 +1,4 @@
-"""Cursors of pages: the place where the next page begins, as one opaque word."""
+"""Cursors of pages: the place where the next page begins, as one opaque text."""
 
 import base64
 import binascii
@@ -15,20 +15,20 @@ __all__ = ["next_cursor", "read_cursor", "unknown_cursor", "write_cursor"]
 
 
 def write_cursor(*values: str | int) -> str:
-    """The values as one word that can be part of an address."""
+    """The values as one text that can be part of an address."""
     return base64.urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
 
 
 def next_cursor(rows: Sequence[RowMapping], columns: Mapping[str, Column[Any]]) -> str:
-    """The cursor behind the last of these rows whose place is not damaged: a damaged one would be shown, and
-    refused when it comes back. ``columns``: those that make up a place, by their names in the rows. Raises
-    CorruptLog where every row is damaged.
+    """The cursor after the last of these rows whose place is not damaged: a damaged place would be shown, and
+    refused when the cursor comes back. ``columns``: those that make up a place, by their names in the rows.
+    Raises CorruptLog if the place of every row is damaged.
     """
     for row in reversed(rows):
         values = [row[name] for name in columns]
         if _fit(columns, values):
             return write_cursor(*values)
-    raise CorruptLog("none of the rows of this page tells its place; ask for a larger page")
+    raise CorruptLog("every row of this page is damaged; ask for a larger page")
 
 
 def read_cursor(cursor: str, columns: Mapping[str, Column[Any]]) -> list[Any]:

@@ -74,10 +74,10 @@ ASK_AFTER_S: Final = 30.0
 """
 
 CONNECTS_WITHIN_S: Final = 1.0
-"""How long who no longer wants a connection to PostgreSQL waits for it."""
+"""Seconds that a cancelled task still waits for the connection to PostgreSQL that it was opening."""
 
 PREPARED: Final = 100
-"""Compiled statements that are kept. There are a handful, and each is the same object at every commit."""
+"""The most compiled statements to keep. There are a handful, each the same object at every commit."""
 
 MIGRATION_LOCK: Final = 4_931_007_221
 """The advisory lock that makes replicas which start together migrate one after the other."""
@@ -173,8 +173,8 @@ def postgres_engine(url: str, **options: Any) -> AsyncEngine:
 
 
 async def _connect(*arguments: Any, **options: Any) -> Any:
-    """A new connection of asyncpg. Who is cancelled meanwhile waits a moment for it: cancelled between its
-    first bytes, asyncpg 0.32 leaves behind an error that nobody can receive.
+    """A new connection of asyncpg. A task that is cancelled meanwhile still waits a moment for it: cancelled
+    between its first bytes, asyncpg 0.32 leaves behind an error that nobody can receive.
     """
     connecting = asyncio.create_task(asyncpg.connect(*arguments, **options))
     try:
@@ -546,7 +546,7 @@ class Writer:
             self._task = asyncio.create_task(self._run(), name="writer")
 
     async def stop(self) -> None:
-        """Returns when everything that was handed in has been committed."""
+        """Stops the writer when everything that was handed in has been committed."""
         if self._task is not None:
             self._queue.put_nowait(None)
             await self._task

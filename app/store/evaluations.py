@@ -31,7 +31,7 @@ __all__ = ["DamagedRow", "EvaluationStore", "Rows"]
 log = structlog.get_logger()
 
 _FEW: Final = 500
-"""Rows that are read in the event loop, and not in a thread: a few milliseconds."""
+"""The most rows that are read in the event loop, and not in a thread: this takes a few milliseconds."""
 
 _IN: Final = 500
 """Values in one IN list: SQLite takes some thousands, PostgreSQL plans them one by one."""
@@ -46,7 +46,7 @@ R = TypeVar("R")
 
 
 class DamagedRow(NamedTuple):
-    """A row that does not read."""
+    """A row that cannot be read."""
 
     table: str
     game_id: str
@@ -63,12 +63,12 @@ class UnfinishedJudging(NamedTuple):
 
 
 class Rows(list[R]):
-    """The rows that read."""
+    """The rows that can be read."""
 
     def __init__(self, rows: Iterable[R] = (), damaged: Iterable[DamagedRow] = ()) -> None:
         super().__init__(rows)
         self.damaged = list(damaged)
-        """The rows that do not read."""
+        """The rows that cannot be read."""
 
 
 class EvaluationStore:
@@ -89,11 +89,11 @@ class EvaluationStore:
             await connection.execute(insert(answers), [values_of(row) for row in rows])
 
     async def evaluation(self, evaluation_id: str) -> EvaluationRow | None:
-        """The evaluation's row. Raises CorruptLog for one that does not read."""
+        """The evaluation's row; None for an unknown id. Raises CorruptLog for a row that cannot be read."""
         query = select(evaluations).where(evaluations.c.evaluation_id == evaluation_id)
         rows = await _readable(EvaluationRow, await self._database.mappings(query))
         if rows.damaged:
-            raise CorruptLog(f"{rows.damaged[0].name} does not read")
+            raise CorruptLog(f"{rows.damaged[0].name} cannot be read")
         return rows[0] if rows else None
 
     async def judging(self) -> list[UnfinishedJudging]:
@@ -428,7 +428,7 @@ class EvaluationStore:
             )
 
     async def _where_in(self, query: Select[Any], column: Any, values: Collection[Any]) -> list[RowMapping]:
-        """What the query finds where the column (or the tuple of columns) has one of these values."""
+        """The rows of the query in which the column (or the tuple of columns) has one of these values."""
         rows: list[RowMapping] = []
         for some in _parts(values):
             rows += await self._database.mappings(query.where(column.in_(some)))
@@ -437,7 +437,7 @@ class EvaluationStore:
     async def _last(
         self, kind: type[R], query: Select[Any], games: Collection[str], key: Sequence[str]
     ) -> Rows[R]:
-        """What the query finds about these games: of each ``key``, the row with the last grade. If that row
+        """The rows of the query about these games: of each ``key``, the one with the last grade. If that row
         is damaged, an earlier one does not take its place.
         """
         c = table_of(kind).c
@@ -453,7 +453,7 @@ def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
 
 
 async def _readable(kind: type[R], rows: Collection[RowMapping]) -> Rows[R]:
-    """The rows that read. The damaged ones are named, in the log too."""
+    """The rows that can be read. The damaged ones are named, in the log too."""
     return _read(kind, rows) if len(rows) <= _FEW else await off_loop(_read, kind, rows)
 
 

@@ -114,11 +114,11 @@ class GameStore:
             await connection.execute(INSERT_EVENTS, some)
 
     async def batch(self, batch_id: str) -> BatchRow | None:
-        """The batch's row. Raises CorruptLog for one that does not read."""
+        """The batch's row; None for an unknown id. Raises CorruptLog for a row that cannot be read."""
         return await self._row(BatchRow, select(batches).where(batches.c.batch_id == batch_id))
 
     async def game(self, game_id: str) -> GameRow | None:
-        """The game's row. Raises CorruptLog for one that does not read."""
+        """The game's row; None for an unknown id. Raises CorruptLog for a row that cannot be read."""
         return await self._row(GameRow, select(games).where(games.c.game_id == game_id))
 
     async def games_of(self, game_ids: Iterable[str]) -> dict[str, GameRow]:
@@ -170,7 +170,7 @@ class GameStore:
         return set(await self._database.column(query))
 
     async def is_ahead(self, batch: BatchRow) -> bool:
-        """Whether the batch holds such a fork: each fork has a batch of its own."""
+        """Whether the batch holds a fork that ``ahead`` names; each fork has a batch of its own."""
         return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
 
     async def rows_laid(self, batch_id: str) -> int:

@@ -59,7 +59,7 @@ class RequestOutcome:
     receipt: str
     """Random: whoever wrote the row recognises it by this."""
     at: int = 0
-    """Commit time, ms; 0 before."""
+    """Commit time, UTC, milliseconds since 1970; 0 before the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def canonical(action: JsonValue) -> str:
     try:
         return rfc8785.dumps(action).decode()
     except rfc8785.CanonicalizationError:
-        raise InvalidAction("a number beyond what JSON readers agree on") from None
+        raise InvalidAction("a number that JSON parsers read differently") from None
 
 
 def answer_outcome(

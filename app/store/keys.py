@@ -20,7 +20,7 @@ class KeyStore:
         self._database = database
 
     async def keys(self) -> list[ApiKey]:
-        """Every key there ever was, oldest first, without those whose row does not read."""
+        """Every key there ever was, oldest first, without those whose row cannot be read."""
         query = select(api_keys).order_by(api_keys.c.created_at, api_keys.c.key_id)
         return [
             typed_row(ApiKey, {**row, "scopes": tuple(row["scopes"])})
@@ -29,7 +29,7 @@ class KeyStore:
         ]
 
     async def damaged_keys(self) -> list[str]:
-        """Ids of keys whose row does not read: they give no access."""
+        """Ids of keys whose row cannot be read: they give no access."""
         ids = await self._database.column(select(api_keys.c.key_id))
         known = {key.key_id for key in await self.keys()}
         return [str(key_id) for key_id in ids if key_id not in known]
@@ -50,7 +50,7 @@ class KeyStore:
         await self._database.writer.execute(insert(api_keys).values(values_of(key)))
 
     async def revoke(self, key_id: str, at: int) -> bool:
-        """Revokes a key. False if no key of this id is left to revoke."""
+        """Revokes a key. False if there is no key with this id, or it was revoked before."""
         revoked = await self._database.writer.execute(
             update(api_keys)
             .where(api_keys.c.key_id == key_id, api_keys.c.revoked_at.is_(None))

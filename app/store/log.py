@@ -158,10 +158,10 @@ def _event(game_id: str, seq: Any, seen_by: Any, type_: Any, text: Any) -> Event
             # The stored audience would show the event to somebody who may not see it.
             fault = " (audience)"
     except orjson.JSONDecodeError:
-        fault = " (no JSON)"
+        fault = " (invalid JSON)"
     except CorruptLog as reason:
         fault = f" ({reason})"
-    raise CorruptLog(f"the log of {game_id} does not read at event {seq}{fault}") from None
+    raise CorruptLog(f"the log of {game_id} cannot be read at event {seq}{fault}") from None
 
 
 def _events(game_id: str, rows: Sequence[Any]) -> list[Event]:
@@ -169,11 +169,11 @@ def _events(game_id: str, rows: Sequence[Any]) -> list[Event]:
 
 
 def _line(game_id: str, row: Any) -> LogLine:
-    """The line of a stored row. Raises CorruptLog for one that does not read."""
+    """The line of a stored row. Raises CorruptLog for a row that cannot be read."""
     seq, at, seen_by, type_, text = row
     _event(game_id, seq, seen_by, type_, text)
     if type(at) is not int or not 0 <= at <= LAST_MS:
-        raise CorruptLog(f"the log of {game_id} does not read at event {seq} (time)")
+        raise CorruptLog(f"the log of {game_id} cannot be read at event {seq} (time)")
     return LogLine(seq, at, seen_by, type_, text)
 
 
@@ -197,13 +197,13 @@ async def _check_between(connection: AsyncConnection, game_id: str, after: int, 
 
 
 class LogReader:
-    """Reads logs. What does not read raises CorruptLog, which quotes nothing."""
+    """Reads logs. Raises CorruptLog, which quotes nothing, for what cannot be read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def events(self, game_id: str) -> list[Event]:
-        """The whole log. Raises CorruptLog if it does not read or has holes."""
+        """The whole log. Raises CorruptLog if it cannot be read, has holes or is empty."""
         rows = await self._database.rows(
             select(events.c.seq, events.c.audience, events.c.type, events.c.payload, games.c.head)
             .join(games, games.c.game_id == events.c.game_id)
@@ -283,7 +283,7 @@ class LogReader:
             status, head, seq, *_ = rows[0]
             lines = [] if seq is None else [_line(game_id, row[2:]) for row in rows]
             if type(head) is not int:
-                raise CorruptLog(f"the row of {game_id} does not read (head)")
+                raise CorruptLog(f"the row of {game_id} cannot be read (head)")
             last = lines[-1].seq if len(lines) == limit else head
             if not (viewer == FULL and _follow_on(lines, after_place, last)):
                 await _check_between(connection, game_id, after_place, last)
@@ -299,7 +299,7 @@ class LogReader:
         )
         times = await self._database.column(query)
         if not times or type(times[0]) is not int:
-            raise CorruptLog(f"the log of {game_id} does not tell when its last event was")
+            raise CorruptLog(f"the log of {game_id} does not say when its last public event was")
         return times[0]
 
     async def lines(self, game_id: str, viewer: Viewer, after_place: int, limit: int) -> list[LogLine]:
@@ -320,11 +320,11 @@ class LogReader:
 
 
 EXPORT_DAMAGED: Final = "export.damaged"
-"""The ``t`` of an export's line that names a game which does not read."""
+"""The ``t`` of an export's line that names a game whose log cannot be read."""
 
 
 async def game_texts(reader: LogReader, game_id: str, viewer: Viewer, page: int = 500) -> list[bytes]:
-    """All the viewer's events so far, one a line. Raises CorruptLog unless the whole log reads."""
+    """All the viewer's events so far, one per line. Raises CorruptLog unless all of the log can be read."""
     if not await reader.whole(game_id):
         raise CorruptLog(f"the log of {game_id} has holes")
     texts: list[bytes] = []

@@ -154,7 +154,7 @@ class CallStore:
             after = CallKey(*(rows[-1][column.name] for column in columns))
 
     async def keep(self, game: str, call: Call) -> Call:
-        """Commits a call and returns it. Where a call is stored under its key, returns that call. Raises
+        """Commits a call and returns it. If a call is stored under its key already, returns that call. Raises
         CorruptLog if the stored call is damaged.
         """
         row = _row(game, call)
@@ -178,7 +178,7 @@ class CallStore:
         )
         (row,) = await self._database.mappings(query)
         if not _reads(row):
-            raise CorruptLog(f"{row_name(model_calls, row)} does not read")
+            raise CorruptLog(f"{row_name(model_calls, row)} cannot be read")
         return _call(row)
 
     async def uses(self, batch_id: str) -> dict[UseKey, Use]:
@@ -223,8 +223,8 @@ class CallStore:
         return int((await self._database.column(query))[0])
 
     async def of_batch(self, batch_id: str) -> AsyncIterator[tuple[CalledGame, Call | str]]:
-        """A batch's calls in a stable order: games by position, calls by request and key. The name of a
-        damaged row comes in its place, after the calls of its game.
+        """A batch's calls in a stable order: games by position, calls by request and key. For a
+        damaged row its name is given instead, after the calls of its game.
         """
         query = (
             select(games.c.game_id, games.c.position, games.c.seed)

@@ -90,10 +90,10 @@ METADATA: Final = SQLModel.metadata
 
 
 class Damaged:
-    """Takes the place of a value that does not read. Any use of it raises CorruptLog."""
+    """Takes the place of a value that cannot be read. Any use of it raises CorruptLog."""
 
     def _refuse(self, *_: Any) -> NoReturn:
-        raise CorruptLog("a JSON column of the database does not read")
+        raise CorruptLog("a JSON column of the database cannot be read")
 
     __bool__ = __len__ = __iter__ = __getitem__ = __contains__ = _refuse
 
@@ -104,9 +104,9 @@ class Damaged:
 
 
 def whole(value: T | Damaged) -> T:
-    """The value. Raises CorruptLog for one that does not read."""
+    """The value. Raises CorruptLog for one that cannot be read."""
     if isinstance(value, Damaged):
-        raise CorruptLog("a JSON column of the database does not read")
+        raise CorruptLog("a JSON column of the database cannot be read")
     return value
 
 
@@ -165,7 +165,7 @@ class ColumnSpec:
     """What a field's annotation says of its column beyond the type of its values."""
 
     type_: Any = None
-    """Of SQLAlchemy; None: the default for the type of the field's values."""
+    """SQLAlchemy's type; None: the default for the type of the field's values."""
     key: bool = False
     """Part of the primary key."""
     values: Iterable[Any] = ()
@@ -175,7 +175,7 @@ class ColumnSpec:
     unique: bool = False
     references: str | None = None
     name: str | None = None
-    """In the database, where that differs from the field's."""
+    """The name in the database, where that differs from the field's."""
 
 
 _TYPES: Final[Mapping[type, Any]] = {int: Integer(), str: String(), bool: Boolean()}
@@ -261,8 +261,8 @@ class BatchRow:
 )
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class GameRow:
-    """One game beside its log. Status, winner, ending and head repeat what the log says; they are written in
-    the same transaction as the events that they repeat.
+    """One game, apart from its log. Status, winner, ending and head repeat what the log says; they are
+    written in the same transaction as the events that they repeat.
     """
 
     game_id: IdKey
@@ -292,11 +292,11 @@ class GameRow:
     epochs: Annotated[Mapping[str, int] | Damaged | None, ColumnSpec(JsonColumn(dict, none_as_null=True))] = (
         None
     )
-    """By seat, how often its tokens were renewed, from 1; a seat that is not named is at 1."""
+    """By seat, the epoch of its valid tokens, from 1; a seat that is not named is at 1."""
 
 
 class DamagedGame(NamedTuple):
-    """Takes the place of a game in a list when its row does not read."""
+    """Takes the place of a game in a list when its row cannot be read."""
 
     game_id: str
     forked_from: Any
@@ -306,7 +306,7 @@ class DamagedGame(NamedTuple):
 @_stored("evaluations", Index("ix_evaluations_created", "created_at", "evaluation_id"))
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class EvaluationRow:
-    """Answers handed in together, or the work of a model judge."""
+    """Answers handed in together, or the work of a judge."""
 
     evaluation_id: IdKey
     created_at: Moment
@@ -323,7 +323,7 @@ class EvaluationRow:
     spec: Annotated[Json, ColumnSpec(JsonColumn(dict), name="wish")]
     """The variant of the items; for a judge, what it judges."""
     result: Annotated[Json | None, ColumnSpec(JsonColumn(dict, none_as_null=True))]
-    """The scores; written once."""
+    """The scores, written once; while a judge works, its progress."""
 
 
 @_stored(
@@ -374,7 +374,7 @@ class JudgementRow:
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
-        """What is judged: a rater's later judgement of the same has the next grade."""
+        """The key of what is judged: a rater's later judgement with the same key has the next grade."""
         return self.game_id, self.request_id, self.stage, self.intention, self.dimension
 
 
@@ -437,7 +437,7 @@ class TokenSecret:
     """A secret that tokens are signed with, where the settings name none."""
 
     number: Annotated[int, ColumnSpec(key=True)]
-    """From 1; the highest signs. Of two processes that make the same one, only one can store it."""
+    """From 1; the highest signs. Of two processes that take the same number, only one can store it."""
     secret: str
     created_at: Moment
 
@@ -446,8 +446,8 @@ class TokenSecret:
 
 
 def read_row(kind: type[R], row: Mapping[Any, Any]) -> R:
-    """The row of the database as ``kind``. JSON that does not read becomes ``Damaged``. Raises CorruptLog for
-    a plain value that the column cannot hold; the error names row and column, and quotes nothing.
+    """The row of the database as ``kind``. JSON that cannot be read becomes ``Damaged``. Raises CorruptLog
+    for a plain value that the column cannot hold; the error names row and column, and quotes nothing.
     """
     check_row(table_of(kind), row)
     return typed_row(kind, row)
@@ -464,7 +464,7 @@ def table_of(kind: type) -> Table:
 
 
 def name_of(row: Any) -> str:
-    """What identifies a typed row in a message: see ``row_name``."""
+    """The typed row's name for error messages and logs, as ``row_name`` gives it."""
     return row_name(table_of(type(row)), values_of(row))
 
 
@@ -497,7 +497,7 @@ def check_row(table: Table, row: Mapping[Any, Any]) -> None:
     for name, nullable, fits in _checks(table):
         value = row[name]
         if not (nullable if value is None else fits(value)):
-            raise CorruptLog(f"{row_name(table, row, but=name)} does not read ({name})")
+            raise CorruptLog(f"{row_name(table, row, but=name)} cannot be read ({name})")
 
 
 def is_readable(table: Table, row: Mapping[Any, Any]) -> bool:
@@ -510,13 +510,13 @@ def is_readable(table: Table, row: Mapping[Any, Any]) -> bool:
 
 
 def is_whole(table: Table, row: Mapping[Any, Any]) -> bool:
-    """Whether everything in the row reads, its JSON too."""
+    """Whether everything in the row can be read, its JSON too."""
     return is_readable(table, row) and not any(isinstance(value, Damaged) for value in row.values())
 
 
 def row_name(table: Table, row: Mapping[Any, Any], *, but: str = "") -> str:
-    """What identifies the row in a message: the parts of its key that can only be ids, numbers or words of
-    ours. ``but``: the column that is damaged.
+    """The row's name for error messages and logs: the parts of its key that can only be ids, numbers or terms
+    of ours. ``but``: the column that is damaged.
     """
     first = next(iter(table.primary_key)).name
     parts = [

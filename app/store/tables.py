@@ -65,7 +65,7 @@ class EventsTable(SQLModel, table=True):
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
     """Commit time, UTC, milliseconds since 1970."""
     audience: int = Field(sa_column=Column(SmallInteger, nullable=False))
-    """0 public, -1 full, else the seat that sees it beside full."""
+    """0: public; -1: full; otherwise the seat that sees it, as full does."""
     type: str
     payload: str = Field(sa_column=Column(Text, nullable=False))
     """JSON, fields in the order of the event's definition."""
@@ -94,9 +94,9 @@ idempotency: Final = METADATA.tables["idempotency"]
 class ModelCallsTable(SQLModel, table=True):
     """One call to a model: what was answered, and what it took. Written once, before it is used.
 
-    A judge's calls stand under its evaluation's id in place of a game's, and name the game in ``about``.
+    A judge's calls are stored under its evaluation's id in place of a game's, and name the game in ``about``.
 
-    Text of others' making stands as JSON in ASCII: a database need not take U+0000 or half a surrogate.
+    Texts from outside are stored as JSON in ASCII: not every database takes U+0000 or a lone surrogate.
     """
 
     __tablename__ = "model_calls"
@@ -105,31 +105,31 @@ class ModelCallsTable(SQLModel, table=True):
     request_id: str = Field(primary_key=True, max_length=40)
     step: str = Field(primary_key=True, max_length=64)
     about: str = Field(primary_key=True, max_length=200)
-    """What tells sibling questions of a step apart; empty where there is one."""
+    """What tells sibling questions of a step apart; empty where there is only one."""
     attempt: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
     seat: int = Field(sa_column=Column(SmallInteger, nullable=False))
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
     """Commit time, UTC, milliseconds since 1970."""
     endpoint: str
     model: str
-    """As the provider names it; as our settings do where nothing was answered."""
+    """As the provider names it; without an answer, as the endpoint's settings name it."""
     messages_sha256: str = Field(max_length=64)
     messages: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
-    """What was asked, as the JSON that was hashed; null unless the setting says to keep it."""
+    """What was asked, as the JSON that was hashed. Null unless the settings keep it."""
     asked_temperature: float
     asked_max_tokens: int
-    """What the seat asked for; the very same question asks for the same."""
+    """What the seat asked for; the same question asks for the same values."""
     temperature: float | None = None
     max_tokens: int | None = None
-    """As they were sent with the request that was answered so, under whatever name; null: without."""
+    """As they were sent with the last request, under whatever name. Null: it was sent without."""
     parameters: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
-    """All that was sent with its messages, as JSON. Null: nothing was, or an earlier version stored this."""
+    """Everything that was sent with the messages, as JSON. Null: nothing, or unknown (an earlier version)."""
     text: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     """The raw answer. Null: none came."""
     value: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     """The JSON value found in it. Null: there was none."""
     failure: str | None = None
-    """Why nothing was answered, in a short word; null where something was."""
+    """The cause, if there was no answer, as a short text. Null: there was an answer."""
     prompt_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     cached_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     completion_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
@@ -147,7 +147,7 @@ model_calls: Final = METADATA.tables["model_calls"]
 class InboxTable(SQLModel, table=True):
     """The outcome of one request to a remote seat: an accepted answer, or why the default is played.
 
-    One row a request, ever: answer and deadline race for the primary key. Written once.
+    One row per request, ever: answer and deadline race for the primary key. Written once.
     """
 
     __tablename__ = "inbox"
@@ -164,18 +164,18 @@ class InboxTable(SQLModel, table=True):
     thoughts: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     """JSON list of the thoughts that are kept, as they were sent. Null: none."""
     thoughts_refused: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
-    """JSON list of what was wrong with the others: pointer and message. Null: nothing."""
+    """JSON list of what was wrong with the other thoughts: pointer and message. Null: nothing."""
     via: str = Field(max_length=40)
     """The socket's connection, ``http``, or ``service``."""
     receipt: str = Field(max_length=32)
-    """Random: whoever wrote the row knows it by this."""
+    """Random: whoever wrote the row recognises it by this."""
 
 
 inbox: Final = METADATA.tables["inbox"]
 
 
 class RefusalsTable(SQLModel, table=True):
-    """An answer of a remote seat that was refused; they count for the attempts left."""
+    """A refused answer of a remote seat; each uses up an attempt."""
 
     __tablename__ = "refusals"
 

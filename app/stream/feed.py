@@ -46,7 +46,7 @@ class Watch:
     async def wait(self, timeout: float | None) -> bool:  # noqa: ASYNC109  # a bound on silence, not on work
         """Waits for the next hint, or for ``timeout`` seconds (None: for ever). Returns whether a hint came.
 
-        A hint that came since the last wait counts: who reads, and then waits, misses nothing.
+        A hint that came since the last wait counts: whoever reads, and then waits, misses nothing.
         """
         try:
             # Not wait_for: Python 3.11's swallows a cancellation when the bell rings at the same moment.

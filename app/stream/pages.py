@@ -19,13 +19,13 @@ from engine.terms import FULL, PUBLIC, Viewer
 __all__ = ["MAX_EVENTS", "MAX_PAGE", "Page", "Pages", "Spot"]
 
 MAX_EVENTS: Final = 100
-"""Events of one frame."""
+"""The most events of one frame."""
 
 MAX_PAGE: Final = 262_144
-"""Bytes of one frame. A single event that is larger goes alone."""
+"""The most bytes of one frame. A single event that is larger goes alone."""
 
 MAX_BLOCKS: Final = 32 << 20
-"""Bytes of old events that are cached for returning spectators."""
+"""The most bytes of old events that are cached for returning spectators."""
 
 _OPENING: Final = events_frame([])[:-2].encode()
 
@@ -58,7 +58,7 @@ class Page:
 
 
 class Block:
-    """A hundred old events of a spectator's stream, the first after a multiple of a hundred. They never
+    """A hundred old events of a spectator's stream, beginning after a multiple of a hundred. They never
     change, so they are read once for all returning spectators.
     """
 
@@ -140,7 +140,7 @@ class Pages:
         status, lines = await self._reader.follow(spot.game_id, spot.viewer, spot.place, MAX_EVENTS)
         if status is None:
             # If it were closed as over, its bots would never reconnect.
-            raise CorruptLog(f"game {spot.game_id} was there, and is not in the database any more")
+            raise CorruptLog(f"game {spot.game_id} is no longer in the database")
         return _page(spot, lines, over=status not in OPEN)
 
 

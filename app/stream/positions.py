@@ -16,7 +16,7 @@ from engine.terms import Viewer
 __all__ = ["MAX_STREAMS", "Positions"]
 
 MAX_STREAMS: Final = 1_024
-"""Streams in the cache; each takes four bytes an event."""
+"""The most streams in the cache; each takes four bytes per event."""
 
 
 class Positions:

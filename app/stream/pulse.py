@@ -31,7 +31,7 @@ GATHER_S: Final = 0.01
 CHANNEL: Final = "interintent_hints"
 
 _MAX_PAYLOAD: Final = 7_900
-"""Bytes of one notification; PostgreSQL takes fewer than 8,000."""
+"""The most bytes of one notification; PostgreSQL takes fewer than 8,000."""
 
 _AGAIN_S: Final = 2.0
 """A lost connection is replaced after this long; until then only the poll finds news."""

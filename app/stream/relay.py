@@ -2,8 +2,8 @@
 text to every socket that has received all earlier events.
 
 Waking a task for each socket and event costs several times as much as sending. A spectator's own task
-reads the older events, and joins the relay once it has caught up. The relay wakes the task when it has to
-read for itself again: its peer does not take more, its credential has ended, or the game is over.
+reads the older events, and joins the relay once it has caught up. The relay wakes the task when the task has
+to read for itself again: its peer does not take more, its credential has ended, or the game is over.
 """
 
 import asyncio

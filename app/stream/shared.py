@@ -1,4 +1,4 @@
-"""One read for all tasks that ask for the same thing at the same moment; no read is broken off."""
+"""One read for all tasks that ask for the same thing at the same moment; no read is interrupted."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
@@ -7,8 +7,8 @@ from typing import Any, Final, Generic, TypeVar
 __all__ = ["Shared", "unbroken"]
 
 AT_ONCE: Final = 2
-"""Reads of one kind at a time. Others can be joined while they wait: when a thousand connections return at
-once, one read serves all of one game, and some database connections stay free for other work.
+"""The most reads of one kind at a time. Others can be joined while they wait: when a thousand connections
+return at once, one read serves all of one game, and some database connections stay free for other work.
 """
 
 K = TypeVar("K", bound=Hashable)
@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work. Where the waiting task is cancelled, it ends only when the work has ended: a
-    query that is broken off costs its database connection.
+    """The result of the work. If the waiting task is cancelled, it still waits until the work has ended: an
+    interrupted query costs its database connection.
     """
     return await _let_end(asyncio.create_task(work))
 

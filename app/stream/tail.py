@@ -1,5 +1,5 @@
-"""The last events of the games that are watched here, as this process committed them: so live spectators
-cost the database nothing.
+"""The last events of the games that are watched here, as this process committed them. With them, live
+spectators cost the database nothing.
 
 The log stays authoritative: a tail holds only committed events, and readers turn to the log for all others.
 Events that another process wrote are a gap, and a tail never spans a gap.

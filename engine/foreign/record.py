@@ -1,9 +1,9 @@
 """Reads and writes foreign records of the format avalon-replay v1, checking every field.
 
-A record counts seats from 0; inside, a seat is the record's number plus 1. This module
-checks the form alone; ``engine.foreign.replay`` checks whether the moves follow the rules.
-Source: the avalon-replay v1 specification and its JSON schema (draft 2020-12), by hand, since the
-engine has no schema library.
+A record counts seats from 0; in memory, a seat is the record's number plus 1. This module
+checks only the form; ``engine.foreign.replay`` checks whether the moves follow the rules.
+Source: the avalon-replay v1 specification and its JSON schema (draft 2020-12), translated by hand,
+since the engine has no schema library.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ Visibility = Literal["all", "evil"]
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The record's rules, in its own words; seats count from 1."""
+    """The record's rules, in the record's own terms, except that seats count from 1."""
 
     players: int
     team_sizes: tuple[int, ...]
@@ -122,7 +122,7 @@ class Shoot:
     name = "assassinate"
     seat: Seat
     target: Seat | None
-    """None: the record only says whether it was Merlin."""
+    """None: the record only says whether the target was Merlin."""
     hit: bool
 
 
@@ -155,10 +155,10 @@ class Record:
     """Seat 1 first."""
     assassin_seat: Seat | None
     knowledge: tuple[tuple[str, tuple[Seat, ...]], ...]
-    """The seats shown to each seat, by the record's own key: the seat's number from 0."""
+    """(the seat's key in the record, which is its number from 0; the seats shown to it)."""
     config: Config
     moves: tuple[Move | None, ...]
-    """None for a note of the record, so that moves keep their numbers."""
+    """None for a note in the record, so that the moves keep their numbers."""
     outcome: RecordOutcome
 
 
@@ -169,11 +169,11 @@ Reader = Callable[[Any], T]
 
 
 def _shown(value: object) -> str:
-    """A value as a message shows it: one line of ASCII, cut short."""
+    """A value as error messages show it: one line of ASCII, cut short."""
     if isinstance(value, str | int | float | bool) or value is None:
         # An integer of thousands of digits must not be converted to text.
         if isinstance(value, int) and abs(value) > 10**12:
-            return "a number of many digits"
+            return "a number with many digits"
         if value is None or isinstance(value, bool):
             return {None: "null", True: "true", False: "false"}[value]
         plain = ascii(value[:61] if isinstance(value, str) else value)
@@ -231,7 +231,7 @@ def _object(value: Any) -> dict[str, Any]:
 def _closed(value: Any, known: frozenset[str]) -> dict[str, Any]:
     for key in _object(value):
         if key not in known:
-            raise InvalidRecord(f"expected no other keys than the schema's, found {_shown(key)}")
+            raise InvalidRecord(f"expected only keys of the schema, found {_shown(key)}")
     return value  # type: ignore[no-any-return]
 
 
@@ -243,15 +243,15 @@ def _flag(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _wrong("a text", value)
+        raise _wrong("text", value)
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InvalidRecord("expected a text, found a lone surrogate in it") from None
+            raise InvalidRecord("expected text, found a lone surrogate in it") from None
     if "\0" in value:
         # PostgreSQL cannot store this character.
-        raise InvalidRecord("expected a text, found U+0000 in it")
+        raise InvalidRecord("expected text, found U+0000 in it")
     return value
 
 
@@ -321,13 +321,13 @@ _MAYBE_FLAG: Final = _maybe(_flag)
 def _team(value: Any) -> tuple[Seat, ...]:
     team = tuple(sorted(_items(_seat, value, 1, 6)))
     if len(set(team)) != len(team):
-        raise InvalidRecord("expected each seat once, found one twice")
+        raise InvalidRecord("expected each seat at most once, found one twice")
     return team
 
 
 def _count(value: Any) -> int:
     if (number := _whole(value)) < 0:
-        raise _wrong("a whole number from 0", value)
+        raise _wrong("a whole number of 0 or more", value)
     return number
 
 
@@ -570,11 +570,11 @@ _KEYS: Final = frozenset(
 
 
 def read_record(data: object) -> Record:
-    """Reads the record in a parsed JSON value, checking every field of the schema.
+    """The record that a parsed JSON value holds; every field of the schema is checked.
 
     Unknown keys are ignored where the schema leaves an object open (moves, players, source).
-    ``knowledge`` is not compared with the roles: a record cannot contradict what its source
-    showed the players. Raises InvalidRecord with a pointer to the first fault.
+    ``knowledge`` is not compared with the roles: it is what the source showed to its players. Raises
+    InvalidRecord with a pointer to the first fault.
     """
     _field(_exactly(SCHEMA), _object(data), "schema")
     value = _closed(data, _KEYS)
@@ -603,7 +603,7 @@ def record_of(state: State, id_: str, source: Mapping[str, Any] | None = None) -
     """A finished game of ours as an avalon-replay v1 record, ready for JSON.
 
     Speech (with its refined thinking), votes, cards, shots and outcome are complete; the format has no
-    place for other thoughts and summaries. ``source`` overrides single fields of the record's source.
+    place for other thoughts or for summaries. ``source`` overrides single fields of the record's source.
     Raises ValueError for a game that is not over, or whose deal is not in the log.
     """
     table = state.table

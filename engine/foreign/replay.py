@@ -1,20 +1,19 @@
-"""A foreign record (avalon-replay v1) → actions → log, or the move and the rule that it breaks.
+"""Turns a foreign record (avalon-replay v1) into a log, or names the first move that breaks a rule.
 
-Every move of the record is played through the same ``decide`` as a game of ours, and whatever the
-record says about it (leader, team, result of the vote, of the quest, of the shot, the end) is
-compared with what follows by the rules. The first difference is raised as IllegalRecord.
+Every move of the record is played through the same ``decide`` as our own games, and whatever the
+record says (the leader, the team, the results of votes, quests and the shot, the end) is compared
+with what follows from the rules. The first difference is raised as IllegalRecord.
 
 Decisions where the specification leaves something open:
 
-- What ``knowledge`` shows a seat, ``phase`` of a remark, ``comments`` and all texts have no effect on
-  the rules.
-- ``approved`` is the result of the ballots, also when a rejected team goes all the same.
-- ``quest_fails``: nobody goes, one rejection moves the lead on by one seat, and the record may or may
-  not hold a ``quest`` move for it.
-- ``after_any_quest``: without a shot before the next rule move, the shooter held fire. The format does not
-  say what a miss before the third success means: the game was over if the record says so.
-- ``assassin_seat`` null, or a game without Merlin: no shot. With both, a game of three successes that
-  holds no shot ends where its outcome says ``three_quests_succeeded``.
+- ``knowledge``, ``comments``, the ``phase`` of a remark and all texts have no effect on the game.
+- ``approved`` is the result of the ballots, even when a rejected team goes on the quest.
+- ``quest_fails``: nobody goes, the last rejection moves the lead on by one seat as any other does, and
+  the record may or may not hold a ``quest`` move for the failed quest.
+- ``after_any_quest``: if the next move that is not talk is not a shot, the shooter held fire. The format does
+  not say what a miss before the third success means: the game was over if the record says so.
+- ``assassin_seat`` null, or a game without Merlin: no shot. With an assassin and Merlin, a game with three
+  successes may end without a shot if its outcome says ``three_quests_succeeded``.
 - The shooter is evil and may hold any evil role.
 """
 
@@ -62,8 +61,8 @@ __all__ = ["Record", "read_record", "replay"]
 def replay(record: Record) -> State:
     """The finished game of the record, with its log in ``State.log``; seat = record's seat + 1.
 
-    Raises IllegalRecord at the first move that breaks a rule, and after the last one for an outcome
-    that does not follow; its texts keep the record's numbering of seats, from 0.
+    Raises IllegalRecord for an impossible set-up, for the first move that breaks a rule, or for an outcome
+    that does not follow from the moves; its message counts seats from 0, as the record does.
     """
     names = _names(record)
     _check_set_up(record)
@@ -93,7 +92,7 @@ def _names(record: Record) -> list[str]:
 
 
 def _check_set_up(record: Record) -> None:
-    """Raises IllegalRecord for an impossible table, in the terms and the numbering of the record."""
+    """Raises IllegalRecord for an impossible set-up, in the terms and the numbering of the record."""
     config, roles, shooter = record.config, record.roles, record.assassin_seat
     players = config.players
     seats = f"a seat from 0 to {players - 1}"
@@ -131,7 +130,7 @@ def _check_set_up(record: Record) -> None:
 
 
 _ONCE: Final = tuple(role for role in Role if role in UNIQUE_ROLES)
-"""The order is fixed, so that messages are always the same."""
+"""Roles that a deck may hold at most once; in a fixed order, so that messages are always the same."""
 
 
 def _one_of(seats: Sequence[Seat]) -> str:
@@ -141,7 +140,7 @@ def _one_of(seats: Sequence[Seat]) -> str:
 
 def _number(value: int) -> str:
     # An integer of thousands of digits must not be converted to text.
-    return str(value) if abs(value) < 10**12 else "a number of many digits"
+    return str(value) if abs(value) < 10**12 else "a number with many digits"
 
 
 def _profile(record: Record) -> Profile:
@@ -149,7 +148,7 @@ def _profile(record: Record) -> Profile:
     try:
         return _made(record.config, tuple(sorted(record.roles, key=_ROLE_ORDER.index)), shot, _missed(record))
     except InvalidProfile as fault:
-        raise IllegalRecord(record.id, "settings", "those of a game", str(fault)) from None
+        raise IllegalRecord(record.id, "settings", "playable settings", str(fault)) from None
 
 
 _ROLE_ORDER: Final = tuple(Role)
@@ -179,7 +178,9 @@ def _made(config: Config, deck: tuple[Role, ...], shot: bool, missed: MissedShot
 
 
 def _missed(record: Record) -> MissedShot:
-    """What a miss before the third success meant, in a game that offers the shot after any quest."""
+    """The consequence that a miss before the third success had in the record. ``loyal_wins`` where the
+    shot is not offered after any quest, or where the record shows no such miss.
+    """
     if record.config.assassination != "after_any_quest":
         return "loyal_wins"
     outcome = record.outcome
@@ -199,7 +200,7 @@ E = TypeVar("E", bound=Event)
 
 
 Refusals = Mapping[str, tuple[str, str, str]]
-"""The rule, expected and found texts for a refused move, by the refused part of the action."""
+"""(rule, expected, found) for the message about a refused move, by the pointer to the refused part."""
 
 _NOTHING: Final[Refusals] = {}
 
@@ -213,7 +214,8 @@ class _ReplayedGame:
     """The number of the present move, from 1."""
     table: Table
     unplayed: tuple[int, tuple[Seat, ...]] | None
-    """The quest that rejections have just failed, and its rejected team: the record may hold its move."""
+    """The quest that rejections have just failed, and the team rejected last, since the record may hold a
+    move for that quest; None: the last move failed no quest by rejection."""
 
     def __init__(self, record: Record, state: State) -> None:
         self.record = record
@@ -238,7 +240,7 @@ class _ReplayedGame:
         try:
             events = decide(self.state, answers, foreign=True)
         except IllegalAction as refusal:
-            self.refuse(*says.get(refusal.pointer, ("rules", "a move they allow", str(refusal))))
+            self.refuse(*says.get(refusal.pointer, ("rules", "a legal move", str(refusal))))
         apply(self.state, events)
         return events
 
@@ -407,7 +409,7 @@ class _ReplayedGame:
             self.take([(shooter, RecordShot(move.hit))])
             return
         self.at_the_table(move.target, "target")
-        other = ("target", "another seat than the shooter's", str(move.target - 1))
+        other = ("target", "a seat other than the shooter's", str(move.target - 1))
         made = _last(self.take([(shooter, Assassinate(move.target))], {"/target": other}), AssassinationMade)
         if made.hit is not move.hit:
             role = self.record.roles[move.target - 1]

@@ -1,4 +1,4 @@
-"""The rules of the whole game, pure: the requests, the legal actions, and their consequences.
+"""The rules of the whole game, as pure functions: the requests, the legal actions, and their consequences.
 
     log = create(profile, seed)
     state = fold(log)
@@ -6,8 +6,8 @@
         answers = [(request.seat, choose(observe(state, request))) for request in requests]
         apply(state, decide(state, answers))
 
-``decide`` changes nothing, and ``apply`` refuses nothing. Legality depends only on what the asked seat
-sees, so a refusal tells the seat nothing new.
+``decide`` changes nothing, and ``apply`` refuses nothing that ``decide`` gave. Whether an action is legal
+depends only on what its seat sees, so a refusal reveals nothing new to the seat.
 """
 
 from engine.rules.asking import Answers, Request, asked, offered, pending

@@ -95,10 +95,11 @@ def pending(state: State) -> tuple[Request, ...]:
 
 
 def offered(table: Table, hand: Hand, kind: Kind) -> tuple[IntentionId, ...] | None:
-    """The intentions that this seat is offered for the requested speech; None for other requests.
+    """The intentions that this seat is offered for a turn of the discussion; None for other requests, and
+    while the seat's role is unknown.
 
-    A speech of the intention mechanism is a turn of the discussion. A proposal is one, the opening turn, if
-    the discussion comes after it; a reconsideration is not one.
+    Where the discussion comes after the proposal, the proposal is its opening turn. A reconsideration is
+    not a turn of the discussion.
     """
     before = table.profile.discussion == "before_proposal"
     if kind is TO_SPEAK:
@@ -135,7 +136,7 @@ def is_asked(table: Table, hand: Hand) -> bool:
 
 
 def asked(table: Table, hand: Hand) -> Request | None:
-    """The seat's own request in ``pending``, computed from what the seat sees; None when it is not asked."""
+    """The seat's own request in ``pending``, computed from what it sees; None when it is not being asked."""
     if not is_asked(table, hand):
         return None
     kind = KIND_IN[table.phase][0]

@@ -1,4 +1,4 @@
-"""The legal actions of an asked seat, judged by what the seat sees, and the refusals of other actions."""
+"""The legal actions of the seat being asked, judged by what it sees, and the refusals of other actions."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -47,7 +47,7 @@ __all__ = ["check", "check_note", "check_target", "check_team", "default", "lega
 
 
 def check(table: Table, hand: Hand, action: Action, *, foreign: bool = False) -> None:
-    """Checks whether this seat may take this action now, by what the seat sees. Raises IllegalAction.
+    """Checks whether this seat may take this action now, judged by what it sees. Raises IllegalAction.
 
     ``foreign``: the thoughts come from a record, which may leave out a confidence, and may hold an
     intention of the catalogue that our menus do not offer at that point.
@@ -174,8 +174,8 @@ def _check_notes(table: Table, hand: Hand, notes: Sequence[Note], foreign: bool)
 
 
 def check_note(table: Table, hand: Hand, note: Note, where: str, *, foreign: bool = False) -> None:
-    """Checks whether this seat may record this thought beside its answer, by what the seat sees. Raises
-    IllegalAction, whose pointer begins with ``where``.
+    """Checks whether this seat may record this note with its answer, judged by what it sees. Raises
+    IllegalAction, whose pointer begins with ``where``. ``foreign`` as in ``check``.
     """
     kind = type(note)
     if kind not in _NOTES:
@@ -240,9 +240,9 @@ def _check_beliefs(table: Table, hand: Hand, note: BeliefsFormed, where: str, fo
 
 
 def legal(table: Table, hand: Hand) -> tuple[SeatAction, ...] | None:
-    """All legal actions of an asked seat, without texts and thoughts; None when the action is a text.
+    """All legal actions of this seat, without texts and thoughts; None when the action is a text.
 
-    Empty when the seat is not asked.
+    Empty when the seat is not being asked.
     """
     if not is_asked(table, hand):
         return ()
@@ -277,7 +277,8 @@ def default(table: Table, request: Request) -> SeatAction:
     """The default action, played for a seat that gives no usable answer.
 
     It depends on public facts alone, never on a role or the seed: reject, play success, say nothing,
-    propose the leader and the seats after it, keep the team, hold fire or else shoot the next seat.
+    propose the leader and the seats after it, keep the team, hold fire where that is legal or else shoot
+    the next seat.
     """
     kind = request.kind
     if kind is TO_VOTE:

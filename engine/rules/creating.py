@@ -27,10 +27,10 @@ def create(
 ) -> tuple[Event, ...]:
     """The first events of a game, up to the opening of its first proposal.
 
-    ``deal`` fixes who holds which role (seat 1 first) and must be the profile's deck in some order;
-    else the seed deals. ``shooter`` is the seat that holds the assassination if it is not the
-    Assassin's; a shooter is evil. A game without Merlin, or with nobody to shoot, has no assassination.
-    ``seed`` may be None only when nothing is drawn. Raises InvalidProfile.
+    ``deal`` fixes who holds which role (seat 1 first) and must be the profile's deck in some order; by
+    default the seed decides. ``shooter``, an evil seat, holds the assassination; by default the Assassin
+    does. A game without Merlin or without a shooter has no assassination. ``seed`` may be None only when
+    nothing is drawn. Raises InvalidProfile.
     """
     if names is not None and len(names) != profile.players:
         raise InvalidProfile(
@@ -84,7 +84,9 @@ def _dealt(deck: tuple[Role, ...], number: int) -> tuple[Role, ...]:
 def _seated(
     profile: Profile, roles: tuple[Role, ...], shooter: Seat | None
 ) -> tuple[Profile, Seat | None, tuple[RoleLearned, ...]]:
-    """The profile as these roles can play it, the shooter, and one event per seat with what it learns."""
+    """The profile (without an assassination where these roles allow none), the shooter, and for each seat
+    the event with what it learns.
+    """
     if shooter is None and Role.ASSASSIN in roles:
         shooter = roles.index(Role.ASSASSIN) + 1
     if shooter is None or Role.MERLIN not in roles:
@@ -101,5 +103,5 @@ def _seated(
 
 @cache
 def usual_names(players: int) -> tuple[str, ...]:
-    """The default names of seats. They hold nothing of a seat's spec: a name must not tell who plays."""
+    """The default names of the seats, seat 1 first. A name must not reveal what kind of agent plays."""
     return tuple(f"Player {seat}" for seat in range(1, players + 1))

@@ -19,11 +19,12 @@ __all__ = ["cancel", "decide"]
 
 
 def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Event, ...]:
-    """The events that follow from these answers: every seat's thoughts, effects and the consequences.
+    """The events that follow from these answers: each seat's thoughts, the effects, and the consequences.
 
-    ``answers``: any non-empty part of the open requests; one by one in seat order, they give the same
-    events as together. Changes nothing. ``foreign`` admits the import-only actions of a record. Raises
-    IllegalAction for the first seat, in seat order, whose action is illegal.
+    ``answers`` may answer any of the open requests, but at least one; given one by one in seat order, they
+    lead to the same events as together. ``foreign`` admits the actions that only a record may hold. Does
+    not change ``state``. Raises IllegalAction for the first seat, in seat order, whose action is illegal,
+    and ValueError without an answer, or for several with one that only a record may hold.
     """
     if events := take_short_way(state, answers):
         return events
@@ -35,7 +36,7 @@ def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Ev
             answers = sorted(answers, key=_seat_of)
             _refuse_doubles(answers)
     elif not answers:
-        raise ValueError("decide takes at least one answer")
+        raise ValueError("decide needs at least one answer")
     hands = state.hands
     for seat, action in answers:
         if type(seat) is not int or not 1 <= seat <= table.players:
@@ -69,5 +70,5 @@ def _refuse_doubles(answers: Answers) -> None:
 
 
 def cancel(reason: str) -> tuple[Event, ...]:
-    """The events of a game's cancellation."""
+    """The events that cancel a game."""
     return (GameCancelled(reason),)

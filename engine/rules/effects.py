@@ -150,7 +150,7 @@ def summarise_all(state: State, answers: Answers) -> tuple[Event, ...]:
 
 
 def opens_next(table: Table) -> ProposalOpened:
-    """The opening that follows when every seat has summarised."""
+    """The opening of the next proposal, once every seat has summarised."""
     if len(table.quests) == table.round:
         return _next_round(table)
     return proposal_opened(table.round, table.attempt + 1, table.next_leader())

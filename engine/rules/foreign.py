@@ -30,7 +30,7 @@ def _foreign_needs(state: State, seat: Seat, phase: Phase, action: Action) -> No
         raise not_asked(table, state.hand(seat), action)
     if state.answers:
         raise IllegalAction(
-            seat, f"{type(action).__name__} comes before single answers, {state.answers} are in"
+            seat, f"{type(action).__name__} must come before single answers, got it after {state.answers}"
         )
 
 
@@ -51,8 +51,8 @@ def _record_vote(state: State, seat: Seat, action: RecordVote) -> tuple[Event, .
     if (action.approved and yes + unknown < needed) or (not action.approved and yes >= needed):
         raise IllegalAction(
             seat,
-            f"{yes} approvals and {unknown} unknown ballots cannot make approved={action.approved}, "
-            f"{needed} carry a team",
+            f"{yes} approvals and {unknown} unknown ballots cannot make approved={action.approved}: "
+            f"a team needs {needed} approvals",
             "/approved",
         )
     return after_vote(state, votes, action.approved)
@@ -70,20 +70,22 @@ def _record_quest(state: State, seat: Seat, action: RecordQuest) -> tuple[Event,
     if action.fails is not None:
         if not 0 <= action.fails <= evil:
             raise IllegalAction(
-                seat, f"{evil} evil seats on the team cannot play {action.fails} fails", "/fails"
+                seat,
+                f"{evil} evil seats on the team can play 0 to {evil} fails, got {action.fails}",
+                "/fails",
             )
         if action.fails < known:
             raise IllegalAction(seat, f"{known} fails were played, got {action.fails} in all", "/fails")
         if action.succeeded != (action.fails < needed):
             raise IllegalAction(
                 seat,
-                f"{action.fails} fails of {needed} needed cannot make succeeded={action.succeeded}",
+                f"{action.fails} fails, with {needed} needed, cannot make succeeded={action.succeeded}",
                 "/succeeded",
             )
     elif action.succeeded if known >= needed else not action.succeeded and evil < needed:
         raise IllegalAction(
             seat,
-            f"{known} to {evil} fails, {needed} needed, cannot make succeeded={action.succeeded}",
+            f"{known} to {evil} fails, with {needed} needed, cannot make succeeded={action.succeeded}",
             "/succeeded",
         )
     return resolve(state, table.team, action.fails, action.succeeded)

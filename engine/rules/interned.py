@@ -1,5 +1,5 @@
-"""Recurring events, made once: an interned event costs a fifth of a new one, which makes up for the cost of
-freezing (measured in ``bench/``).
+"""Recurring events, made once and shared: an interned event costs a fifth of a new one, which makes up for
+the cost of frozen dataclasses (measured in ``bench/``).
 """
 
 from functools import cache, lru_cache

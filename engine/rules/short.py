@@ -23,8 +23,8 @@ __all__ = ["take_short_way"]
 
 
 def take_short_way(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """The events that ``decide`` gives for answers that are complete, in seat order, and the same objects as
-    ``legal`` lists. None: ``decide`` must check the answers.
+    """The events that follow from these answers if every seat being asked answers, in seat order, with an
+    object that ``legal`` lists. None: ``decide`` must check the answers.
     """
     phase = state.table.phase
     if phase is VOTE:
@@ -60,7 +60,7 @@ def _cards_on_table(team: tuple[Seat, ...], failing: tuple[Seat, ...]) -> tuple[
 
 
 def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """Every seat at once."""
+    """The events of a vote whose ballots all come at once; None: ``decide`` must check the answers."""
     table = state.table
     profile = table.profile
     if state.answers or len(answers) != table.players:
@@ -68,7 +68,7 @@ def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
     ballots = 1
     expected = 1
     for seat, action in answers:
-        # By identity: True equals 1, and is no seat.
+        # By identity: True equals 1, but is not a seat.
         if seat is not expected:
             return None
         expected += 1
@@ -90,7 +90,7 @@ def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
 
 
 def _whole_quest(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """Every card at once."""
+    """The events of a quest whose cards all come at once; None: ``decide`` must check the answers."""
     table = state.table
     team = table.team
     if state.answers or len(answers) != len(team):
@@ -112,7 +112,7 @@ def _whole_quest(state: State, answers: Answers) -> tuple[Event, ...] | None:
 
 
 def _whole_summary(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """The end of a round in which no seat summarises anything."""
+    """The events when no seat has anything to summarise; None: ``decide`` must check the answers."""
     table = state.table
     if state.answers or len(answers) != table.players:
         return None
@@ -130,7 +130,7 @@ def _no_summaries(players: int, round_: int, attempt: int) -> tuple[RoundSummari
 
 
 def _plain_proposal(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """A team without talk."""
+    """The event of a team that is proposed without talk; None: ``decide`` must check the answers."""
     if len(answers) != 1:
         return None
     seat, action = answers[0]

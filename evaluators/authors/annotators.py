@@ -1,7 +1,7 @@
-"""Fleiss' kappa of the annotators over stage-1 intentions: of each pair, the mean of pairs, and of all.
+"""Fleiss' kappa of the annotators over stage-1 intentions: by pair, the mean over pairs, and of all together.
 
-Only intentions that all compared raters scored count: turns with a blank cell are left out, and unequal cells
-are cut to the shorter one. A following score is good above 3.
+Only intentions that all compared raters scored count: turns with a blank cell are left out, and cells of
+unequal length are cut to the shorter one. A following score is good above 3.
 """
 
 from collections import Counter

@@ -68,7 +68,9 @@ _VARIANTS: Final[Mapping[str, tuple[_Labels, Callable[[IntentionId], str]]]] = {
 
 
 def answer_figures(run: Run, games: Sequence[ConvertedGame]) -> dict[str | None, dict[str, object]]:
-    """By game, None for all games: kind of answer, form of labels, pooled or round, way of counting."""
+    """The figures by game (None: all games), then by kind of answer, form of labels, scope (pooled or one
+    round) and way of counting.
+    """
     gold = selections(games)
     guesses = {item.id: item for item in run.items.get("guesses.json", ())}
     kinds: dict[str, tuple[Iterable[AuthorsItem], Callable[[AuthorsItem, str], tuple[str, ...] | None]]] = {
@@ -135,8 +137,9 @@ def _as_set(sample: _Sample) -> _Sample:
 
 
 def _counted(samples: Iterable[_Sample]) -> Figure:
-    """``hits`` counts the answers that were chosen, ``selected`` the hits and the choices that were not
-    answered; a repeated answer counts again in both.
+    """Precision, recall and F1 of the answered labels against the chosen ones (the gold). ``hits``: answered
+    labels that were chosen; ``guessed``: all answered labels; ``selected``: the hits plus the chosen labels
+    missing from the answer. A repeated answer counts each time. None where the denominator is 0.
     """
     hits = selected = guessed = 0
     for sample in samples:

@@ -31,7 +31,7 @@ NEEDED: Final = ("agent_name", "visible_to", "content", "turn", "msg_type")
 PROPOSED: Final = "The proposed team is -"
 ROUND_OPENS: Final = "This is round"
 ATTEMPT_OPENS: Final = "Now the leader of this round is"
-"""The Moderator's words at the beginning of a round, and of its second attempt."""
+"""How the Moderator's messages open a round, and its second attempt."""
 
 Attempt = tuple[int, int, Seat]
 """Round, attempt in it (1 or 2), and a seat."""
@@ -60,7 +60,7 @@ class Conversation:
 
 
 def read_conversation(name: str, content: bytes, roles: Mapping[Seat, Role]) -> Conversation:
-    """Raises InvalidRun."""
+    """Reads the conversation of one game. Raises InvalidRun."""
     teams: dict[Attempt, list[Names]] = defaultdict(list)
     readings: dict[Attempt, tuple[Reading, ...]] = {}
     answers: dict[Attempt, str] = {}
@@ -92,7 +92,9 @@ def _names(text: str) -> Names:
 
 
 def _readings(text: str) -> tuple[Reading, ...]:
-    """How each role would read the speech; a text that is no literal is kept whole, under ``everybody``."""
+    """How each reader (a role, a seat, or a name as written) would take the speech. A text that is not a dict
+    literal is kept whole, under ``everybody``.
+    """
     by_reader = literal(text.strip())
     if not isinstance(by_reader, dict):
         return (Reading("everybody", text),)
@@ -112,7 +114,9 @@ _LEADING_NAME: Final = re.compile(r"\s*(player\s*\d+)", re.IGNORECASE)
 
 
 def _shot(rows: Sequence[Cells], roles: Mapping[Seat, Role]) -> ConversationShot | None:
-    """The assassin's last message without a kind, and the Moderator's announcement after it."""
+    """The assassin's last message after the discussion (of no kind, ``text`` or ``assassin``), and the
+    Moderator's announcement of the result. None if there is neither.
+    """
     hit: bool | None = None
     for cells in reversed(rows):
         text = cells.text("content")

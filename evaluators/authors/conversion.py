@@ -82,7 +82,7 @@ class ConvertedGame:
     judgements: tuple[Judgement, ...]
     """The judgements of all raters."""
     odd: tuple[str, ...]
-    """What had to be left out or read differently than written, in words."""
+    """Sentences on what had to be left out or read otherwise than written."""
 
 
 def convert(run: Run, game: AuthorsGame) -> ConvertedGame:
@@ -403,7 +403,7 @@ _QUESTION: Final = re.compile(r"Question (\d{1,2}) - (.*)", re.DOTALL)
 
 
 def summary_answers(text: str) -> tuple[tuple[str, str], ...]:
-    """The answers of a summary by question; a text without a list of answers is one answer."""
+    """The answers of a summary by question; text without a list of answers is one answer, empty text none."""
     try:
         listed = json.loads(text)["Answers"]
         answers = [str(answer) for answer in listed] if isinstance(listed, list) else None

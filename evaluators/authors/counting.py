@@ -57,7 +57,7 @@ def loyal_majority(state: State) -> bool:
 
 
 def play_figures(games: Sequence[ConvertedGame]) -> dict[str, Figure]:
-    """By the names of ``expected.json``."""
+    """The figures of play, by their names in ``expected.json``."""
     metrics = PlayMetrics()
     for game in games:
         metrics.add(game.state)
@@ -219,7 +219,7 @@ def _reasonable(stages: Iterable[JudgedStage]) -> Figure:
 
 
 def selection_figures(games: Sequence[ConvertedGame]) -> dict[str, Figure]:
-    """``selection.*``, ``rows_skipped.*`` and ``following.*``."""
+    """The figures ``selection.*``, ``rows_skipped.*`` and ``following.*``."""
     stages = [stage for game in games for stage in judged_stages(game)]
     rows = sum(len(game.rows) for game in games)
     numbered = {"stage1": "first", "stage2": "final"}
@@ -351,7 +351,7 @@ _LEAST = 3
 
 
 def guess_items(games: Iterable[ConvertedGame]) -> dict[str, Value]:
-    """The section ``guess_items``. A blank cell passes."""
+    """The section ``guess_items``. A missing score does not exclude an item."""
     released: set[str] = set()
     right: set[str] = set()
     for game in games:

@@ -24,7 +24,7 @@ def figures(run: Run, games: Sequence[ConvertedGame], first_two: Sequence[str] =
     """Every figure of these games of the run, pooled and game by game.
 
     Numbers are rounded to six places; None stands where nothing could be counted. ``first_two`` names
-    the annotation files of the kappas over two games alone; left out, it is the first two.
+    the annotation files of the kappas over two games alone; if empty, they are the first two.
     """
     answers = answer_figures(run, games)
     return {
@@ -44,7 +44,7 @@ def _of(games: Sequence[ConvertedGame]) -> dict[str, object]:
 
 
 NOT_KNOWN: Final = "not known"
-"""What is found of a figure that we have no rule for."""
+"""Stands for a figure that we have no rule for."""
 
 # Words about figures, not figures.
 _WORDS: Final = frozenset({"about", "definition", "f1_definition"})
@@ -67,9 +67,9 @@ class Compared:
 def compare(expected: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Compared]:
     """Every figure that ``expected`` names, in its order; one that ``found`` lacks does not agree.
 
-    Counts and texts must be equal, lists must hold the same, other numbers agree to six places. What is
-    undefined for lack of anything counted may be null, NaN or 0 on either side, where the counts beside it
-    agree; a count by label or score that one side leaves out is 0.
+    Counts and texts must be equal, lists must hold the same in any order, other numbers agree to six places.
+    If neither side counted anything, an undefined number may be null, NaN or 0 on either side. A count by
+    label or score that one side leaves out is 0.
     """
     for key, inner in expected.items():
         if key not in _WORDS:

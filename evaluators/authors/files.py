@@ -43,15 +43,15 @@ class FileLocation:
 
     def text(self, value: object) -> str:
         if not isinstance(value, str):
-            self.refuse("a text", value)
+            self.refuse("a string", value)
         return value
 
     def texts(self, value: object) -> tuple[str, ...]:
-        """A list of texts; a list that is written as a text, as in some answers, is read too."""
+        """A list of strings; a list that is written as one string, as in some answers, is read too."""
         if isinstance(value, str):
             value = _listed(value)
             if value is None:
-                self.refuse("a list of texts", value)
+                self.refuse("a list of strings", value)
         return tuple(self.at(number).text(item) for number, item in enumerate(self.items(value), 1))
 
     def need(self, value: Mapping[str, Any], key: str) -> Any:
@@ -158,7 +158,7 @@ _TRUTHS: Final = {"true": True, "1": True, "1.0": True, "false": False, "0": Fal
 
 
 def _listed(text: str) -> list[Any] | None:
-    """The list that a Python or JSON literal denotes; None if it is no list."""
+    """The list that a Python or JSON literal denotes; None if it does not denote one."""
     straight = text.strip().replace("\u201c", '"').replace("\u201d", '"')
     for candidate in (text.strip(), straight):
         value = literal(candidate)
@@ -168,7 +168,7 @@ def _listed(text: str) -> list[Any] | None:
 
 
 def literal(text: str) -> object:
-    """The value of a Python or JSON literal; None if the text is no literal."""
+    """The value of a Python or JSON literal; None if the text is not a literal."""
     for read in (ast.literal_eval, json.loads):
         try:
             with warnings.catch_warnings():

@@ -65,7 +65,7 @@ def seat_of(name: str) -> Seat | None:
 
 
 def role_of(name: str) -> Role | None:
-    """The role that a name means, in any case; None if it is no role of ours."""
+    """The role that a name means, in upper or lower case; None if we have no such role."""
     word = name.strip().lower()
     word = {"loyal servant": "servant", "loyal servant of arthur": "servant"}.get(word, word)
     return next((role for role in Role if role.value == word), None)

@@ -86,7 +86,7 @@ class Results:
 
 
 def read_results(location: FileLocation, value: Any) -> Results:
-    """Raises InvalidRun, naming player, key and step."""
+    """Reads ``results.json``. Raises InvalidRun, which names player, key and step."""
     roles: dict[Seat, Role] = {}
     turns: dict[tuple[int, Seat], AuthorsTurn] = {}
     for name, of_player in location.mapping(value).items():
@@ -214,7 +214,7 @@ class Quests:
 
 
 def read_quests(location: FileLocation, value: Any) -> Quests:
-    """Raises InvalidRun."""
+    """Reads ``game_play_data.json``. Raises InvalidRun."""
     data = location.mapping(value)
     return Quests(
         location,

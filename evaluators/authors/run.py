@@ -63,7 +63,7 @@ class AuthorsGame:
     annotation: tuple[AnnotationRow, ...]
     """Empty if the folder has no annotation file."""
     odd: tuple[str, ...]
-    """What is unusual in the files, in words."""
+    """Sentences on what is unusual in the files."""
 
     @property
     def rounds(self) -> tuple[int, ...]:

@@ -62,7 +62,7 @@ def write_game(name: str, log: Iterable[Event], judgements: Iterable[Judgement] 
     """
     if not _NAME.fullmatch(name):
         raise InvalidRun(
-            f"a game's folder is called game_ and letters, digits, points or hyphens, got {name!r}"
+            f"a game's folder is called game_ and then letters, digits, dots or hyphens, got {name!r}"
         )
     state = fold(log)
     _fits(name, state)
@@ -79,9 +79,9 @@ def write_game(name: str, log: Iterable[Event], judgements: Iterable[Judgement] 
 def _fits(name: str, state: State) -> None:
     profile = state.table.profile
     if not state.table.over or state.roles is None or state.table.winner is None:
-        raise InvalidRun(f"{name}: expected a finished game with its deal, found one that goes on")
+        raise InvalidRun(f"{name}: expected a finished game with its deal, found another game")
     if any(None in tally.votes for tally in state.table.tallies):
-        raise InvalidRun(f"{name}: expected every ballot, found some that the game's record does not know")
+        raise InvalidRun(f"{name}: expected every ballot, found some that the game's record lacks")
     differing = [rule for rule in RULES if getattr(profile, rule) != getattr(INTERINTENT, rule)]
     if set(profile.roles) != set(_DECK) or len(profile.roles) != len(_DECK):
         differing.insert(0, "roles")
@@ -536,7 +536,7 @@ def _reasonable(
     """1 or 0 for each choice.
 
     A selection that was kept is judged once in our data and twice in theirs, and their scripts leave out a
-    stage without it. If the second speech was judged and its selection was not, the first marks count for
+    stage without marks. If the second speech was judged and its selection was not, the first marks count for
     both stages.
     """
 

@@ -61,7 +61,7 @@ class Guess:
     """The confidence in the role, 0 to 5; None: not stated."""
 
     def named(self, unmapped: Unmapped = "count") -> frozenset[str]:
-        """What counts as predicted. An unmapped text counts under a name that no intention has."""
+        """The names that count as predicted. An unmapped text counts under a name that no intention has."""
         if unmapped == "discard" or not self.unmapped:
             return self.intentions
         return self.intentions | {f"? {plain(text)}" for text in self.unmapped}

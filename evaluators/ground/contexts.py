@@ -166,8 +166,8 @@ class Context:
 
     @property
     def later(self) -> tuple[Entry, ...]:
-        """What the ``release`` view adds from the rest of the round: the votes, the team that went on the
-        quest (not for its leader), and the seat's own summaries. Empty in the ``seat`` view.
+        """The entries that the ``release`` view adds from the rest of the round: the votes, the team that
+        went on the quest (not for its leader), and the seat's own summaries. Empty in the ``seat`` view.
         """
         return tuple(self._later()) if self.view == "release" else ()
 
@@ -215,7 +215,7 @@ class Context:
 
     @property
     def text(self) -> str:
-        """The context in words: the game, the seat, the record. Text written by seats is quoted."""
+        """The context as text: the game, the seat, the record. Text written by seats is quoted."""
         lines = (*game_lines(self.profile, self.names), *_seat_lines(self), *_record_lines(self))
         return "\n".join(lines)
 
@@ -312,7 +312,7 @@ def entries_of(event: Event, round_: int, attempt: int) -> Iterator[Entry]:
 
 
 def game_lines(profile: Profile, names: Sequence[str]) -> Iterator[str]:
-    """The rules of the game and the names of the seats, in words; nothing of the deal."""
+    """The rules of the game and the names of the seats, as lines of text; nothing of the deal."""
     evil = [role.value for role in profile.roles if role in EVIL_ROLES]
     loyal = [role.value for role in profile.roles if role not in EVIL_ROLES]
     yield "=== THE GAME ==="
@@ -394,7 +394,7 @@ _UNHEARD: Final[Mapping[Unheard, str]] = {
 
 
 def line_of(entry: Entry) -> str:
-    """An entry in words. Text written by seats is quoted."""
+    """An entry as a line of text. Text written by seats is quoted."""
     who = f"Seat {entry.seat}"
     team = listed(entry.seats)
     match entry.event:

@@ -67,7 +67,7 @@ class Judgement:
         for name in ("think", "speak"):
             score = getattr(self, name)
             if score is not None and score not in SCORES:
-                raise ValueError(f"a following score is 1 to 5 or None, got {name}={score!r}")
+                raise ValueError(f"a following score must be 1 to 5 or None, got {name}={score!r}")
 
     @property
     def key(self) -> StageKey:

@@ -1,4 +1,4 @@
-"""Items as rows of JSON with their question in words, for ``datasets`` and other tools that read tables.
+"""Items as rows of JSON with their question as text, for ``datasets`` and other tools that read tables.
 
 The item's context comes before the question. Guessing asks for the speaker's intentions; in the ``release``
 view, like the authors' prompt, for what another seat would take them to be. Summarisation asks the speaker

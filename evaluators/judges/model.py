@@ -65,7 +65,7 @@ def messages(item: Item) -> list[JudgeMessage]:
         rubric, texts = selection_text(), []
         form = _form({"intention": "id", "reasonable": "true or false", "quote": "…", "reason": "…"})
     else:
-        raise ValueError(f"a judge is asked about selection and following, {item.id} is {item.dimension}")
+        raise ValueError(f"a judge judges only selection and following, {item.id} is {item.dimension}")
     asked = [_asked(choice.id, choice.reason) for choice in item.asked]
     whole = [f"Of the selection as a whole it wrote: {quoted(item.reason)}"] if item.reason else []
     question = [item.context.text, "", *texts, "The seat chose:", *asked, *whole, "", form]

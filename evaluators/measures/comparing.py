@@ -231,7 +231,9 @@ def each(
 def holm(p_values: Collection[float]) -> list[float]:
     """Holm's adjusted p values in the order given: they bound the chance of any false difference among all.
 
-    nan stays nan and counts as no comparison. Source: Holm, Scandinavian Journal of Statistics 6 (1979).
+    nan stays nan and is not counted as a comparison.
+
+    Source: Holm, Scandinavian Journal of Statistics 6 (1979).
     """
     values = list(p_values)
     ranked = sorted((p, index) for index, p in enumerate(values) if not isnan(p))

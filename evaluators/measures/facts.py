@@ -21,7 +21,7 @@ class RecordAnswer(NamedTuple):
 
     truth: Truth
     record: str
-    """The evidence in words, for people."""
+    """The evidence as text, for people."""
 
 
 def _outcome(holds: bool, record: str) -> RecordAnswer:
@@ -183,7 +183,7 @@ _BALLOT = {True: "yes", False: "no", None: "unknown"}
 
 @dataclass(frozen=True, slots=True)
 class QuestsCounted:
-    """A number of quests succeeded or failed so far. A number below the true one is true, except none."""
+    """A number of quests succeeded or failed so far. A number below the true one is true too, except 0."""
 
     number: int
     succeeded: bool

@@ -184,7 +184,10 @@ class LinkRule:
 
     def __post_init__(self) -> None:
         if self.threshold not in (3, 4, 5):
-            raise ValueError(f"following is binarised at 3, 4 or 5, got {self.threshold}")
+            raise ValueError(
+                "threshold must be 3, 4 or 5 (the lowest `following` score that counts as 1), "
+                f"got {self.threshold}"
+            )
         if not self.parts or not self.stages:
             raise ValueError("a link needs at least one part and one stage")
 

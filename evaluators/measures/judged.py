@@ -1,4 +1,4 @@
-"""What judgements of people or judges say of the selected intentions: three measures.
+"""Three measures of the selected intentions, by the judgements of people or judges.
 
 ``SelectionScores``: situational awareness, how many of the selected intentions are reasonable in their
 context. Accuracy is reasonable / all, over first selections and final selections that the seat changed.

@@ -450,7 +450,7 @@ class RoleScores:
         """
         role = item.speaker_role
         if role is None:
-            raise ValueError(f"a role guess is scored by the true role, {item.id} holds none")
+            raise ValueError(f"a role guess is scored by the true role, which {item.id} lacks")
         if guess.role is None:
             return
         right = guess.role is role
@@ -464,7 +464,7 @@ class RoleScores:
 
     def _count_confidence(self, confidence: float, right: bool) -> None:
         if not 0 <= confidence <= STEPS[-1]:
-            raise ValueError(f"a confidence is 0 to 5, got {confidence}")
+            raise ValueError(f"a confidence must be 0 to 5, got {confidence}")
         probability = confidence / STEPS[-1]
         self._squares += (probability - right) ** 2
         # A mean over samples may lie between steps: it is rounded to the nearest one, halves upwards.

@@ -587,7 +587,7 @@ def _read_voted(sentence: _Speech) -> _Claims:
 
 def _vote(tail: str, verb: str, sentence: _Speech) -> Voted | None:
     """The vote that a verb such as ``voted for`` and the rest of the clause are about, with seat 0 as its
-    seat; None if it is no vote on a team, or if it is unclear which one.
+    seat; None if it is not a vote on a team, or if it is unclear which one.
     """
     if _NOT_YET.search(tail) or _NO_TEAM.search(tail):
         return None
@@ -636,7 +636,8 @@ _READERS: Final[tuple[tuple[tuple[str, ...], Callable[[_Speech], _Claims]], ...]
     (("leader",), _read_leads),
     (("vote", "approve", "reject", "turned down"), _read_voted),
 )
-"""Each reader with words of which its sentences contain one: most sentences contain none and need no pattern.
+"""Each reader, with words of which its sentences contain at least one. Most sentences contain none, and no
+pattern is tried on them.
 """
 
 _LONGEST: Final = 600

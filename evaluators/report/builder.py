@@ -5,7 +5,7 @@
         builder.add(ReportedGame(game, judgements=…, answers=…, agents=…))
     report = make_report(builder)
 
-All counts come from ``measures``. Memory grows only by a few words per game for the contests of agents, and
+All counts come from ``measures``. Memory grows only by a little per game for the contests of agents, and
 by the items that several raters judged.
 """
 

@@ -32,7 +32,7 @@ _PART: Final[Mapping[str, tuple[str, Part]]] = {
     "think": ("thinking scored 4 or 5", "think"),
     "speak": ("speaking scored 4 or 5", "speak"),
 }
-"""The words and the part of each comparison."""
+"""The name in the table and the part of each comparison."""
 
 _PAIRS: Final = 100
 """The most pairs that are shown for a measure: those with the most items in common."""

@@ -74,12 +74,13 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
 
 
 class _ColumnSpec(NamedTuple):
-    """One column: its name, how it is computed, its unit, and the column of its counts."""
+    """One column: its name, how it is computed, and its unit."""
 
     name: str
     kind: Kind = "share"
     unit: Unit = "share"
     counts: str = ""
+    """The tally's name for the counts behind it; empty: the column's own name."""
     whole: bool = False
     """Whether it is shown only for the total, not by group."""
     empty: str = ""
@@ -317,7 +318,7 @@ def _roles(tally: FigureTally) -> ReportTable:
 
 
 def _people(builder: ReportBuilder) -> str:
-    """The people who judged, with their numbers of judgements."""
+    """The people who judged, with their numbers of judgements; empty if nobody did."""
     people = sorted(builder.judgements.keys() - builder.judges)
     named = ", ".join(f"{name} ({builder.judgements[name]:,} judgements)" for name in people[:12])
     more = f" and {len(people) - 12} more" if len(people) > 12 else ""
@@ -602,7 +603,7 @@ def _judges(builder: ReportBuilder) -> ReportTable:
     return ReportTable(
         "judges",
         OURS,
-        "Judges that are no people",
+        "Judges that are not people",
         "Reasonable selections, and following scored 4 or 5, as each model or program says; never pooled "
         "with people's. "
         "Where people judged too, a judge's scores are shown when its mean kappa with them is at least "

@@ -115,7 +115,7 @@ class Report:
     """Notes that reveal what seats recorded."""
 
     def table(self, name: str) -> ReportTable:
-        """Raises KeyError."""
+        """The table of this name. Raises KeyError."""
         for table in self.tables:
             if table.name == name:
                 return table

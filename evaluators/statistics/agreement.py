@@ -57,9 +57,11 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float:
         if len(cells) != width:
             raise ValueError(f"row {row} has {len(cells)} categories, row 0 has {width}")
         if any(cell < 0 for cell in cells):
-            raise ValueError(f"row {row} counts fewer than no ratings: {list(cells)}")
+            raise ValueError(f"row {row} has a negative number of ratings: {list(cells)}")
         if sum(cells) != raters:
-            raise ValueError(f"row {row} has {sum(cells)} ratings, row 0 has {raters}: kappa needs as many")
+            raise ValueError(
+                f"row {row} has {sum(cells)} ratings, row 0 has {raters}: kappa needs equal numbers"
+            )
         if raters < 2:
             raise ValueError(f"row {row} has {raters} ratings, kappa needs at least 2")
     if not counts:
@@ -87,7 +89,7 @@ def krippendorff_alpha(ratings: Sequence[Sequence[Any]], level: Level) -> float:
     Source: Krippendorff, Computing Krippendorff's Alpha-Reliability (2011).
     """
     if level not in ("nominal", "ordinal"):
-        raise ValueError(f"the level is nominal or ordinal, got {level!r}")
+        raise ValueError(f"the level must be nominal or ordinal, got {level!r}")
     for row, values in enumerate(ratings):
         if len(values) != len(ratings[0]):
             raise ValueError(f"row {row} has {len(values)} units, row 0 has {len(ratings[0])}")
@@ -146,7 +148,7 @@ class Grouping(NamedTuple):
     def group(self, score: int) -> int:
         """0 below ``good_from``, else 1. Raises ValueError for a score outside 1 to 5."""
         if not 1 <= score <= 5:
-            raise ValueError(f"a following score is 1 to 5, got {score}")
+            raise ValueError(f"a following score must be 1 to 5, got {score}")
         return int(score >= self.good_from)
 
 
@@ -191,7 +193,7 @@ class Pairwise:
     mean: float
     """nan without a defined pair."""
     deviation: float
-    """The population standard deviation, since the pairs are no sample. nan without a defined pair."""
+    """The population standard deviation, since the pairs are not a sample. nan without a defined pair."""
     undefined: int
     """The number of pairs that share no item, or only one category on the items they share."""
 

@@ -54,7 +54,7 @@ Kind = Literal["share", "mean", "f1", "precision", "recall", "mean_of_shares", "
 
 share, mean: the first count divided by the second, a share in [0, 1] or any ratio. f1, precision, recall: of
 (matched, predicted, gold). mean_of_shares: the unweighted mean of the shares of all pairs of counts that
-occur. sum: the count itself, which is no sample and has no interval.
+occur. sum: the count itself, which is not a sample and has no interval.
 """
 
 Method = Literal["bca", "wilson", "rating", "published", "count", "none"]

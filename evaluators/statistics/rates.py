@@ -25,9 +25,9 @@ def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
     Source: Wilson, JASA 22 (1927); Brown, Cai and DasGupta, Statistical Science 16 (2001).
     """
     if not 0 <= k <= n:
-        raise ValueError(f"a share is k of n with 0 <= k <= n, got {k} of {n}")
+        raise ValueError(f"a share must be k of n with 0 <= k <= n, got {k} of {n}")
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence lies between 0 and 1, got {confidence}")
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
     if n == 0:
         return Interval(0.0, 1.0)
     z = _z(confidence)

@@ -72,12 +72,12 @@ def ratio(sums: Sequence[float]) -> float:
 
 
 def pooled_recall(sums: Sequence[float]) -> float:
-    """Recall of summed (matched, predicted, gold); nan without gold."""
+    """Recall from summed (matched, predicted, gold); nan without gold."""
     return sums[0] / sums[2] if sums[2] else nan
 
 
 def pooled_f1(sums: Sequence[float]) -> float:
-    """F1 of summed (matched, predicted, gold); nan if nothing is predicted or gold."""
+    """F1 from summed (matched, predicted, gold); nan if predicted and gold are both 0."""
     matched, predicted, gold = sums
     return 2 * matched / (predicted + gold) if predicted + gold else nan
 
@@ -293,15 +293,15 @@ def _p_value(
 
 def _check(resamples: int, confidence: float) -> None:
     if resamples < 100:
-        raise ValueError(f"a bootstrap takes 100 resamples or more, got {resamples}")
+        raise ValueError(f"a bootstrap needs 100 resamples or more, got {resamples}")
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence lies between 0 and 1, got {confidence}")
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
 
 
 def _counting(games: Mapping[str, Counts]) -> dict[str, Counts]:
     widths = Counter(len(counts) for counts in games.values())
     if len(widths) > 1:
-        raise ValueError(f"counts are equally long in every game, got lengths {sorted(widths)}")
+        raise ValueError(f"counts must be equally long in every game, got lengths {sorted(widths)}")
     return {game: games[game] for game in sorted(games) if any(games[game])}
 
 

@@ -105,7 +105,7 @@ class NoAction(RandomAgent):
         (LoyalFail, "illegal: .*loyal seat plays success"),
         (OffTheMenu, "illegal: .*not offered"),
         (OthersThoughts, "illegal: .*own thoughts"),
-        (Meddler, "must change nothing"),
+        (Meddler, "must not change anything"),
         (Counting, "a new agent must give the same answer"),
         (Sulking, "illegal: .*takes 2 seats"),
     ],

@@ -266,7 +266,7 @@ async def test_a_report_that_is_still_being_made_is_asked_for_again() -> None:
             assert len(asked) == 3
             assert "group_by=model" in asked[0]
             asked.clear()
-            with pytest.raises(Unreachable, match="not made within 0 s"):
+            with pytest.raises(Unreachable, match="not ready within 0 s"):
                 await server.report(batch="b_1", timeout_s=0.0)
 
 

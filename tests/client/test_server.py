@@ -123,7 +123,7 @@ async def test_an_export_that_lacks_lines_is_found() -> None:
     async with listening:
         port = listening.sockets[0].getsockname()[1]
         async with Server(f"http://127.0.0.1:{port}") as server:
-            with pytest.raises(ExportBroken, match="signs events 2, we have read 1"):
+            with pytest.raises(ExportBroken, match="last line says events 2, but 1 was read"):
                 await _all_of(server.batch("b_1").export())
 
 

@@ -260,7 +260,7 @@ def test_a_log_starts_with_game_created_and_holds_one() -> None:
 @pytest.mark.parametrize("kind", [VoteCast, CardPlayed, RoundSummarised])
 def test_an_event_of_a_seat_that_is_not_there_is_corrupt(kind: type[Any], seat: int) -> None:
     event = RoundSummarised(seat, 1, 1, ()) if kind is RoundSummarised else kind(seat, True)
-    with pytest.raises(CorruptLog, match=f"of seat {seat}, the table has 5"):
+    with pytest.raises(CorruptLog, match=f"of seat {seat}, but the table has 5 seats"):
         fold([*Play().state.log, event])
 
 

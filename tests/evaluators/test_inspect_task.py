@@ -89,7 +89,7 @@ def test_inspect_runs_the_tasks_and_pools_as_we_do(tmp_path: Path) -> None:
     mixed, sealed, many = out["refused"]
     assert "line 1 is a summarisation item" in mixed
     assert "has no gold" in sealed
-    assert "samples is 1 to 5, got 6" in many
+    assert "samples must be 1 to 5, got 6" in many
 
 
 BY_NAME = """

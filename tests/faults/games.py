@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+from unittest.mock import patch
 
 from structlog.testing import capture_logs
 
 from agents.model.capability import PROBES
 from app.instruments.fake_model import FakeModel, FakeOptions, Fault, noise
+from app.models import health
 from app.store.call import Call
 from engine.events import ActionDefaulted, GameEnded
 from engine.state import fold
 from tests.app.calling import Caller, Line, calling, read_log, read_ndjson
-from tests.faults.groups import DIRECT, GROUPS, RULES_ALONE, Group
+from tests.faults.groups import DIRECT, GROUPS, RULES_ALONE, WAITED_FOR, Group
 
 __all__ = ["Shown", "Trial", "shown", "table", "trials"]
 
@@ -68,6 +70,8 @@ def trials(games: int, *, brief: bool = False) -> Iterator[Trial]:
 async def shown(url: str, wanted: Sequence[Trial]) -> list[Shown]:
     """Plays the trials in one service and checks each. ``url``: of an empty database."""
     async with contextlib.AsyncExitStack() as stack:
+        # Nobody waits for an hour because a fault asks for it.
+        stack.enter_context(patch.multiple(health, FIRST_PAUSE_S=0.2, LONGEST_ASKED_S=1.0))
         # In this process the log is collected as it is written; a trial stands for its endpoint by number.
         logged = stack.enter_context(capture_logs())
         others = stack.enter_context(_standard_log())
@@ -84,20 +88,24 @@ async def shown(url: str, wanted: Sequence[Trial]) -> list[Shown]:
             batches.append((await caller.create(**wish))[0])
         found = []
         for batch, trial, fake in zip(batches, wanted, fakes, strict=True):
-            await _over(caller, batch)
-            found.append(await _checked(caller, batch, trial, fake))
+            waited = await _over(caller, batch, fake)
+            found.append(await _checked(caller, batch, trial, fake, waited=waited))
         broken = [one for one in logged if one["log_level"] in ("error", "critical")]
         assert not broken, broken[:3]
         assert not others, others[:3]
     return found
 
 
-async def _over(caller: Caller, batch: str) -> None:
+async def _over(caller: Caller, batch: str, fake: FakeModel) -> bool:
+    """Returns when the batch is over: whether it waited for its endpoint, whose faults end then."""
+    waited = False
     async with asyncio.timeout(WITHIN_S):
         while True:
             view = (await caller.get(f"/batches/{batch}")).json()
             if view["status"] not in ("queued", "running"):
-                return
+                return waited
+            if view["waiting"]:
+                waited, fake.faults = True, ()
             await asyncio.sleep(0.1)
 
 
@@ -125,13 +133,16 @@ def _standard_log() -> Iterator[list[str]]:
         logging.getLogger().removeHandler(handler)
 
 
-async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel) -> Shown:
+async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel, *, waited: bool) -> Shown:
     where = f"{trial.fault} at {trial.rate}"
     view = (await caller.get(f"/batches/{batch}")).json()
     assert view["games"]["finished"] == trial.games, (where, view["games"])
     stored = [call async for _, call in caller.services.models.calls.of_batch(batch)]
-    _check_bounds(where, trial, stored)
-    _check_account(where, view, stored, fake)
+    if trial.rate == 1.0:
+        assert waited == (trial.fault in WAITED_FOR), where
+    if not waited:
+        _check_bounds(where, trial, stored)
+    _check_account(where, view, stored, fake, waited=waited)
     by_game: dict[str, list[Line]] = {}
     export = await caller.get(f"/batches/{batch}/export", params={"view": "full"})
     for line in read_ndjson(export.content):
@@ -145,8 +156,7 @@ async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel) ->
         asked, defaults = _check_game(where, lines, calls[name])
         requests += asked
         defaulted += defaults
-    if trial.group.read and trial.rate == 1.0:
-        # Now and then, what is no refusal any more is an outage: that may default.
+    if trial.fault in WAITED_FOR or (trial.group.read and trial.rate == 1.0):
         assert not defaulted, where
     http_calls = sum(call.http_calls for call in stored)
     return Shown(trial, requests, defaulted, len(stored), http_calls, view["tokens"])
@@ -161,17 +171,19 @@ def _check_bounds(where: str, trial: Trial, stored: Sequence[Call]) -> None:
         assert call.latency_s <= total_s + SLACK_S, (where, call)
 
 
-def _check_account(where: str, view: Line, stored: Sequence[Call], fake: FakeModel) -> None:
+def _check_account(where: str, view: Line, stored: Sequence[Call], fake: FakeModel, *, waited: bool) -> None:
     """What the batch tells is the sum of what is stored, and no less than what was served."""
     tokens = sum(call.usage.prompt + call.usage.completion for call in stored)
     assert view["tokens"] == tokens, where
     (model,) = view["models"]
     assert model["calls"] == len(stored), where
-    assert model["failed"] == sum(call.text is None for call in stored), where
+    unanswered = [(call.key, call.failure, call.http_calls) for call in stored if call.text is None]
+    assert model["failed"] == len(unanswered), (where, model["failed"], unanswered)
     sent = sum(call.http_calls for call in stored)
     # A refused connection reaches nobody; everything else that arrived is in some call's count.
     assert fake.counts.calls <= sent, where
-    if all(call.usage.known for call in stored):
+    # What a failed request cost nobody knows.
+    if all(call.usage.known for call in stored) and not waited:
         assert sum(call.usage.prompt for call in stored) == fake.counts.prompt_tokens or any(
             call.text is None for call in stored
         ), where

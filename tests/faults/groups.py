@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from app.instruments.fake_model import FAULTS
 
-__all__ = ["DIRECT", "GROUPS", "RULES_ALONE", "Group"]
+__all__ = ["DIRECT", "GROUPS", "RULES_ALONE", "WAITED_FOR", "Group"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,5 +92,17 @@ GROUPS: Final = {
     "reasoning beside the content": _read("reasoning"),
     "orders to the reader": _content("injection"),
 }
+
+WAITED_FOR: Final = frozenset(
+    {
+        *("status_401", "status_404", "quota", "error_200", "error_200_429"),
+        *("status_429", "status_429_seconds", "status_429_date", "status_429_huge"),
+        *("status_500", "status_502", "status_503"),
+        *("refused", "disconnect", "reset_mid_body", "truncated_body"),
+        "truncated_stream",
+        *("silence", "silence_after_headers", "slow_drip"),
+    }
+)
+"""Faults that are no answer: where they befall every request, games wait until they are over."""
 
 assert sorted(fault for group in GROUPS.values() for fault in group.faults) == sorted(FAULTS)

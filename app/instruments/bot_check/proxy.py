@@ -40,7 +40,7 @@ class Proxy:
             writer.transport.abort()
 
     def cut_after(self, passing: int) -> None:
-        """Cuts every connection after so many more bytes to the bot."""
+        """Cuts every connection after this many more bytes to the bot."""
         self._left = passing
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

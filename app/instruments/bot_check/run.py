@@ -75,7 +75,7 @@ class _Bot:
         return bool(self._command)
 
     async def start(self, address: Address, *, again: bool = False) -> None:
-        """Raises OSError where the command cannot be run."""
+        """Starts the bot, or asks the person to start it. Raises OSError if the command cannot be run."""
         if not self._command:
             call = "start your bot again" if again else "start your bot"
             self._notify(
@@ -194,8 +194,9 @@ async def check_bot(
     """Checks one bot. Without a command, waits for a bot that a person starts.
 
     ``endings``: the close codes after which the bot must stay away, each tried with a new start of the bot;
-    None tries all, or only 4409 for a bot that is started by hand. The ``way`` of the findings is None if no
-    bot connected. Raises OSError if the address cannot be listened on, or the command cannot be run.
+    None tries all, or only 4409 for a bot that is started by hand. A bot on HTTP must stop after 404 and 401
+    instead; only 404 is tried with ``endings``, or by hand. The ``way`` of the findings is None if no bot
+    connected. Raises OSError if the address cannot be listened on, or the command cannot be run.
     """
     mock = _MockServer()
     findings = mock.findings
@@ -245,7 +246,7 @@ async def _run_session(
 async def _watch(
     session: Session, bot: _Bot, mock: _MockServer, patience: Patience
 ) -> tuple[str, str] | None:
-    """Waits until the session ends well (None) or the bot fails: then the check, and why it fails."""
+    """Waits until the session ends well or the bot fails. Returns None, or the failed check and why."""
     began = moved = time.monotonic()
     items = len(session.game.items)
     stalled_s = patience.answer + patience.back

@@ -1,4 +1,4 @@
-"""One session of the check: what is tried next, and what the bot has to do, since when."""
+"""One session of the check: what is tried next, what the bot has to do, and since when."""
 
 import json
 import time
@@ -67,7 +67,7 @@ class Reaction:
     stays_away: bool
     since: float = field(default_factory=time.monotonic)
     not_before: float = 0.0
-    """Seconds that it was asked to wait."""
+    """Seconds that the bot was asked to wait."""
 
 
 class Session:
@@ -95,14 +95,14 @@ class Session:
         self.doing = "runs"
         """The current check, which fails if the bot stops now."""
         self.asked_since: float | None = None
-        """When the bot was asked for an answer, or for its first step; None while none is due."""
+        """When the bot was asked for an answer, or for its first step; None while nothing is due."""
         self.refused = 0
         """How many answers to the open request were refused."""
         self.ended = False
         self.situation = "plain"
         self.situation_of: str | None = None
         self.step = 0
-        """Over HTTP: the situation of the open request, and how many of its steps are done."""
+        """These three over HTTP: a situation, the id of its request, and how many of its steps are done."""
         self.closed: set[str] = set()
         """Requests whose default was played."""
         self.answered_once = False
@@ -116,9 +116,9 @@ class Session:
         self.events_sent = 0
         """Events that were sent to the bot."""
         self.turn_away: list[int] = []
-        """Close codes with which its next connections are closed immediately."""
+        """Close codes with which the bot's next connections are closed immediately."""
         self.waited = 0.0
-        """Seconds it stayed away between those connections."""
+        """Seconds that the bot stayed away between those connections."""
         self._proxy = proxy
         self._accepted: dict[str, str] = {}
         self._left_out: dict[str, list[RefusedThought]] = {}
@@ -143,7 +143,7 @@ class Session:
     # --- what the bot does --------------------------------------------------------------------
 
     def invite(self, messages: int = 1) -> None:
-        """Allows so many messages of the bot beyond its rate, as answers to ours."""
+        """Allows this many messages of the bot beyond its rate, as answers to ours."""
         self._invited += messages
 
     def count_message(self) -> None:
@@ -191,7 +191,9 @@ class Session:
         return True
 
     def remember(self, request_id: str, action: Any, left_out: Sequence[RefusedThought]) -> None:
-        """Records an accepted answer, and the thoughts that were left out of it."""
+        """Records an accepted answer, and the thoughts that were left out of it. The bot passes
+        ``what-is-asked``, ``flood`` and ``one-answer``, and its refusals are counted from 0 again.
+        """
         self._left_out[request_id] = list(left_out)
         self._accepted[request_id] = _canonical(request_id, action)
         self.refused = 0
@@ -211,7 +213,9 @@ class Session:
         return ActAck(re=re, request_id=request_id, duplicate=duplicate, thoughts_refused=left_out)
 
     def accepted_same(self, request_id: str, action: Any) -> bool | None:
-        """Whether this is the answer that was accepted for the request; None if none was."""
+        """Whether this is the answer that was accepted for the request; None if none was. A different answer
+        fails ``one-answer``.
+        """
         known = self._accepted.get(request_id)
         if known is None:
             return None
@@ -232,7 +236,7 @@ class Session:
         self.disconnect("over" if code == 1000 else close_check(code), stays=not back)
 
     def cut(self, check: str, *, after: int | None = None) -> None:
-        """Cuts every connection, now or ``after`` so many more bytes."""
+        """Cuts every connection: now, or after ``after`` more bytes to the bot."""
         self.disconnect(check)
         if after is None:
             self._proxy.cut()

@@ -393,7 +393,7 @@ class MockConnection:
         return str(text)
 
     async def _message(self) -> Identify | Ping | Act:
-        """The next valid message that is no ping. Invalid ones are recorded and refused."""
+        """The next valid message except pings, which are answered. Invalid ones are recorded and refused."""
         while True:
             value: Any = None
             try:

@@ -55,7 +55,7 @@ def echo(seed: int) -> Brain:
 
 
 def sensible(seed: int) -> Brain:
-    """Plays sensibly, and judges, what our own seats and judges are asked; noise for any other prompt."""
+    """Plays sensibly for our own seats, gives verdicts for our judges; noise for any other prompt."""
     otherwise = noise(seed)
 
     def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:

@@ -37,7 +37,7 @@ class Fault:
         if self.name not in FAULTS:
             raise ValueError(f"no such fault: {self.name!r}; there are {', '.join(FAULTS)}")
         if not 0 <= self.rate <= 1:
-            raise ValueError(f"the rate of {self.name} is a share from 0 to 1, got {self.rate}")
+            raise ValueError(f"the rate of {self.name} must be a share from 0 to 1, got {self.rate}")
 
 
 def read_fault(text: str) -> Fault:
@@ -144,7 +144,7 @@ _REFUSALS: Final[dict[str, tuple[str, Refusing]]] = {
     ),
     "schema_bounds_400": ("a schema with bounds is refused", _bounds_refused),
     "object_schema_400": (
-        "json_object takes no schema",
+        "json_object with a schema is refused",
         _when(
             lambda asked: _format(asked) == "json_object" and "schema" in asked["response_format"],
             ConnectionRefused(
@@ -160,7 +160,7 @@ _REFUSALS: Final[dict[str, tuple[str, Refusing]]] = {
         ),
     ),
     "response_format_422": (
-        "response_format is refused as pydantic does",
+        "response_format is refused as by pydantic",
         _when(
             lambda asked: "response_format" in asked,
             ConnectionRefused(
@@ -183,7 +183,7 @@ _REFUSALS: Final[dict[str, tuple[str, Refusing]]] = {
         _when(lambda asked: "response_format" in asked, ConnectionRefused(400, "Bad Request")),
     ),
     "max_tokens_400": (
-        "max_tokens is refused, max_completion_tokens taken",
+        "max_tokens is refused, max_completion_tokens accepted",
         _when(
             lambda asked: "max_tokens" in asked,
             ConnectionRefused(
@@ -196,7 +196,7 @@ _REFUSALS: Final[dict[str, tuple[str, Refusing]]] = {
         ),
     ),
     "temperature_400": (
-        "only temperature 1 is taken",
+        "only temperature 1 is accepted",
         _when(
             lambda asked: asked.get("temperature", 1) != 1,
             ConnectionRefused(
@@ -246,7 +246,7 @@ _REFUSALS: Final[dict[str, tuple[str, Refusing]]] = {
         lambda request: ConnectionRefused(429, "Rate limit reached", {"Retry-After": "86400"}),
     ),
     "quota": (
-        "429 because nothing is paid for",
+        "429 because the quota is used up",
         lambda request: ConnectionRefused(429, "You exceeded your current quota.", code="insufficient_quota"),
     ),
     "status_401": (
@@ -372,7 +372,7 @@ def _commas(content: str) -> str:
 Change = Callable[[FaultyAnswer, random.Random], None]
 
 _CHANGES: Final[dict[str, tuple[str, Change]]] = {
-    "format_ignored": ("response_format is taken, and prose comes back", _prose),
+    "format_ignored": ("response_format is accepted, and prose comes back", _prose),
     "bounds_ignored": ("bounds of the schema are not kept", _rewritten(_unbounded)),
     "wrong_schema": (
         "valid JSON of another schema",
@@ -395,7 +395,7 @@ _CHANGES: Final[dict[str, tuple[str, Change]]] = {
     "single_quotes": ("Python's notation instead of JSON", _content(_python)),
     "trailing_commas": ("a comma before every bracket", _content(_commas)),
     "thinking": (
-        "loud thinking before the answer",
+        "thinking aloud before the answer",
         _content(lambda text: f'<think>Maybe {{"a": 1}}? No.</think>\n{text}'),
     ),
     "empty": ("no content at all", _content(lambda text: "")),

@@ -202,7 +202,7 @@ class HttpServer:
         return await loop.create_server(lambda: HttpConnection(self), **address, backlog=1024)
 
     def refuse_for(self, seconds: float) -> None:
-        """Resets all connections, and refuses new ones for so many seconds."""
+        """Resets all connections, and refuses new ones for this many seconds."""
         if not self.refusing:
             self.refusing = True
             self._opening = asyncio.create_task(self._refuse(seconds), name="fake-model-refusing")

@@ -22,10 +22,10 @@ _CLAIM: Final = re.compile(r"\b(?:was|were|led|voted|failed|succeeded|leads?)\b"
 
 
 def judged(messages: list[dict[str, Any]], seed: int) -> str:
-    """The verdicts as JSON. Raises NotOurs for messages that are no question to our judges."""
+    """The verdicts as JSON. Raises NotOurs for messages that are not a question to our judges."""
     rubrics = (following_text(), selection_text(), statements_text())
     if len(messages) < 2 or messages[0].get("content") not in rubrics:
-        raise NotOurs("the first message is none of our rubrics")
+        raise NotOurs("the first message is not one of our rubrics")
     question = str(messages[1].get("content"))
     if messages[0]["content"] == statements_text():
         return _stated(question, random.Random(f"{seed}/{question}"))

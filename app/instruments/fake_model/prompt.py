@@ -1,7 +1,7 @@
 """Reads a prompt of our own language-model seats back into the seat's view of the game.
 
-It reads the lines that docs/models.md defines, so that templates with other words read alike. The prompt is
-the only input.
+It reads the lines that docs/models.md defines, so the other wording of a template makes no difference. The
+prompt is the only input.
 """
 
 import json
@@ -41,7 +41,7 @@ __all__ = ["NotOurs", "Prompt", "PromptQuestion", "read_prompt", "seen"]
 
 
 class NotOurs(Exception):
-    """The messages are no prompt of our seats, or a prompt of an unknown form."""
+    """The messages are not a prompt of our seats, or one of an unknown form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def read_prompt(messages: Sequence[Mapping[str, Any]]) -> Prompt:
     questions = list(_QUESTION.finditer(asked))
     forms = _FORM.findall(asked)
     if not (begun and ended and questions and forms):
-        raise NotOurs("no record, no question or no form")
+        raise NotOurs("the record, the question or the form is missing")
     about = _ABOUT.findall(asked, questions[-1].end())
     menu = _MENU.search(asked)
     preamble = preamble.strip()
@@ -148,7 +148,7 @@ def _start(preamble: str) -> _Start:
             int(line("your seat")), Role(line("your role")), _seats(line("you see")), shoots
         )
     except (ValueError, TypeError, AttributeError, AvalonError) as fault:
-        raise NotOurs(f"the preamble does not read: {fault}") from None
+        raise NotOurs(f"the preamble cannot be read: {fault}") from None
     in_range = all(1 <= seat <= profile.players for seat in (learned.seat, *learned.sees))
     if len(names) != profile.players or learned.role not in profile.roles or not in_range:
         raise NotOurs("the preamble contradicts itself")
@@ -163,7 +163,7 @@ def _seats(text: str) -> tuple[Seat, ...]:
 
 
 def seen(preamble: str, record: str, request: Request, *, asked: bool = True) -> Observation:
-    """What the seat knows, as far as its prompt says, without its private notes.
+    """The seat's observation, as far as its prompt shows it, without its private notes.
 
     Speeches that the record leaves out of closed attempts become silent ones. With the timing ``eager`` a
     record may end before the request: if ``asked``, that is for a question about the turn itself, the missing
@@ -176,7 +176,7 @@ def seen(preamble: str, record: str, request: Request, *, asked: bool = True) ->
         if asked and (request.kind is Kind.SPEAK or request.kind is Kind.PROPOSE_TEAM):
             state = _filled_up(preamble, record, request)
     except (ValueError, LookupError, TypeError, AttributeError, AvalonError) as fault:
-        raise NotOurs(f"the record does not read: {fault}") from None
+        raise NotOurs(f"the record cannot be read: {fault}") from None
     table = state.table
     observation = observe(state, request)
     if (table.round, table.attempt) > (request.round, request.attempt):
@@ -239,7 +239,7 @@ class _Reader:
             if match:
                 self.apply(make(self, *match.groups()))
                 return
-        raise NotOurs(f"no line of a record: {line[:80]!r}")
+        raise NotOurs(f"not a line of a record: {line[:80]!r}")
 
     def apply(self, event: Event) -> None:
         """Folds the event, after any events before it that the record leaves out."""
@@ -280,7 +280,7 @@ class _Reader:
         """Different seats at this table. Raises NotOurs."""
         seats = tuple(map(self.seat, _seats(text)))
         if len(set(seats)) != len(seats):
-            raise NotOurs(f"a seat twice: {text}")
+            raise NotOurs(f"a seat appears twice: {text}")
         return seats
 
     # --- one event a kind of line ----------------------------------------------------------------

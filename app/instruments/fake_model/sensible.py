@@ -265,7 +265,7 @@ def _choice(act: _Act) -> Draft:
         case Summarise(answers=answers):
             return dict(answers)
         case _:
-            raise NotOurs(f"a speech is no answer to this step: {type(act.action).__name__}")
+            raise NotOurs(f"this action does not answer the step: {type(act.action).__name__}")
 
 
 _STEPS: Final[dict[str, Callable[[_Act], Draft]]] = {

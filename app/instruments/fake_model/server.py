@@ -57,7 +57,7 @@ MOST_KEYS: Final = 1_000_000
 
 _ABOUT: Final = (
     b"interintent fake-model: a test instrument that speaks the OpenAI chat-completions protocol.\n"
-    b"It is no model; its answers mean nothing.\n\n"
+    b"It is not a model; its answers mean nothing.\n\n"
     b"POST /v1/chat/completions   GET /v1/models   GET /stats?keys=false   POST /stats/reset\n"
 )
 
@@ -119,7 +119,7 @@ class QuestionCounts:
     faults: Counter[str] = field(default_factory=Counter)
 
     def begin(self, key: str) -> None:
-        """Counts a request for a completion. ``key``: of its messages."""
+        """Counts a request for a completion. ``key``: the key of its messages."""
         self.calls += 1
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)

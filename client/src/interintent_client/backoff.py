@@ -1,4 +1,4 @@
-"""When to reconnect, and how long to wait before."""
+"""After which failures to reconnect, and how long to wait before each attempt."""
 
 import random
 import re
@@ -10,8 +10,8 @@ FIRST_S: Final = 0.5
 LONGEST_S: Final = 30.0
 
 PATIENCE: Final = 45
-"""Failures in a row after which the client gives up: with the waits between them about ten minutes, longer
-than a restart or an outage of the database should last.
+"""Failures in a row after which the client gives up. With the waits between them they take about ten minutes,
+longer than a restart or an outage of the database should last.
 """
 
 # 1005 and 1006 are the library's names for an end without a close frame.
@@ -20,14 +20,14 @@ COME_BACK: Final = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 4408, 4413, 44
 
 
 def wait_s(failures: int) -> float:
-    """Full jitter: anything from 0 to 0.5 s doubled with every failure, at most 30 s.
-
-    Clients that were all cut off at once thus reconnect spread out.
+    """The seconds to wait before the next attempt: drawn from 0 to a bound (full jitter), so that clients
+    that were all cut off at once do not all reconnect at once. The bound is 0.5 s, doubled with every
+    failure, and at most 30 s.
     """
     return random.uniform(0, min(LONGEST_S, FIRST_S * 2 ** min(failures, 16)))
 
 
 def named_wait_s(reason: str) -> float:
-    """The seconds to wait that a close for too many messages names; 0 if it names none."""
+    """The seconds to wait that the reason of a close for too many messages names; 0 if it names none."""
     match = re.search(r"retry_after_ms=(\d{1,9})", reason)
     return int(match[1]) / 1000 if match else 0.0

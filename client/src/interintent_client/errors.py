@@ -2,10 +2,10 @@
 
 InterIntentError
 ├── ApiError            the server answered a call with a problem (RFC 9457)
-├── Refused             the server did not take an answer of a seat; the request may still be open
-├── Unacknowledged      nobody can say whether an answer of a seat counted
-│   └── GameOver        the game ended before
-├── Unreachable         no answer after every retry
+├── Refused             the server refused a seat's answer; the request may still be open
+├── Unacknowledged      nobody can say whether a seat's answer counted
+│   └── GameOver        because the game ended first
+├── Unreachable         no answer, in spite of every retry
 ├── ExportBroken        an export that does not match its last line
 └── Closed              the server ended the connection for good
     ├── TokenRefused    4401: mint another token
@@ -40,7 +40,7 @@ class InterIntentError(Exception):
 
 
 class ApiError(InterIntentError):
-    """A problem: ``code`` is stable, ``detail`` is for people."""
+    """The server answered with a problem: ``code`` is stable, ``detail`` is for people."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         self.status = status
@@ -61,7 +61,7 @@ class ApiError(InterIntentError):
 
 
 class Refused(InterIntentError):
-    """A refused answer: ``illegal-action``, ``too-late``, ``already-answered``, …"""
+    """The server refused an answer; ``code`` is ``illegal-action``, ``too-late``, ``already-answered``, …"""
 
     def __init__(
         self,
@@ -76,10 +76,10 @@ class Refused(InterIntentError):
         self.code = code
         self.detail = detail
         self.pointer = pointer
-        """JSON pointer into the action (or the thoughts)."""
+        """JSON pointer into the action (or the thoughts); None when the refusal names no place."""
         self.attempts_left = attempts_left
         self.request = request
-        """The request that is still open to the seat; None without one."""
+        """The request that is still open to the seat; None if none is, or if the server does not say."""
 
 
 class Unacknowledged(InterIntentError):
@@ -91,11 +91,13 @@ class GameOver(Unacknowledged):
 
 
 class Unreachable(InterIntentError):
-    """No attempt got an answer from the server, or one other than that it cannot answer now."""
+    """Every attempt got either no answer from the server, or only the answer that it cannot serve now; or
+    the server refused the connection, or did not finish a long answer in time.
+    """
 
 
 class ExportBroken(InterIntentError):
-    """Lines are missing or changed."""
+    """Lines of an export are missing or changed."""
 
 
 class Closed(InterIntentError):
@@ -112,7 +114,7 @@ class TokenRefused(Closed):
 
 
 class NoSuchGame(Closed):
-    """No such game for this credential."""
+    """The game does not exist, or this credential may not see it."""
 
 
 class Replaced(Closed):

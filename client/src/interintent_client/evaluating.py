@@ -26,14 +26,14 @@ from interintent_client.records import Json
 __all__ = ["EvaluationCalls", "GroupBy", "Items"]
 
 REPORT_S: Final = 600.0
-"""Making a report on thousands of games takes minutes."""
+"""Seconds that a report may take: one on thousands of games takes minutes."""
 
 GroupBy = Literal["agent", "model", "mechanism", "timing", "profile", "players"]
 """The groups that a report compares."""
 
 FIRST_LOOK_S: Final = 0.2
 LAST_LOOK_S: Final = 5.0
-"""Seconds between two looks at a judge: the shortest pause, and the longest."""
+"""``FIRST_LOOK_S`` and ``LAST_LOOK_S``: the shortest and the longest pause between two looks at a judge."""
 
 
 class Items:
@@ -46,9 +46,9 @@ class Items:
         self._http = http
         self._query = query
         self.variant: Json = {}
-        """How the items were made, known after the first page: to submit with the answers."""
+        """How the items were made, to be submitted with the answers; known after the first page."""
         self.excluded: dict[str, int] = {}
-        """What gave no item so far, by reason."""
+        """By reason, how many stages of turns have given no item so far."""
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         self.excluded = {}
@@ -92,11 +92,12 @@ class EvaluationCalls:
         regrade_of: str | None = None,
         idempotency_key: str | None = None,
     ) -> Evaluation:
-        """Submits up to 2,000 answers and returns their scores. They count once, however often they are sent.
+        """Submits up to 2,000 answers and returns their scores. The answers count once, however often the
+        call is repeated.
 
         ``variant``: how the items were made, if not by the server's defaults (``options``, ``history``,
         ``context``, ``followed``), and ``unmapped``. ``regrade_of``: an evaluation whose items are
-        answered anew. Raises ApiError: ``already-graded``, ``already-seen``.
+        answered anew. Raises ApiError, for instance ``already-graded`` or ``already-seen``.
         """
         body: dict[str, Any] = {
             "dimension": dimension,
@@ -119,7 +120,8 @@ class EvaluationCalls:
         idempotency_key: str | None = None,
     ) -> Evaluation:
         """Has the server judge: ``{"kind": "rule"}`` at once, ``{"kind": "model", "model": …}`` in the
-        background (status ``judging``; see ``judged``). Starts once, however often the call is repeated.
+        background (status ``judging``; see ``judged``). The judge starts once, however often the call is
+        repeated.
         """
         body = {"dimension": dimension, "judge": judge}
         more = {"game": game, "batch": batch, "budget": budget, "regrade_of": regrade_of}
@@ -131,7 +133,7 @@ class EvaluationCalls:
         return Evaluation.read(answer)
 
     async def evaluation(self, evaluation_id: str, *, per_item: bool = False) -> Evaluation:
-        """An evaluation now. ``per_item``: with every item beside its gold answer (``export:full``)."""
+        """An evaluation as it is now. ``per_item``: with every item and its gold answer (``export:full``)."""
         path = f"/evaluations/{evaluation_id}"
         return Evaluation.read(await self._http.get(path, per_item=True if per_item else None))
 
@@ -163,7 +165,7 @@ class EvaluationCalls:
         async for evaluation in self.judging(evaluation_id):
             if evaluation.status != "judging":
                 return evaluation
-        raise AssertionError("an evaluation is shown until it is over")
+        raise AssertionError("judging ended without an evaluation")
 
     async def cancel_judging(self, evaluation_id: str) -> None:
         """Stops the judge. The items judged by then are scored."""
@@ -180,9 +182,9 @@ class EvaluationCalls:
         overlap: int | None = None,
         seed: str | None = None,
     ) -> Tasks:
-        """Speaking turns for a rater to judge: first those left from earlier deals, then new ones, up to
-        ``limit``. ``shared`` turns go to every rater, each other turn to ``overlap`` raters; keep these and
-        ``seed`` the same throughout a study.
+        """Speaking turns for a rater to judge: first those dealt earlier and not judged yet, then new ones,
+        up to ``limit``. ``shared`` turns go to every rater, each of the others to ``overlap`` raters; keep
+        these two and ``seed`` the same throughout a study.
         """
         dealt = await self._http.get(
             "/annotations/tasks",
@@ -204,10 +206,11 @@ class EvaluationCalls:
         revise: bool = False,
         idempotency_key: str | None = None,
     ) -> int:
-        """Stores up to 2,000 judgements, all or none, once however often they are sent. Returns how many
-        of them replace an earlier judgement of the rater, which ``revise`` allows.
+        """Stores up to 2,000 judgements, all or none, and only once however often the call is repeated.
+        Returns how many of them replace an earlier judgement of the rater, which ``revise`` allows.
 
-        Raises ApiError: ``already-judged``, and ``invalid-request`` with a pointer to the judgement.
+        Raises ApiError, for instance ``already-judged``, or ``invalid-request`` with a pointer to the
+        judgement.
         """
         body: dict[str, Any] = {
             "rater": rater.as_json(),
@@ -252,8 +255,9 @@ class EvaluationCalls:
         group_by: GroupBy | None = None,
         timeout_s: float = REPORT_S,
     ) -> Json | str:
-        """The report on a batch's finished games: an object for ``json``, else a text. The call waits
-        for a large report, which takes minutes. ``group_by`` compares groups; it needs ``export:full``.
+        """The report on a batch's finished games: an object for ``json``, else text. A large report takes
+        minutes; the call waits for it, and raises Unreachable after ``timeout_s``. ``group_by`` compares
+        groups; it needs ``export:full``.
         """
         made = await self._http.made(
             "/reports", timeout_s=timeout_s, batch=batch, format=format, group_by=group_by
@@ -264,8 +268,8 @@ class EvaluationCalls:
         return made.text
 
     async def compare(self, first: str, second: str) -> Json:
-        """Compares two evaluations, by their ids, on the items they share: the figures of each, the
-        difference with its interval, a p value.
+        """Compares two evaluations, given by their ids, on the items that they share. The result holds the
+        figures of each, the difference with its interval, and a p value.
         """
         comparison: Json = await self._http.get(f"/evaluations/{first}/compare/{second}")
         return comparison

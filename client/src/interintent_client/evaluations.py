@@ -53,7 +53,7 @@ class ItemSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Rater:
-    """Who answers or judges. The name is the rater's own within the credential."""
+    """Who answers or judges. Under each credential, a name means one rater."""
 
     name: str
     kind: RaterKind = "program"
@@ -68,7 +68,7 @@ class Answer:
 
     item_id: str
     intentions: Sequence[str]
-    """Ids, labels or free text; empty: the rater sees none."""
+    """Ids, labels or free text; empty: the rater sees no intention."""
     role: str | None = None
     """Guessing only: the guessed role of the speaker."""
     confidence: int | None = None
@@ -132,7 +132,7 @@ class Item:
     reader: int | None
     """The seat that guesses; None where no seat does."""
     context: str
-    """What that seat saw. Together with ``question`` it is a whole prompt."""
+    """What the reader may know. Together with ``question`` it is a whole prompt."""
     question: str
     think: str
     speech: str
@@ -201,11 +201,11 @@ class Evaluation:
     """None when they rest on too few items for this caller to see them, or when no item is judged yet."""
     regrade_of: str | None
     reason: str | None
-    """Why it failed."""
+    """Why the evaluation failed, or that it was cancelled; None for any other status."""
     progress: Mapping[str, int] | None
     """Of a model judge: games, games_done, items, judged, unusable, unanswered, not_asked."""
     per_item: Sequence[Json] | None
-    """Every item beside its gold answer, when it was requested."""
+    """Every item beside its gold answer; None when this was not requested."""
     raw: Json
 
     @classmethod

@@ -17,10 +17,10 @@ from interintent_client.records import Json
 __all__ = ["Http"]
 
 AGAIN: Final = frozenset({429, 502, 503, 504})
-"""Statuses after which a call is made again later."""
+"""Statuses after which a call is repeated later."""
 
 WAIT_S: Final = 50.0
-"""How long the service may hold a request while it makes the answer; proxies cut off at a minute."""
+"""Seconds for which the service may hold a request while it makes the answer; proxies cut off at a minute."""
 
 IN_USE: Final = "idempotency-key-in-use"
 """The code for a call whose earlier attempt is still running: the next attempt gets its answer."""
@@ -55,8 +55,9 @@ class Http:
         return (await self._call("GET", path, token=token, query=query, timeout_s=timeout_s)).json()
 
     async def made(self, path: str, *, timeout_s: float, **query: Any) -> httpx.Response:
-        """The answer that the service makes while it answers 202: the call is repeated, as ``Retry-After``
-        says, until the answer is ready. Raises Unreachable when it is not ready within ``timeout_s``.
+        """An answer that takes the service a while to make. As long as the service answers 202, the call is
+        repeated, as ``Retry-After`` says. Raises ApiError, and Unreachable when the answer is not ready
+        within ``timeout_s``.
         """
         ends = time.monotonic() + timeout_s
         while True:
@@ -68,11 +69,11 @@ class Http:
             wait = answer.headers.get("Retry-After", "")
             pause_s = float(wait) if wait.isdigit() else 1.0
             if time.monotonic() + pause_s > ends:
-                raise Unreachable(f"GET {path}: not made within {timeout_s:g} s: {answer.text}")
+                raise Unreachable(f"GET {path}: not ready within {timeout_s:g} s: {answer.text}")
             await asyncio.sleep(pause_s)
 
     async def pages(self, path: str, **query: Any) -> AsyncGenerator[Any]:
-        """Every page of a listing."""
+        """Every page of a listing, in order."""
         cursor: str | None = None
         while True:
             page = await self.get(path, cursor=cursor, **query)
@@ -163,8 +164,8 @@ class Http:
     async def unbroken(
         self, path: str, query: Callable[[], Mapping[str, Any]], *, to_the_end: bool = False
     ) -> AsyncGenerator[bytes]:
-        """The lines of an NDJSON stream over as many calls as it takes; ``query`` gives each call's
-        parameters, and with them the place to continue.
+        """The lines of an NDJSON stream, over as many calls as it takes; ``query`` returns the parameters of
+        the next call, and with them the place to continue.
 
         When an answer ends, the call is made again, until the reader leaves; with ``to_the_end`` the first
         complete answer ends the stream. Raises ApiError, and Unreachable after too many failures.

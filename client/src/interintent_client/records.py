@@ -40,7 +40,7 @@ class Request:
     kind: str
     """propose_team, speak, reconsider, vote, card, summarise or assassinate."""
     default: Json
-    """What is played when no answer comes."""
+    """The action that is played when no answer comes."""
     legal: Sequence[Json] | None
     """All legal actions; None when the action is a text, or when there are too many."""
     team_size: int | None

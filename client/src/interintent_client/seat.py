@@ -20,10 +20,10 @@ ASKED_AGAIN: Final = frozenset({"illegal-action", "invalid-action"})
 """Refusals after which the same request stays open as long as attempts are left."""
 
 LATE_S: Final = 5.0
-"""How long after the deadline the client waits for an acknowledgement before it asks over HTTP."""
+"""Seconds after the deadline for which the client awaits an acknowledgement before it asks over HTTP."""
 
 SETTLING_S: Final = 20.0
-"""How long the client asks the server about an answer to a request that has closed."""
+"""Seconds for which the client keeps asking the server about an answer to a request that has closed."""
 
 Choose = Callable[[Request, Sequence[Event]], Json | Awaitable[Json]]
 """Chooses the answer to a request, given the request and every event that the seat has seen."""
@@ -61,7 +61,7 @@ class Seat:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Leaves the seat. The game goes on, and plays defaults for it."""
+        """Leaves the seat. The game goes on, and the defaults are played for this seat."""
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
@@ -86,17 +86,20 @@ class Seat:
     async def act(
         self, request: Request, action: Json, thoughts: Sequence[Json] = (), *, message_id: str | None = None
     ) -> Ack:
-        """Sends an answer until the server has committed it, and returns then. The answer counts once.
+        """Sends an answer, repeatedly if necessary, and returns when the server has committed it. The answer
+        counts once.
 
         When the request closes before the answer is acknowledged (another request opens, its deadline
         passes, the game ends), the client asks the server over HTTP whether the answer counted. Raises
         Refused for a refused answer (after ``illegal-action`` and ``invalid-action`` the seat is asked
-        again), Unacknowledged when the server does not say, GameOver, and ValueError for what is no JSON.
+        again); Unacknowledged when the server does not say, or GameOver if the game has ended; Closed or
+        Unreachable when the connection is lost for good; and ValueError for an answer that is not JSON, or a
+        ``message_id`` that is still in use.
         """
         self._start()
         name = message_id or next(self._ids)
         if name in self._waiting:
-            raise ValueError(f"an answer called {name} is waiting: a new answer takes a new message_id")
+            raise ValueError(f"the answer {name} is still waiting: a new answer needs a new message_id")
         message: dict[str, Any] = {
             "t": "act",
             "id": name,
@@ -245,7 +248,7 @@ class Seat:
         self._close(lambda request_id: request_id != request.request_id)
 
     def _close_by(self, event: Event) -> None:
-        """Ends the wait for answers to requests that this event closes."""
+        """Ends the wait for the answers to those requests that this event closes."""
         if event.type == "action_defaulted":
             self._close(lambda request_id: request_id == event.raw.get("request_id"))
         elif event.type in ("game_ended", "game_cancelled"):
@@ -259,8 +262,8 @@ class Seat:
                 waiting.set_result(None)
 
     def _answer_of(self, frame: Json) -> str | None:
-        """The id of the answer that an error refers to: the one it names, else the oldest, since messages are
-        read in order. None after a rate limit, as the answer is sent again.
+        """The id of the answer that an error frame refers to: the one that the frame names, else the oldest,
+        since the server reads messages in order. None after a rate limit, since the answer is sent again.
         """
         if frame["code"] == "rate-limited":
             return None

@@ -25,7 +25,7 @@ OVER: Final = frozenset({"done", "cancelled", "failed"})
 
 
 class Server(EvaluationCalls):
-    """One server, called with one credential or none."""
+    """One server, called with one credential or with none."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Server(EvaluationCalls):
         tries: int = 8,
         timeout_s: float = 30.0,
     ) -> None:
-        """``tries``: the most attempts at one call while the server cannot be reached or is too busy."""
+        """``tries``: how often one call is attempted while the server cannot be reached or is too busy."""
         self._http = Http(url, key, tries=tries, timeout_s=timeout_s)
 
     async def __aenter__(self) -> Self:
@@ -64,7 +64,7 @@ class Server(EvaluationCalls):
         return Batch(self, answer["batch_id"], answer["count"], games)
 
     def game(self, game_id: str, *, tokens: Mapping[int, str | None] | None = None) -> "Game":
-        """An existing game. ``tokens``: those that you have, by seat."""
+        """An existing game. ``tokens``: the tokens that you have, by seat."""
         return Game(self, game_id, dict(tokens or {}))
 
     def batch(self, batch_id: str) -> "Batch":
@@ -143,7 +143,7 @@ class Game:
         """The past and the new events to the end of the game, each exactly once.
 
         They come over a socket, which is reopened when it breaks. ``patience``: failures in a row after
-        which Unreachable is raised, by default those of ten minutes; None waits for ever. Raises Closed
+        which Unreachable is raised, by default after about ten minutes; None waits for ever. Raises Closed
         when reconnecting would not help.
         """
         stream = self._stream(after=after, viewer=viewer, token=token or self._http.key, patience=patience)
@@ -156,10 +156,10 @@ class Game:
     def seat(self, seat: int, *, token: TokenSource | None = None, patience: int | None = PATIENCE) -> Seat:
         """A seat for this program to play, with the given token, or else the one from the game's creation.
 
-        Without a token, the caller itself must be allowed to play the seat, as the researcher of a server
-        without keys is. ``token`` may also be a function that mints a token, called again when the server
+        Without a token, the caller itself must be allowed to play the seat, as everybody is on a server
+        without keys. ``token`` may also be a function that mints a token, called again when the server
         refuses the last one. ``patience``: failures in a row after which the seat's iteration and ``act``
-        raise Unreachable, by default those of ten minutes; None waits for ever.
+        raise Unreachable, by default after about ten minutes; None waits for ever.
         """
         source = token or self.tokens.get(seat)
         latest: list[str | None] = [source if isinstance(source, str) else None]
@@ -189,12 +189,12 @@ class Game:
         return self._server.game(forked["game_id"], tokens=tokens)
 
     async def step(self, until: Literal["action", "phase", "round", "end"] = "action") -> Json:
-        """Steps a game of ``drive: manual``."""
+        """Advances a game with ``drive: manual``. Returns its new events, open requests and status."""
         view: Json = await self._http.post(f"/games/{self.id}/step", {"until": until}, repeat=False)
         return view
 
     async def cancel(self) -> None:
-        """Cancels the game. Its events stay."""
+        """Cancels the game. Its events are kept."""
         await self._http.post(f"/games/{self.id}/cancel", {}, repeat=False)
 
 
@@ -272,9 +272,10 @@ class Batch:
         partial: bool = False,
         on_line: Callable[[bytes], object] | None = None,
     ) -> AsyncIterator[Event]:
-        """All events of all games, by game and position; a broken export continues after its last line.
+        """All events of all games, ordered by game and position; if the connection breaks, the export
+        continues after the last line received.
 
-        ``on_line`` is called with each line as received, also with the last one, which holds the hash of
+        ``on_line`` is called with each line as received, including the last one, which holds the hash of
         the others. A game that the server cannot read has no events, and is in ``damaged`` afterwards.
         Raises ExportBroken when lines are missing or changed.
         """
@@ -312,4 +313,4 @@ def _check(end: Json, lines: int, games: int | None, sha256: str) -> None:
     received = {"games": games, "events": lines, "sha256": sha256}
     for name, value in received.items():
         if value is not None and end[name] != value:
-            raise ExportBroken(f"the export signs {name} {end[name]}, we have read {value}")
+            raise ExportBroken(f"the export's last line says {name} {end[name]}, but {value} was read")

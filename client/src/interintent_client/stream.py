@@ -19,14 +19,14 @@ SUBPROTOCOL: Final = "avalon.v1"
 VERSION: Final = 1
 CLIENT: Final = "interintent-client/0.1"
 MAX_FRAME: Final = 16 * 2**20
-"""Bytes; a page of events has 256 KiB, and a single large event comes alone."""
+"""In bytes. A page of events has up to 256 KiB; a larger event comes alone."""
 
 TokenSource = str | Callable[[], Awaitable[str]]
-"""A token, or a function that mints one: called at the start, and again when the server refuses it."""
+"""A token, or a function that mints one: called at the start, and again when the server refuses the token."""
 
 
 class Stream:
-    """The frames of one viewer. It reconnects by itself, and gives every event exactly once."""
+    """The frames of one viewer. The stream reconnects by itself, and yields every event exactly once."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Stream:
         after: int = 0,
         patience: int | None = PATIENCE,
     ) -> None:
-        """``patience``: failures in a row after which to give up; None to never give up."""
+        """``patience``: failures in a row after which the stream gives up; None: it never gives up."""
         self._url = url.rstrip("/").replace("http", "ws", 1) + "/ws"
         self._game = game
         self._source = token
@@ -47,16 +47,17 @@ class Stream:
         self._viewer = viewer
         self._sit = sit
         self.after = after
-        """The position of the last event given out."""
+        """The position of the last event that was yielded."""
         self._patience = patience
         self._failures = 0
         self._socket: ClientConnection | None = None
 
     async def frames(self) -> AsyncGenerator[Json, None]:
-        """Every frame from each welcome on; events given out before are left out.
+        """Every frame from each welcome on; events that were yielded before are left out.
 
         Ends when the game is over and everything has been sent. Raises Closed when reconnecting would
-        not help, and Unreachable after ``patience`` failures in a row.
+        not help, and Unreachable when the server refuses the connection, or after ``patience`` failures in a
+        row.
         """
         renewed = False
         while True:

@@ -195,7 +195,9 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
         port = free.getsockname()[1]
     endpoint = Endpoint("nowhere", f"http://127.0.0.1:{port}/v1", "m", attempts=2, timeout_s=1)
     model = OpenAIModel(endpoint, jitter=lambda: 0.0)
-    with pytest.raises(ModelUnavailable, match="nowhere did not answer vote in 2 requests") as failed:
+    with pytest.raises(
+        ModelUnavailable, match=r"no usable answer to vote from nowhere \(requests: 2, "
+    ) as failed:
         await model.complete([], VOTE, temperature=1, max_tokens=10)
     await model.aclose()
     assert failed.value.cause == "refused"

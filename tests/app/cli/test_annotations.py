@@ -68,8 +68,8 @@ def test_what_is_exported_is_read_back_as_it_was(tmp_path: Path, run: Any) -> No
 
     for given, told in (
         (changed("think", "6"), "think: a score is 1, 2, 3, 4 or 5"),
-        (changed("reasonable", "perhaps"), "reasonable: 1 or 0"),
-        (changed("stage", "second"), "stage: first or final"),
+        (changed("reasonable", "perhaps"), "reasonable: must be 1 or 0"),
+        (changed("stage", "second"), "stage: must be first or final"),
         (changed("intention", "dance"), "intention: the item asks about"),
         (changed("request_id", "9.9.speak.1"), "game_id, request_id, stage: there is no such"),
         (changed("game_id", "g_none"), "game_id, request_id, stage: there is no such"),

@@ -63,7 +63,7 @@ async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twic
         done = json.loads(second.stdout)
         assert (done["status"], done["progress"]["judged"]) == ("scored", done["progress"]["items"])
         assert fake.counts.calls <= done["progress"]["items"]
-        with pytest.raises(AlreadyOver, match="is scored: there is nothing to go on with"):
+        with pytest.raises(AlreadyOver, match="is scored: there is nothing to continue"):
             await judged(local_settings(url), evaluation, lambda *_: None)
         with pytest.raises(NotFound, match="there is no evaluation e_none"):
             await judged(local_settings(url), "e_none", lambda *_: None)

@@ -57,8 +57,8 @@ def test_the_real_games_pass_and_what_lies_beside_them_is_passed_over() -> None:
     assert (result.stdout, result.exit_code) == ("12 passed, 0 failed\n", 0)
     assert result.stderr.splitlines() == [
         "2 files passed over",
-        f"  {REAL / 'avalon-replay-v1.schema.json'}: no avalon-replay record",
-        f"  {REAL / 'expected.json'}: no avalon-replay record",
+        f"  {REAL / 'avalon-replay-v1.schema.json'}: not an avalon-replay record",
+        f"  {REAL / 'expected.json'}: not an avalon-replay record",
     ]
 
 
@@ -129,7 +129,7 @@ def test_archives_are_read_as_a_stream(tmp_path: Path) -> None:
     ]
     assert result.stderr.splitlines() == [
         "1 file passed over",
-        f"  {path}!games/summary.json: no avalon-replay record",
+        f"  {path}!games/summary.json: not an avalon-replay record",
     ]
     assert sorted(tmp_path.iterdir()) == [path]
 
@@ -437,16 +437,16 @@ def test_what_is_packed_within_an_archive_is_named(tmp_path: Path) -> None:
     [
         ("", "nothing"),
         ("{", "an end before the value was complete at line 1, column 2"),
-        ('{"a": }', "something that is no value at line 1, column 7"),
+        ('{"a": }', "something that is not a value at line 1, column 7"),
         ("{a: 1}", "a key without double quotes at line 1, column 2"),
-        ('{"a" 1}', "a key without a colon behind it at line 1, column 6"),
+        ('{"a" 1}', "a key without a colon after it at line 1, column 6"),
         ("[1 2]", "two values without a comma between them at line 1, column 4"),
-        ("{} {}", "more behind the value at line 1, column 4"),
-        ('"a', "a text without its closing quote at line 1, column 1"),
+        ("{} {}", "more after the value at line 1, column 4"),
+        ('"a', "a string without its closing quote at line 1, column 1"),
         ('"\\x"', "a backslash that escapes nothing at line 1, column 2"),
-        ('"\\u12"', "a \\u without four hexadecimal digits behind it at line 1, column 3"),
-        ("[" * 200_000, "values nested too deep"),
-        ("1" * 5_000, "a number of too many digits"),
+        ('"\\u12"', "a \\u without four hexadecimal digits after it at line 1, column 3"),
+        ("[" * 200_000, "values nested too deeply"),
+        ("1" * 5_000, "a number with too many digits"),
     ],
 )
 def test_what_is_no_json_is_told_in_plain_words(text: str, found: str) -> None:

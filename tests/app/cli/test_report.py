@@ -176,7 +176,7 @@ def test_a_file_of_judgements_that_does_not_read_names_its_line(games: Path, tmp
     )
     done = interintent("report", games, "--judgements", wrong)
     assert done.exit_code == 2
-    assert f"{wrong.name}:2: a following score is 1 to 5, got '7'" in done.output.replace("\n", "")
+    assert f"{wrong.name}:2: a following score must be 1 to 5, got '7'" in done.output.replace("\n", "")
     answers = tmp_path / "answers.jsonl"
     answers.write_text('{"item_id": "g/guessing/1.1.speak.2/final/3", "intentions": "x"}\n')
     done = interintent("report", games, "--answers", answers)

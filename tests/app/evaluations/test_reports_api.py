@@ -188,8 +188,8 @@ async def test_a_large_report_is_counted_beside_and_tells_how_far_it_is(
                 assert answer.json()["games_done"] <= 7
         told = answer.json()
         assert told["made_of"]["games"] == 6
-        assert told["excluded"]["games"] == {"its log does not read": 1}
-        assert told["made_of"]["left_out"] == [{"game": games[3], "reason": "its log does not read"}]
+        assert told["excluded"]["games"] == {"its log cannot be read": 1}
+        assert told["made_of"]["left_out"] == [{"game": games[3], "reason": "its log cannot be read"}]
         # Asked for by somebody who was told to wait, it stands although more has come.
         await answer_gold(caller, games[0], 3)
         assert (await report_of(caller, batch)).headers["etag"] == answer.headers["etag"]

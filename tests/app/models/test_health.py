@@ -104,6 +104,10 @@ async def test_pauses_have_a_bound_and_what_the_server_asks_for_counts_in_full()
     began = now()
     await call(health)
     assert now() - began == pytest.approx(500)
+    await fail(health, after_s=1e9)
+    began = now()
+    await call(health)
+    assert now() - began < LONGEST_PAUSE_S
 
 
 async def test_who_tries_and_is_cancelled_leaves_the_try_to_the_next() -> None:

@@ -276,7 +276,7 @@ def test_a_file_of_answers_that_was_changed_or_is_none_is_refused(tmp_path: Path
     )
     assert whole.isascii()
     file.write_bytes(b"".join(lines[1:]))
-    with pytest.raises(InvalidAnswers, match="not as it was written"):
+    with pytest.raises(InvalidAnswers, match="was altered"):
         Recording.read(file)
     file.write_bytes(b"\n" + whole)
     with pytest.raises(InvalidAnswers, match="line 1"):

@@ -324,7 +324,7 @@ def test_a_thought_of_one_type_and_stage_is_sent_once_and_the_first_is_kept(
     other = {**DRAFT, "speak": "Them."}
     found = read(asked, DRAFT, other)
     assert found.sent == (DRAFT,)
-    assert "speech_drafted of one stage is sent once" in found.refused[0].message
+    assert "speech_drafted may be sent once per stage" in found.refused[0].message
 
 
 def test_a_choice_is_explained_as_often_as_thoughts_fit(asked: tuple[State, Request]) -> None:

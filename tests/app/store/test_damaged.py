@@ -197,7 +197,7 @@ def test_a_damaged_row_hides_no_other_game_and_is_told_nobody(database_url: str,
             created(client, count=2)
         process.terminate()
     log = "".join(process.said)
-    assert "does not read" in log
+    assert "cannot be read" in log
     assert CANARY not in log
     check_commands(database_url, batch, damaged, tmp_path)
 

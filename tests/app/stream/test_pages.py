@@ -78,7 +78,7 @@ async def test_a_game_that_is_gone_is_no_game_that_is_over() -> None:
             return None, []
 
     pages, spot = start(Emptied([]))
-    with pytest.raises(CorruptLog, match="game g was there"):
+    with pytest.raises(CorruptLog, match="game g is no longer in the database"):
         await pages.after(spot)
 
 

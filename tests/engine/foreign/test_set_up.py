@@ -65,7 +65,7 @@ def set_ups(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
         yield config(max_rejections=wrong), f"max rejections: expected a number from 1 to 10, found {wrong}"
     yield (
         config(max_rejections=10**4000),
-        "max rejections: expected a number from 1 to 10, found a number of many digits",
+        "max rejections: expected a number from 1 to 10, found a number with many digits",
     )
     players = record["players"]
     doubled_seat = [{**players[0]}, {**players[1], "seat": 0}, *players[2:]]

@@ -153,7 +153,7 @@ def test_what_chance_cannot_explain_is_undefined() -> None:
         ([[2, 0], [2, 1]], "row 1 has 3 ratings, row 0 has 2"),
         ([[2, 0], [2]], "row 1 has 1 categories, row 0 has 2"),
         ([[1, 0], [0, 1]], "row 0 has 1 ratings, kappa needs at least 2"),
-        ([[3, -1], [2, 0]], "row 0 counts fewer than no ratings"),
+        ([[3, -1], [2, 0]], "row 0 has a negative number of ratings"),
     ],
 )
 def test_a_table_that_is_none_is_refused_by_its_row(counts: list[list[int]], message: str) -> None:
