@@ -35,6 +35,11 @@ _TOO_LONG: Final = re.compile(
     r"|too many (input )?tokens|reduce the length",
     re.I,
 )
+_NO_MONEY: Final = re.compile(
+    r"insufficient[_ ](quota|balance|credits?|funds)|credit balance is too low", re.I
+)
+"""How OpenAI, DeepSeek, OpenRouter and Anthropic say that nothing is left to pay with."""
+
 _ENDED_BY_SERVER: Final = frozenset({"length", "content_filter", "refusal"})
 """Finish reasons after which the answer need not be JSON."""
 
@@ -289,14 +294,14 @@ class _Call:
         if status in (401, 402, 403, 404, 429):
             problem.message = why.text
         problem.message = _short(self.model.endpoint.hidden(problem.message or _identifiers(why.names)))
-        if status in (400, 413, 422) and _TOO_LONG.search(why.text):
+        if status in (400, 402, 403, 429) and _NO_MONEY.search(f"{why.names} {why.text}"):
+            problem.cause, problem.final = "quota", True
+        elif status in (400, 413, 422) and _TOO_LONG.search(why.text):
             problem.cause, problem.final = "context_length", True
         elif status in (400, 403) and "content_filter" in why.names:
             problem.cause, problem.final = "content_filter", True
         elif status in (400, 422):
             problem.refusal = why
-        elif status == 429 and "insufficient_quota" in why.names:
-            problem.cause, problem.final = "quota", True
         elif status == 429:
             problem.cause = "rate_limited"
             problem.after_s = retry_after(answer.headers)
