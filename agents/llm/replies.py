@@ -579,7 +579,9 @@ def vote_shape() -> Shape[Explained[bool]]:
 
 
 def card_shape(*, may_fail: bool) -> Shape[Explained[bool]]:
-    """Success or failure, and why. A loyal seat's failure can be read too, so that it can be refused."""
+    """Success or failure, and why. Without ``may_fail`` the schema offers success only, but a failure is
+    still parsed, so that the rules refuse it with their reason.
+    """
     schema = {"explanation": _WHY, "card": _enum(tuple(_CARD) if may_fail else ("success",))}
     return Shape(
         Form("card" if may_fail else "card_loyal", _object(schema)),

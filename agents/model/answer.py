@@ -318,7 +318,9 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _without_thinking(text: str) -> str:
-    """The text after a ``<think>`` block; empty where the block never ends."""
+    """``text`` without the model's thinking: what follows the last ``</think>``. Without one, all of the
+    text, or nothing if it begins with ``<think>``.
+    """
     _, closed, after = text.rpartition("</think>")
     if closed:
         return after

@@ -15,7 +15,7 @@ AvalonError                (engine.errors)
     ├── Unfinished         an export of a running batch
     ├── AlreadyOver        nothing is left to cancel or to step
     ├── AlreadyGraded      a rater's second answer to an item
-    ├── AlreadyJudged      a rater's second judgement of an intention
+    ├── AlreadyJudged      a rater's second judgement of the same thing
     ├── AlreadySeen        a guess about something that the caller was shown
     ├── NotComparable      two raters with no item in common
     ├── UnknownRequest     the seat has no such request open
@@ -163,7 +163,9 @@ class AlreadyGraded(_RefusedPart):
 
 
 class AlreadyJudged(_RefusedPart):
-    """The rater has judged this intention before."""
+    """The rater has judged this before: the same intention or, for a judge, one of the same games. Also
+    raised while another request stores or makes those judgements.
+    """
 
 
 class AlreadySeen(_RefusedPart):

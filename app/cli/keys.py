@@ -183,10 +183,11 @@ def rotate(
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sign seat and watch tokens with a new secret. Earlier tokens stay valid, unless --now is given.
+    """Sign seat and watch tokens with a new secret from now on. Earlier tokens stay valid, unless --now is
+    given.
 
-    This is for the secrets that the service makes itself; if INTERINTENT_TOKEN_SECRETS is set, put the new
-    secret first in it instead.
+    This changes only the secrets that the service makes itself. If INTERINTENT_TOKEN_SECRETS is set, put a
+    new secret of your own at the front of that list instead, and restart the service.
     """
 
     async def work(store: KeyStore) -> tuple[int, int]:

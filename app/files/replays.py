@@ -355,7 +355,9 @@ class _Lines:
         self._over = False
 
     def fill(self, size: int) -> bytes:
-        """At least ``size`` bytes ahead, unless the source ends before."""
+        """The bytes not yet consumed, read on until there are at least ``size`` of them or the source ends.
+        Consumes none of them.
+        """
         parts = [self._rest]
         ahead = len(self._rest)
         while ahead < size and not self._over:

@@ -101,7 +101,8 @@ class SelectionScores:
     def add(self, game: Game, judgements: Iterable[Judgement]) -> None:
         """Counts the judgements of this game and ignores those of other games.
 
-        ``judgements.by_game`` groups the judgements of many games in one pass.
+        For many games, group the judgements first (``by_game`` of ``evaluators.ground.judgements``) rather
+        than pass all of them for every game.
         """
         for judgement, turn, stage in judged_turns(game, judgements, self.left_out):
             if judgement.reasonable is None:

@@ -194,7 +194,7 @@ async def test_a_server_that_is_gone_for_good_ends_an_answer_without_a_deadline(
             acting = asyncio.create_task(seat.act(request, {"approve": True}))
             server.close()
             await server.wait_closed()
-            told = rf"^ws://{url}/ws: {backoff.PATIENCE} failures in a row, the last: .*patience=None"
+            told = rf"^ws://{url}/ws: gave up after {backoff.PATIENCE} failures in a row, .*patience=None"
             for waiting in (acting, anext(aiter(seat)), seat.act(request, {"approve": True})):
                 with pytest.raises(Unreachable, match=told):
                     await asyncio.wait_for(waiting, 60)

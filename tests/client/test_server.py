@@ -152,6 +152,8 @@ async def test_nobody_there_is_said_after_the_tries() -> None:
     async with Server("http://127.0.0.1:1", tries=3) as server:
         with pytest.raises(Unreachable, match="GET /intentions"):
             await server.intentions()
-        with pytest.raises(Unreachable, match=r"^ws://127\.0\.0\.1:1/ws: 3 failures in a row") as gone:
+        with pytest.raises(
+            Unreachable, match=r"^ws://127\.0\.0\.1:1/ws: gave up after 3 failures in a row"
+        ) as gone:
             await _all_of(server.game("g_1").events(patience=3))
         assert "patience=None" in str(gone.value)

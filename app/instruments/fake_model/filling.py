@@ -221,7 +221,9 @@ class _Fitter:
         return items
 
     def _item(self, schema: Mapping[str, Any], draft: object) -> Any:
-        """An item with all choices as in the draft, since no item of a list may be half random."""
+        """One item of a list, fitted to the draft. Raises _Misfit if the schema does not allow the draft's
+        value of an enum field: a random one would not match the rest of the item.
+        """
         for key, field in schema.get("properties", {}).items():
             if "enum" in field and isinstance(draft, Mapping):
                 self.fit(field, draft.get(key))

@@ -86,8 +86,8 @@ class Stream:
             self._failures += 1
             if self._patience is not None and self._failures >= self._patience:
                 raise Unreachable(
-                    f"{self._url}: {self._failures} failures in a row, the last: {why!r}; "
-                    "a larger patience waits longer, patience=None for ever"
+                    f"{self._url}: gave up after {self._failures} failures in a row, the last one {why!r}; "
+                    "a larger `patience` makes it try longer, patience=None for ever"
                 ) from why
             await asyncio.sleep(max(pause, wait_s(self._failures - 1)))
 
