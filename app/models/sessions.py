@@ -220,8 +220,9 @@ class _GameSession:
                 return call
             flight.begun = False
             self._sessions.account.add_try(self.game, tries[-1])
-            with metrics.calls_parked.labels(self._source.name).track_inprogress():
-                await asyncio.sleep(health.pause_s(len(tries)))
+            if health.outage is None:  # else its turn is what the call waits for
+                with metrics.calls_parked.labels(self._source.name).track_inprogress():
+                    await asyncio.sleep(health.pause_s(len(tries)))
 
     async def _try(
         self, flight: _Flight, question: StoredQuestion, tries: list[Call], *, last: bool

@@ -239,6 +239,34 @@ async def test_an_outage_is_no_answer_and_what_its_tries_cost_is_counted(
         assert (await ask(await room.session(Scripted(answer)))).usage == answered.usage
 
 
+async def test_a_call_that_waits_for_an_endpoint_that_is_away_goes_on_with_its_first_answer(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
+    paused: list[int] = []
+    pause_s = health.EndpointHealth.pause_s
+
+    def paused_s(endpoint: health.EndpointHealth, failures: int) -> float:
+        if endpoint.outage is not None and failures != endpoint._failures:
+            paused.append(failures)
+        return pause_s(endpoint, failures)
+
+    monkeypatch.setattr(health.EndpointHealth, "pause_s", paused_s)
+    away = [ModelUnavailable("no", "status_503", None, "outage") for _ in range(12)]
+
+    def answer(_: Sequence[Message]) -> Reply:
+        if away:
+            raise away.pop()
+        return reply()
+
+    async with opened(database_url) as room:
+        model = Scripted(answer)
+        source = ScriptedSource(model)
+        sessions = [await room.session(model, f"g_{n}", source=source) for n in range(4)]
+        assert {one.text for one in await asyncio.gather(*map(ask, sessions))} == {reply().text}
+        assert paused == []
+
+
 async def test_a_question_that_fails_while_others_are_answered_gets_no_answer_in_the_end(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
