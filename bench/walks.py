@@ -257,9 +257,8 @@ async def vote(service: Service, tracer: Tracer) -> Journey:
 async def vote_by_socket(service: Service, tracer: Tracer) -> Journey:
     """As ``vote``, over a socket, from the moment at which the message has been read."""
     tracer.starts_at = inspect.unwrap(Connection._act).__code__
-    told = (await service.call("POST", "/games", {"seats": [{"agent": "remote"}], "profile": "official"}))[
-        "games"
-    ][0]
+    laid_out = await service.call("POST", "/games", {"seats": [{"agent": "remote"}], "profile": "official"})
+    [told] = laid_out["games"]
     votes = 0
 
     async def play(seat: dict[str, Any]) -> None:

@@ -54,7 +54,7 @@ def pytest_collection_finish() -> None:
 
 
 def seconds_of(item: pytest.Item) -> float:
-    """How long the test may take."""
+    """Seconds that the test may take."""
     marked = item.get_closest_marker("timeout")
     return float(marked.args[0] if marked else item.config.getini("timeout"))
 
