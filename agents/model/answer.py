@@ -83,11 +83,14 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def read_error_body(answer: HttpAnswer) -> Any:
-    """The JSON of an error's body; None where the body is not JSON."""
+    """The JSON of an error's body, out of the list of one in which Google wraps it; None where the body is
+    not JSON.
+    """
     try:
-        return json.loads(answer.body.decode("utf-8", "replace"))
+        body = json.loads(answer.body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
+    return body[0] if isinstance(body, list) and len(body) == 1 else body
 
 
 _LONGEST_NAME: Final = 200

@@ -3,7 +3,6 @@
 import asyncio
 import math
 import random
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, Protocol
@@ -12,16 +11,15 @@ from agents.model.answer import (
     Completion,
     Failed,
     HttpAnswer,
-    clean,
     find_value,
     read_completion,
     read_error_body,
     read_json,
-    retry_after,
 )
-from agents.model.capability import PROBES, Capability, Format, Ladder, ServerRefusal, lower, read_refusal
+from agents.model.capability import PROBES, Capability, Format, Ladder, lower
 from agents.model.limits import RateLimits
-from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Reply, Spent, Unavailability, Usage
+from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Reply, Spent, Usage
+from agents.model.problem import CallProblem, of_body, of_status, of_transfer, without_prompt
 from agents.model.request import parameters, request_body, required_keys
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
@@ -29,16 +27,6 @@ __all__ = ["Attempt", "Observer", "OpenAIModel"]
 BACKOFF_S: Final = 0.5
 """A pause is drawn from 0 to this bound in seconds, which doubles with each failure (full jitter)."""
 LONGEST_BACKOFF_S: Final = 20.0
-
-_TOO_LONG: Final = re.compile(
-    r"(maximum|exceed\w*) .{0,24}context|context[ _](length|window|size)|prompt is too long"
-    r"|too many (input )?tokens|reduce the length",
-    re.I,
-)
-_NO_MONEY: Final = re.compile(
-    r"insufficient[_ ](quota|balance|credits?|funds)|credit balance is too low", re.I
-)
-"""How OpenAI, DeepSeek, OpenRouter and Anthropic say that nothing is left to pay with."""
 
 _ENDED_BY_SERVER: Final = frozenset({"length", "content_filter", "refusal"})
 """Finish reasons after which the answer need not be JSON."""
@@ -114,22 +102,6 @@ class OpenAIModel:
 
 
 @dataclass(slots=True)
-class _Problem:
-    """Why a request brought no answer, and what follows for the next request."""
-
-    cause: str
-    status: int | None = None
-    final: bool = False
-    """True: repeating the request is useless."""
-    refusal: ServerRefusal | None = None
-    """What the server says it does not accept."""
-    after_s: float | None = None
-    """Seconds that the server asks us to wait before the next request."""
-    message: str = ""
-    """The part of the server's message that may be shown."""
-
-
-@dataclass(slots=True)
 class _Tally:
     """What one call has cost so far."""
 
@@ -182,7 +154,7 @@ class _Call:
             # Other calls may have learnt more meanwhile.
             asking = lower(asking, ladder.now(self.form.name))
 
-    async def _after(self, problem: _Problem, asked: Capability) -> Capability:
+    async def _after(self, problem: CallProblem, asked: Capability) -> Capability:
         """Waits as long as needed, and returns the capability for the next request. Raises ModelUnavailable
         when the call has to give up.
         """
@@ -209,7 +181,7 @@ class _Call:
         await self._pause(problem)
         return less or asked
 
-    async def _pause(self, problem: _Problem) -> None:
+    async def _pause(self, problem: CallProblem) -> None:
         endpoint = self.model.endpoint
         longest = min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** min(self.failures - 1, 10))
         seconds = self.model._jitter() * longest
@@ -225,7 +197,7 @@ class _Call:
         await asyncio.sleep(seconds)
         self.tally.seconds += seconds
 
-    async def _request(self, asking: Capability) -> Completion | _Problem:
+    async def _request(self, asking: Capability) -> Completion | CallProblem:
         """One HTTP request, counted and reported to the observer."""
         endpoint, limits = self.model.endpoint, self.model._limits
         await self._await_pause()
@@ -233,13 +205,13 @@ class _Call:
             endpoint, self.messages, self.form, asking, self.temperature, self.max_tokens
         )
         if self._left_s() <= 0:
-            self._give_up(_Problem("timeout"))
+            self._give_up(CallProblem("timeout"))
         async with limits.slot(prompt + self.max_tokens) as slot:
             loop = asyncio.get_running_loop()
             started = loop.time()
             self.tally.calls += 1
             self.sent = parameters(body)
-            outcome: Completion | _Problem = _Problem("cancelled")
+            outcome: Completion | CallProblem = CallProblem("cancelled")
             usage = Usage(prompt, 0, 0, known=False)
             status: int | None = None
             try:
@@ -262,54 +234,31 @@ class _Call:
         # Jitter, so that not all calls resume at once.
         paused += self.model._jitter() * BACKOFF_S
         if paused >= self._left_s():
-            self._give_up(_Problem("rate_limited"))
+            self._give_up(CallProblem("rate_limited"))
         await asyncio.sleep(paused)
         self.tally.seconds += paused
 
-    def _understand(self, exchange: HttpAnswer | Failed, prompt: int) -> tuple[Completion | _Problem, Usage]:
+    def _understand(
+        self, exchange: HttpAnswer | Failed, prompt: int
+    ) -> tuple[Completion | CallProblem, Usage]:
         """The meaning of an exchange, and its tokens: a request that the server turned down is free."""
         free = Usage(0, 0, 0, known=True)
         if isinstance(exchange, Failed):
             spent = Usage(prompt, 0, math.ceil(exchange.received / 4), known=False)
             turned_down = not exchange.sent or (exchange.status is not None and exchange.status >= 300)
-            return _Problem(exchange.cause, exchange.status), free if turned_down else spent
+            return of_transfer(exchange), free if turned_down else spent
         if exchange.status != 200:
-            return self._turned_down(exchange, exchange.status, read_error_body(exchange)), free
+            error = read_error_body(exchange)
+            return of_status(exchange.status, exchange.headers, error, exchange.body), free
         kind = exchange.headers.get("content-type", "")
         read = read_completion(exchange.body, kind, self.model.endpoint.model)
         if isinstance(read, Completion):
             return read, read.usage or Usage(prompt, 0, read.written, known=False)
         if read.cause == "error_body":
-            if read.status is None:
-                return _Problem("error_body", 200), read.usage or free
-            return self._turned_down(exchange, read.status, read.error), read.usage or free
+            problem = of_status(read.status, exchange.headers, read.error, exchange.body)
+            return problem, read.usage or free
         spent = Usage(prompt, 0, math.ceil(len(exchange.body) / 4), known=False)
-        return _Problem(read.cause, 200), read.usage or spent
-
-    def _turned_down(self, answer: HttpAnswer, status: int, body: Any) -> _Problem:
-        """The meaning of an answer with an error status."""
-        why = read_refusal(body, answer.body[:2000].decode("utf-8", "replace"))
-        problem = _Problem(f"status_{status}", status)
-        # The text of a 400, 422 or 5xx may quote the prompt: only its names are shown.
-        if status in (401, 402, 403, 404, 429):
-            problem.message = why.text
-        problem.message = _short(self.model.endpoint.hidden(problem.message or _identifiers(why.names)))
-        if status in (400, 402, 403, 429) and _NO_MONEY.search(f"{why.names} {why.text}"):
-            problem.cause, problem.final = "quota", True
-        elif status in (400, 413, 422) and _TOO_LONG.search(why.text):
-            problem.cause, problem.final = "context_length", True
-        elif status in (400, 403) and "content_filter" in why.names:
-            problem.cause, problem.final = "content_filter", True
-        elif status in (400, 422):
-            problem.refusal = why
-        elif status == 429:
-            problem.cause = "rate_limited"
-            problem.after_s = retry_after(answer.headers)
-        elif status >= 500 or status in (408, 409, 425):
-            problem.after_s = retry_after(answer.headers)
-        else:
-            problem.final = True
-        return problem
+        return of_body(read, exchange.body), read.usage or spent
 
     def _kept(self, completion: Completion) -> bool | None:
         """Whether the answer roughly has the form asked for; None where the server need not obey it."""
@@ -338,7 +287,7 @@ class _Call:
 
     def _report(
         self,
-        outcome: Completion | _Problem,
+        outcome: Completion | CallProblem,
         status: int | None,
         seconds: float,
         waited_s: float,
@@ -347,50 +296,22 @@ class _Call:
     ) -> None:
         observer, endpoint = self.model._observer, self.model.endpoint
         if observer is not None:
-            word = outcome.cause if isinstance(outcome, _Problem) else "ok"
+            word = outcome.cause if isinstance(outcome, CallProblem) else "ok"
             cost = endpoint.prices.cost(usage)
             observer(Attempt(endpoint.name, word, status, seconds, waited_s, asked.format, usage, cost))
 
-    def _give_up(self, problem: _Problem) -> NoReturn:
+    def _give_up(self, problem: CallProblem) -> NoReturn:
         tally, endpoint = self.tally, self.model.endpoint
         cost = endpoint.prices.cost(tally.usage)
         spent = Spent(tally.usage, cost, tally.seconds, tally.calls, self.sent)
-        message = f": {problem.message}" if problem.message else ""
+        words = without_prompt(endpoint.hidden(problem.words), self.messages)
+        told = f": {words}" if words else ""
         raise ModelUnavailable(
             f"no usable answer to {self.form.name} from {endpoint.name} (requests: {tally.calls}, "
-            f"{tally.seconds:.1f} s): {problem.cause}{message}",
+            f"{tally.seconds:.1f} s): {problem.cause}{told}",
             problem.cause,
             spent,
-            _kind(problem),
+            problem.kind,
             problem.after_s,
+            words,
         ) from None
-
-
-_OF_THE_QUESTION: Final = frozenset(
-    {
-        *("context_length", "content_filter", "too_large"),
-        *("not_json", "malformed_json", "no_choices", "no_message"),
-    }
-)
-"""Causes that lie in the question, or in what this model makes of it."""
-
-_OF_THE_ACCOUNT: Final = frozenset({401, 402, 403, 404})
-
-
-def _kind(problem: _Problem) -> Unavailability:
-    if problem.refusal is not None or problem.cause in _OF_THE_QUESTION:
-        return "question"
-    if problem.cause == "quota" or problem.status in _OF_THE_ACCOUNT:
-        return "account"
-    return "question" if problem.final else "outage"
-
-
-_IDENTIFIER: Final = re.compile(r"[\w.\[\]-]{1,64}\Z")
-
-
-def _identifiers(names: str) -> str:
-    return " ".join(name for name in names.split() if _IDENTIFIER.match(name))
-
-
-def _short(message: str) -> str:
-    return clean(" ".join(message.split()))[:200]

@@ -99,10 +99,11 @@ class Model(Protocol):
         ...
 
 
-Unavailability = Literal["outage", "account", "question"]
+Unavailability = Literal["outage", "account", "request", "answer"]
 """Why there is no answer. ``outage``: the server cannot be reached or is overloaded; it will answer later.
 ``account``: the provider refuses the account or the model's name; it answers once somebody has changed that.
-``question``: this very question gets no answer, however often it is asked.
+``request``: the provider turns this very request down, whatever is left out of it, e.g. as too long.
+``answer``: what the provider sends cannot be used, e.g. what its moderation lets through.
 """
 
 
@@ -111,7 +112,8 @@ class ModelUnavailable(Unanswered):
 
     ``cause`` is a short word for statistics: timeout, refused, rate_limited, status_500, not_json, …
     ``spent`` is what the call cost all the same; None where nobody counted it. ``after_s``: seconds that the
-    server asks us to wait; None: not given.
+    server asks us to wait; None: not given. ``words``: what the provider said, in at most 300 characters,
+    without secrets and without quotations from the prompt; empty where it said nothing.
     """
 
     def __init__(
@@ -119,14 +121,16 @@ class ModelUnavailable(Unanswered):
         message: str,
         cause: str,
         spent: Spent | None = None,
-        kind: Unavailability = "question",
+        kind: Unavailability = "answer",
         after_s: float | None = None,
+        words: str = "",
     ) -> None:
         super().__init__(message)
         self.cause = cause
         self.spent = spent
         self.kind = kind
         self.after_s = after_s
+        self.words = words
 
 
 _MILLION: Final = 1_000_000

@@ -64,14 +64,14 @@ class EndpointHealth:
         """Holds the permission to make one call while the block lasts. Waits while the endpoint does not
         answer, unless it is time for a try and nobody else tries.
 
-        A ModelUnavailable that leaves the block counts as a failure unless it lies in the question; a block
-        that ends otherwise without an exception counts as an answer.
+        A ModelUnavailable that leaves the block counts as a failure unless it lies in the request or the
+        answer; a block that ends otherwise without an exception counts as an answer.
         """
         tries = await self._wait()
         try:
             yield
         except ModelUnavailable as fault:
-            if fault.kind == "question":
+            if fault.kind in ("request", "answer"):
                 self._answered()
             else:
                 self._failed(fault)

@@ -246,7 +246,7 @@ class _GameSession:
                     call = answered(question, source.name, await self._ask(question), whole=whole)
                 except ModelUnavailable as fault:
                     call = failed(question, source.name, source.model_name, fault, whole=whole)
-                    if fault.kind != "question" and not last:
+                    if fault.kind in ("outage", "account") and not last:
                         tries.append(call)
                         raise
                 stored = await sessions.answers.keep(self.game, with_tries(call, tries))

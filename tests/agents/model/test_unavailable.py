@@ -1,4 +1,4 @@
-"""Why there is no answer: an outage, the account, or the question itself."""
+"""Why there is no answer: an outage, the account, the request, or what came as an answer."""
 
 from typing import Any
 
@@ -7,13 +7,24 @@ import pytest
 
 from agents.model.answer import Failed, HttpAnswer
 from agents.model.client import OpenAIModel
-from agents.model.model import Endpoint, ModelUnavailable
+from agents.model.model import Endpoint, Message, ModelUnavailable
 from agents.model.wire import Wire
 from tests.agents.model.serving import ASKED, VOTE
 
 QUOTA = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
 NO_CREDIT = {"type": "error", "error": {"message": "Your credit balance is too low to use the API."}}
 TOO_LONG = {"error": {"message": "This model's maximum context length is 8192 tokens.", "code": None}}
+
+GEMINI_MINUTE = [
+    {
+        "error": {
+            "code": 429,
+            "message": "You exceeded your current quota, please check your plan and billing details.",
+            "status": "RESOURCE_EXHAUSTED",
+            "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "22s"}],
+        }
+    }
+]
 
 
 def answer(status: int, body: Any = None, **headers: str) -> HttpAnswer:
@@ -38,13 +49,62 @@ def answer(status: int, body: Any = None, **headers: str) -> HttpAnswer:
         (answer(404), "status_404", "account"),
         (answer(429, QUOTA), "quota", "account"),
         (answer(400, NO_CREDIT), "quota", "account"),
-        (answer(400, TOO_LONG), "context_length", "question"),
-        (answer(400, {"error": {"message": "no", "code": "content_filter"}}), "content_filter", "question"),
-        (answer(422, {"detail": "messages are wrong"}), "status_422", "question"),
-        (answer(410), "status_410", "question"),
-        (Failed("too_large", 200, 10**6, True), "too_large", "question"),
-        (HttpAnswer(200, {"content-type": "text/html"}, b"<html>"), "not_json", "question"),
-        (answer(200, {"choices": []}), "no_choices", "question"),
+        (answer(404, {"error": {"message": "The model `x` does not exist"}}), "status_404", "account"),
+        (answer(400, {"error": {"message": "Model Not Exist"}}), "model_not_found", "account"),
+        (answer(400, {"error": {"message": "x/y is not a valid model ID"}}), "model_not_found", "account"),
+        (answer(400, {"message": "Invalid model: x", "code": "1500"}), "model_not_found", "account"),
+        (answer(422, {"error": {"code": "model_not_found", "message": "no"}}), "model_not_found", "account"),
+        (answer(429, None, **{"retry-after": "90000"}), "rate_limited", "account"),
+        (answer(429, None, **{"retry-after": "80000"}), "rate_limited", "outage"),
+        (answer(429, GEMINI_MINUTE), "rate_limited", "outage"),
+        (answer(301), "status_301", "account"),
+        (answer(405), "status_405", "account"),
+        (answer(410), "status_410", "account"),
+        (answer(400, TOO_LONG), "context_length", "request"),
+        (answer(413), "status_413", "request"),
+        (
+            answer(
+                400,
+                {
+                    "error": {
+                        "type": "exceed_context_size_error",
+                        "message": "the request exceeds the available context size",
+                    }
+                },
+            ),
+            "context_length",
+            "request",
+        ),
+        (
+            answer(400, {"error": {"message": "prompt is too long: 213 tokens > 200 maximum"}}),
+            "context_length",
+            "request",
+        ),
+        (answer(400), "status_400", "request"),
+        (answer(422, {"detail": "messages are wrong"}), "status_422", "request"),
+        (answer(400, {"error": {"message": "no", "code": "content_filter"}}), "content_filter", "answer"),
+        (
+            answer(400, {"error": {"message": "no", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}),
+            "content_filter",
+            "answer",
+        ),
+        (
+            answer(
+                403,
+                {
+                    "error": {
+                        "message": "Your chosen model requires moderation and your input was flagged",
+                        "metadata": {"flagged_input": "…"},
+                    }
+                },
+            ),
+            "content_filter",
+            "answer",
+        ),
+        (answer(200, {"promptFeedback": {"blockReason": "SAFETY"}}), "content_filter", "answer"),
+        (Failed("too_large", 200, 10**6, True), "too_large", "answer"),
+        (HttpAnswer(200, {"content-type": "text/html"}, b"<html>"), "not_json", "answer"),
+        (answer(200, {"choices": []}), "no_choices", "answer"),
     ],
 )
 async def test_what_stands_between_us_and_an_answer_is_told_apart(
@@ -72,3 +132,32 @@ async def test_how_long_the_server_asks_us_to_wait_is_passed_on(monkeypatch: pyt
         await model.complete(ASKED, VOTE, temperature=0.8, max_tokens=50)
     assert fault.value.after_s == 500
     await model.aclose()
+
+
+async def words_of(given: HttpAnswer, asked: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    async def post(*_: object) -> HttpAnswer:
+        return given
+
+    monkeypatch.setattr(Wire, "post", post)
+    model = OpenAIModel(Endpoint("m1", "http://127.0.0.1:9/v1", "fake", api_key="sk-secret", attempts=1))
+    with pytest.raises(ModelUnavailable) as fault:
+        await model.complete([Message("user", asked)], VOTE, temperature=0.8, max_tokens=50)
+    await model.aclose()
+    assert fault.value.words in str(fault.value)
+    return fault.value.words
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Unsupported value: 'role' for sk-secret", "Unsupported value: 'role' for ***"),
+        ("input_value='your role: merlin\\nyour si...ht' is wrong", "input_value='…...ht' is wrong"),
+        ('bad: {"content": "YOUR  ROLE:\\tmerlin"}', 'bad: {"content": "…"}'),
+        ("long " * 100, ("long " * 100)[:299] + "…"),
+    ],
+)
+async def test_a_providers_words_are_passed_on_without_the_prompt_and_without_secrets(
+    said: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = answer(400, {"error": {"message": said}})
+    assert await words_of(given, "your role: merlin\nyour side: loyal", monkeypatch) == shown

@@ -1,0 +1,210 @@
+"""Reads why a request brought no completion, from the status and the words of a server."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agents.model.answer import Broken, Failed, clean, retry_after
+from agents.model.capability import ServerRefusal, read_refusal
+from agents.model.model import Message, Unavailability
+
+__all__ = ["LONGEST_WAIT_S", "CallProblem", "of_body", "of_status", "of_transfer", "without_prompt"]
+
+LONGEST_WAIT_S: Final = 24 * 3600.0
+"""A server that asks for a longer pause has run out of something that only somebody can refill."""
+
+
+@dataclass(slots=True)
+class CallProblem:
+    """Why a request brought no answer, and what follows for the next request."""
+
+    cause: str
+    status: int | None = None
+    kind: Unavailability = "outage"
+    final: bool = False
+    """True: repeating the request is useless."""
+    refusal: ServerRefusal | None = None
+    """What the server says it does not accept; asking for less may help."""
+    after_s: float | None = None
+    """Seconds that the server asks us to wait before the next request."""
+    words: str = ""
+    """What the server said, whole and unmasked."""
+
+
+_TOO_LONG: Final = re.compile(
+    r"context_length_exceeded|exceed_context_size|request_too_large|string_above_max_length"
+    r"|(maximum|exceed\w*) .{0,24}context|context[ _](length|window|size|limit)"
+    r"|(prompt|input|request) (is|was) too (long|large)|prompt contains \d+ tokens"
+    r"|input token count .{0,24}exceeds|longer than the model|too many (input )?tokens"
+    r"|reduce the length|tokens \+ .{0,40}must be <=",
+    re.I,
+)
+_QUOTA: Final = re.compile(
+    r"insufficient[_ ](user_)?(quota|balance|credits?|funds)|credit balance is too low|current quota"
+    r"|payment[_ ]required|requires more credits|never purchased credits|out of credits|billing_"
+    r"|(billing|spend(ing)?|usage|monthly) (hard )?limit|arrearage|quota[_ ]exhausted"
+    r"|balance is (not enough|too low)",
+    re.I,
+)
+"""How providers say that nothing is left to pay with."""
+
+_UNKNOWN_MODEL: Final = re.compile(
+    r"model[_ ]?not[_ ]?(found|exist)|deployment_?not_?found|model_(not_available|decommissioned)"
+    r"|(unknown|no such|invalid) model|not a valid model|no endpoints found|no models? (is |are )?loaded"
+    r"|\b(model|deployment)s?\b.{0,120}(do(es)? not exist|(is|was|were|be) not found|not found|not exist"
+    r"|has been (deprecated|decommissioned|retired|removed|shut ?down)|is not (available|deployed|served))",
+    re.I | re.S,
+)
+_MODERATION: Final = re.compile(
+    r"content_?filter|content_policy|content management policy|responsibleaipolicy|moderation|flagged_input"
+    r"|block_?reason|prohibited_content|data_inspection_failed|inappropriate content|\bsafety\b"
+    r"|(prompt|input|content|message|output|response|request)\w*\b.{0,60}(was|were|been|is) flagged"
+    r"|violat\w+ .{0,60}(usage|content|acceptable|safety) (polic|guideline)"
+    r"|(content|prompt|input)\w* violat\w+ .{0,60}(polic|guideline|terms)",
+    re.I,
+)
+_BLOCKED: Final = re.compile(r'"(block_?reason|flagged_input)"|"(safety|prohibited_content|blocklist)"', re.I)
+"""Moderation as fields of a body that says nothing else."""
+
+_OF_THE_ACCOUNT: Final = frozenset({401, 402, 403, 404, 405, 407, 410, 451})
+_OF_THE_ANSWER: Final = frozenset({"too_large", "not_json", "malformed_json", "no_choices", "no_message"})
+_MAY_PASS: Final = frozenset({408, 409, 425})
+
+
+def of_transfer(failed: Failed) -> CallProblem:
+    """The problem of a request without a complete response."""
+    return CallProblem(failed.cause, failed.status, "answer" if failed.cause in _OF_THE_ANSWER else "outage")
+
+
+def of_body(broken: Broken, body: bytes) -> CallProblem:
+    """The problem of a response of status 200 that holds neither a completion nor an error."""
+    if _BLOCKED.search(body[:_READ].decode("utf-8", "replace")):
+        return CallProblem("content_filter", 200, "answer", final=True)
+    return CallProblem(broken.cause, 200, "answer" if broken.cause in _OF_THE_ANSWER else "outage")
+
+
+def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: bytes) -> CallProblem:
+    """The problem that an error reports. ``body``: its JSON, None where it is not JSON; ``status``: None for
+    an error in a response of status 200 that names none.
+    """
+    why = read_refusal(body, raw[:_READ].decode("utf-8", "replace"))
+    problem = CallProblem(
+        "error_body" if status is None else f"status_{status}", status or 200, words=why.text
+    )
+    said = f"{why.names} {_codes(body)} {why.text}"
+    after_s = retry_after(headers)
+    if after_s is None:
+        after_s = _told(body, why.text)
+    if status in (None, 400, 403, 422, 451) and _is_moderation(said, body):
+        problem.cause, problem.kind, problem.final = "content_filter", "answer", True
+    elif status not in (401, 429) and _TOO_LONG.search(said):
+        problem.cause, problem.kind, problem.final = "context_length", "request", True
+    elif status in (None, 400, 402, 403, 429) and _is_quota(status, said, after_s):
+        problem.cause, problem.kind, problem.final = "quota", "account", True
+    elif status in (None, 400, 404, 422, 500, 503) and _UNKNOWN_MODEL.search(said):
+        problem.cause = "status_404" if status == 404 else "model_not_found"
+        problem.kind, problem.final = "account", True
+    elif status is None or status >= 500 or status == 429 or status in _MAY_PASS:
+        problem.after_s = after_s
+        if status == 429:
+            problem.cause = "rate_limited"
+        if after_s is not None and after_s > LONGEST_WAIT_S:
+            problem.kind, problem.final = "account", True
+    elif status in (400, 422):
+        problem.kind, problem.refusal = "request", why
+    else:
+        turned_away = status in _OF_THE_ACCOUNT or status < 400
+        problem.kind, problem.final = ("account" if turned_away else "request"), True
+    return problem
+
+
+def _codes(body: Any) -> str:
+    """What an error calls itself, besides its code: a type, Google's status, Azure's inner code."""
+    error = body.get("error", body) if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return ""
+    inner = error.get("innererror")
+    codes = [error.get("type"), error.get("status"), inner.get("code") if isinstance(inner, dict) else None]
+    return " ".join(code for code in codes if isinstance(code, str))
+
+
+def _is_moderation(said: str, body: Any) -> bool:
+    if _MODERATION.search(said):
+        return True
+    return isinstance(body, dict | list) and bool(_BLOCKED.search(json.dumps(body)))
+
+
+def _is_quota(status: int | None, said: str, after_s: float | None) -> bool:
+    """Whether the account is empty. Gemini reports its limits per minute in the same words, with a pause."""
+    passes = status == 429 and after_s is not None and after_s <= LONGEST_WAIT_S
+    return bool(_QUOTA.search(said)) and ("insufficient" in said.lower() or not passes)
+
+
+_DELAY: Final = re.compile(r'"retryDelay":\s*"([\d.]+)s"')
+_AGAIN: Final = re.compile(
+    r"(?:try again|retry) (?:in|after) (?:(\d+)h)?\s*(?:(\d+)m(?!s))?\s*(?:([\d.]+)\s*(ms|s))?", re.I
+)
+
+
+def _told(body: Any, text: str) -> float | None:
+    """Seconds to wait as the body names them: Google's ``retryDelay``, or words; None where it does not."""
+    delay = _DELAY.search(json.dumps(body)) if isinstance(body, dict | list) else None
+    if delay is not None:
+        return _seconds(delay.group(1))
+    again = _AGAIN.search(text)
+    if again is None or not any(again.groups()):
+        return None
+    hours, minutes, seconds, unit = again.groups()
+    last = _seconds(seconds or "0") * (0.001 if unit and unit.lower() == "ms" else 1)
+    return _seconds(hours or "0") * 3600 + _seconds(minutes or "0") * 60 + last
+
+
+def _seconds(digits: str) -> float:
+    try:
+        return float(digits)
+    except ValueError:
+        return 0.0
+
+
+_READ: Final = 4000
+_LONGEST_WORDS: Final = 300
+
+_PIECE: Final = 14
+"""Letters and digits in a row that make a text a quotation."""
+
+_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\[nrt]")
+
+
+def without_prompt(words: str, messages: Sequence[Message]) -> str:
+    """A server's words, shortened, with ``…`` in place of what they quote from these messages.
+
+    A quotation has ``_PIECE`` letters and digits in the same order as some message; blanks, line breaks,
+    punctuation and escapes between them do not count.
+    """
+    words = " ".join(_unescaped(clean(words[:_READ])).split())
+    asked = "\n".join(_letters(message.content)[0] for message in messages)
+    letters, places = _letters(words)
+    quoted: list[tuple[int, int]] = []
+    for at in range(len(letters) - _PIECE + 1):
+        if letters[at : at + _PIECE] in asked:
+            start, end = places[at], places[at + _PIECE - 1] + 1
+            if quoted and start <= quoted[-1][1]:
+                quoted[-1] = (quoted[-1][0], end)
+            else:
+                quoted.append((start, end))
+    for start, end in reversed(quoted):
+        words = f"{words[:start]}…{words[end:]}"
+    return words if len(words) <= _LONGEST_WORDS else f"{words[: _LONGEST_WORDS - 1]}…"
+
+
+def _unescaped(words: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)) if match.group(1) else " ", words)
+
+
+def _letters(text: str) -> tuple[str, list[int]]:
+    """The letters and digits of a text in lower case, and the place of each."""
+    text = "".join(sign.lower() if len(sign.lower()) == 1 else sign for sign in text)
+    places = [at for at, sign in enumerate(text) if sign.isalnum()]
+    return "".join(text[at] for at in places), places
