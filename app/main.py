@@ -174,7 +174,7 @@ class Composition:
         self.pages = Pages(self.reader, self.feed.tails, self.positions)
         self.relays = Relays(self.pages, self.feed)
         self.models = ModelRegistry(
-            Endpoints(settings.endpoints()), CallStore(self.database), keep_messages=settings.store_prompts
+            Endpoints(settings.endpoints), CallStore(self.database), keep_messages=settings.store_prompts
         )
         inboxes = Inboxes(self.inbox, self.store, self.reader, self.feed)
         self.runner = LocalRunner(
@@ -188,6 +188,7 @@ class Composition:
         )
         claims = claims_of(settings.database_url)
         self.pickup = Pickup(claims, self.store, lambda: self.runner.has_room)
+        self.runner.on_suspended = self.pickup.let_go
         self.evaluations = Evaluations(self.database, self.store, self.reader, self.models, claims)
         self.games = Games(
             self.database,

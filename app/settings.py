@@ -62,6 +62,8 @@ class EndpointSettings(BaseModel):
     api_key: SecretStr | None = None
     api_key_env: str | None = None
     """The environment variable that holds the key."""
+    api_key_file: Path | None = None
+    """The file that holds the key. Unlike a variable, it can be changed while the service runs."""
     recorded: Path | None = None
     """A file of answers to repeat, written by ``interintent answers export``; of the other fields only
     ``parallel`` may be given with it."""
@@ -84,8 +86,8 @@ class EndpointSettings(BaseModel):
                 raise ValueError("an endpoint of recorded answers has no server: leave out the rest")
         elif self.base_url is None or not self.model:
             raise ValueError("an endpoint has base_url and model, or recorded")
-        if self.api_key is not None and self.api_key_env is not None:
-            raise ValueError("give api_key or api_key_env, not both")
+        if sum(key is not None for key in (self.api_key, self.api_key_env, self.api_key_file)) > 1:
+            raise ValueError("give one of api_key, api_key_env and api_key_file")
         return self
 
     def endpoint(self, name: str) -> Endpoint:
@@ -115,6 +117,11 @@ class EndpointSettings(BaseModel):
     def _key(self, name: str) -> str:
         if self.api_key is not None:
             return self.api_key.get_secret_value()
+        if self.api_key_file is not None:
+            try:
+                return self.api_key_file.read_text().strip()
+            except (OSError, UnicodeDecodeError):
+                raise InvalidEndpoints(f"endpoint {name!r}: {self.api_key_file} cannot be read") from None
         if self.api_key_env is None:
             return ""
         if self.api_key_env not in os.environ:

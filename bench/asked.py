@@ -73,6 +73,12 @@ class _Session:
     async def linger(self, seat: Seat) -> None:
         pass
 
+    def read(self, key: CallKey, *, usable: bool) -> None:
+        pass
+
+    async def unanswered(self, request_id: str) -> None:
+        pass
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:

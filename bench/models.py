@@ -136,6 +136,12 @@ class _Meter:
     async def linger(self, seat: Seat) -> None:
         pass
 
+    def read(self, key: CallKey, *, usable: bool) -> None:
+        pass
+
+    async def unanswered(self, request_id: str) -> None:
+        pass
+
 
 _SEED: Final = 3
 _EVIL: Final = "2"

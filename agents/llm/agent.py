@@ -43,6 +43,7 @@ class LlmAgent:
                 return await eager_turn(turn, self._take_preparation(turn))
             return await self._answer(turn)
         except (StepFailed, ModelUnavailable):
+            await self._session.unanswered(turn.request.id)
             return turn.defaulted()
         finally:
             self._turn_preparation.cancel()

@@ -157,3 +157,6 @@ class _Memory:
         if reply is None:
             raise StepFailed(key.step)
         return reply
+
+    def read(self, key: CallKey, *, usable: bool) -> None:
+        """Does nothing: the answer was read before."""

@@ -7,7 +7,7 @@ from typing import Protocol
 from agents.model.model import Form, Message, Model, Reply
 from engine.terms import Seat
 
-__all__ = ["Answering", "CallKey", "MemorySession", "ModelSession"]
+__all__ = ["Answering", "CallKey", "MemorySession", "ModelSession", "TurnSession"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,15 @@ class Answering(Protocol):
         ...
 
 
-class ModelSession(Answering, Protocol):
+class TurnSession(Answering, Protocol):
+    """Asks one model for one turn, and learns which of its answers could be used."""
+
+    def read(self, key: CallKey, *, usable: bool) -> None:
+        """Takes note whether the answer under this key could be used."""
+        ...
+
+
+class ModelSession(TurnSession, Protocol):
     """Asks one model for one game, and remembers what it answered."""
 
     def recall(
@@ -52,6 +60,13 @@ class ModelSession(Answering, Protocol):
 
     async def linger(self, seat: Seat) -> None:
         """Waits as long as this seat's latest answer took, where an observer could time the seat."""
+        ...
+
+    async def unanswered(self, request_id: str) -> None:
+        """Called before the default takes the place of the seat's answer, since no answer could be used.
+
+        Raises an exception that no agent handles where the game must stop instead.
+        """
         ...
 
 
@@ -78,3 +93,9 @@ class MemorySession:
 
     async def linger(self, seat: Seat) -> None:
         """Returns at once: nobody times a game that lives in one process."""
+
+    def read(self, key: CallKey, *, usable: bool) -> None:
+        """Does nothing."""
+
+    async def unanswered(self, request_id: str) -> None:
+        """Does nothing: the default is played."""

@@ -28,7 +28,7 @@ from agents.llm.options import SeatOptions
 from agents.llm.preparation import events_about
 from agents.llm.question import Question
 from agents.llm.replies import THEN, Schema, Shape, outline
-from agents.llm.session import Answering, CallKey
+from agents.llm.session import CallKey, TurnSession
 from agents.llm.templates import NOW, Templates
 from agents.model.model import Message, Reply
 from engine.actions import SeatAction
@@ -68,7 +68,7 @@ class ModelTurn:
     """
 
     def __init__(
-        self, observation: Observation, options: SeatOptions, session: Answering, templates: Templates
+        self, observation: Observation, options: SeatOptions, session: TurnSession, templates: Templates
     ) -> None:
         table, hand = observation.table, observation.hand
         assert hand.role is not None, "a seat is asked after it has learned its role"
@@ -140,7 +140,7 @@ class ModelTurn:
             known[THEN] = self.known_forms[second]
         return outline(question.shape.form.schema, known)
 
-    def at(self, observation: Observation, session: Answering | None = None) -> "ModelTurn":
+    def at(self, observation: Observation, session: TurnSession | None = None) -> "ModelTurn":
         """The same seat at another point of its game, with ``session``, by default the same session."""
         return ModelTurn(observation, self.options, session or self.session, self._templates)
 
@@ -290,8 +290,9 @@ class Talk:
         messages = [*self._messages, Message("user", f"{self._head}{header}\n{words}\n{form}")]
         recorded = turn.notes if notes is None else notes
         for attempt in range(1, options.repairs + 2):
+            key = CallKey(turn.request.id, step, about, before + attempt)
             reply = await turn.session.ask(
-                CallKey(turn.request.id, step, about, before + attempt),
+                key,
                 messages,
                 shape.form,
                 temperature=options.temperature,
@@ -301,6 +302,7 @@ class Talk:
                 value = read(Fields(reply.value, turn.table.names, loose=False))
             except UnusableReply as fault:
                 recorded.append(unusable(turn, step, reply))
+                turn.session.read(key, usable=False)
                 if attempt > options.repairs:
                     value = self._read_loosely(reply, read, step)
                 else:
@@ -310,6 +312,8 @@ class Talk:
                         Message("user", f"{UNUSABLE}\n{repair}\n{form}"),
                     ]
                     continue
+            else:
+                turn.session.read(key, usable=True)
             self._messages = [*messages, Message("assistant", _spoken_back(reply))]
             self._head = ""
             turn.reply = reply

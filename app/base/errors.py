@@ -14,6 +14,7 @@ AvalonError                (engine.errors)
     ├── BeyondHead         a position after the last event
     ├── Unfinished         an export of a running batch
     ├── AlreadyOver        nothing is left to cancel or to step
+    ├── NotSuspended       nothing is there to resume
     ├── AlreadyGraded      a rater's second answer to an item
     ├── AlreadyJudged      a rater's second judgement of the same thing
     ├── AlreadySeen        a guess about something that the caller was shown
@@ -59,6 +60,7 @@ __all__ = [
     "NotComparable",
     "NotFound",
     "NotReady",
+    "NotSuspended",
     "RateLimited",
     "RefusedRequest",
     "Stale",
@@ -124,6 +126,10 @@ class Unfinished(RefusedRequest):
 
 class AlreadyOver(RefusedRequest):
     """The game or batch has ended."""
+
+
+class NotSuspended(RefusedRequest):
+    """Neither the batch nor any of its games is suspended."""
 
 
 class UnknownRequest(RefusedRequest):

@@ -8,6 +8,7 @@ __all__ = [
     "REGISTRY",
     "append_seconds",
     "batches_driven",
+    "batches_suspended",
     "events_written",
     "games_active",
     "games_created",
@@ -32,6 +33,12 @@ games_ended = Counter(
 games_active = Gauge("interintent_games_active", "Games being driven now", registry=REGISTRY)
 games_waiting = Gauge("interintent_games_waiting", "Games waiting to be driven", registry=REGISTRY)
 batches_driven = Gauge("interintent_batches_driven", "Batches this process drives now", registry=REGISTRY)
+batches_suspended = Counter(
+    "interintent_batches_suspended_total",
+    "Batches suspended by this process until somebody resumes them, by cause",
+    ["cause"],
+    registry=REGISTRY,
+)
 events_written = Counter("interintent_events_total", "Events committed to logs", registry=REGISTRY)
 append_seconds = Histogram(
     "interintent_commit_seconds",

@@ -23,6 +23,7 @@ __all__ = [
     "GameStatus",
     "ModelName",
     "Name",
+    "OnUnusable",
     "ReadJson",
     "RoleName",
     "SeatKey",
@@ -35,7 +36,13 @@ __all__ = [
 MAX_MEMBERS = 100
 """The most members of an object in a body."""
 
-GameStatus = Literal["created", "running", "finished", "cancelled", "failed"]
+GameStatus = Literal["created", "running", "suspended", "finished", "cancelled", "failed"]
+
+
+OnUnusable = Literal["suspend", "default", "fail"]
+"""What happens where no answer of a model could be used for a seat's decision: its batch is suspended, the
+default is played, or the game fails.
+"""
 
 
 def _whole(value: object) -> object:

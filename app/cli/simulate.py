@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
+from app.base.errors import BudgetSpent
 from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
 from app.cli.terminal import count_bar, fail, note, print_json, reason
@@ -83,8 +84,9 @@ def simulate(
     Equal seeds give equal games, here and on a server (`"seeds": {"from": SEED}`). The table shows each
     figure with its count and 95 % interval beside those published for GPT-3.5 and GPT-4.
 
-    Seats of the kind llm ask a model (--model, --base-url) or take recorded answers (--answers). A run
-    whose budget is spent stops with status 3; continue it with the same --answers and --resume.
+    Seats of the kind llm ask a model (--model, --base-url) or take recorded answers (--answers). A run whose
+    budget is spent, or whose model refuses the account or a question, stops with status 3; continue it with
+    the same --answers and --resume.
 
     Example: interintent simulate -n 2000 --profile official --agents scripted --seed 1 --out games.ndjson
     """
@@ -156,7 +158,10 @@ def simulate(
         if models is not None:
             from app.cli.simulate_models import uses_as_json
 
-            report |= uses_as_json(models.uses) | {"budget_spent": models.stopped}
+            report |= uses_as_json(models.uses) | {
+                "budget_spent": isinstance(models.stopped, BudgetSpent),
+                "stopped": None if models.stopped is None else str(models.stopped),
+            }
         print_json(report)
     else:
         print_metrics(
@@ -168,8 +173,11 @@ def simulate(
             from app.cli.simulate_models import print_uses
 
             print_uses(models.uses)
-    if models is not None and models.stopped:
-        note(f"the budget is spent: {done.games} of {games} games were played")
+    if models is not None and models.stopped is not None:
+        note(
+            f"stopped: {models.stopped}. {done.games} of {games} games were played; the answers are in "
+            "the file of --answers: run the same command again with it once the cause is gone"
+        )
         raise typer.Exit(3)
     if done.games < games:
         raise typer.Exit(130)

@@ -36,7 +36,7 @@ from app.models.registry import ModelRegistry
 from app.runner.claims import Claims
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
-from app.store.games import GameStore, new_id
+from app.store.games import OPEN, GameStore, new_id
 from app.store.log import LogReader
 from app.store.rows import AnswerRow, EvaluationRow, name_of
 from engine.errors import UNREADABLE, AvalonError, CorruptLog
@@ -266,7 +266,7 @@ class Evaluations:
     async def _unfinished(self, batch: str) -> list[tuple[str, str]]:
         """Games of the batch that have not finished, with the reason why they cannot be judged."""
         unfinished = []
-        for status in ("created", "running", "cancelled", "failed"):
+        for status in (*OPEN, "cancelled", "failed"):
             ids = await self._rows.ids(batch, status=(status,))
             unfinished += [(game_id, f"it is {status}, not finished") for game_id in ids]
         return unfinished

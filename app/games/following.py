@@ -7,7 +7,7 @@ from typing import Final
 from app.base.errors import BeyondHead
 from app.base.lifecycle import Lifecycle
 from app.edge.auth import Caller, Keys
-from app.games.schemas import BatchView
+from app.games.schemas import OVER, BatchView
 from app.store.games import OPEN, GameStore
 from app.store.log import LogLine, LogReader, line_text
 from app.stream.feed import Feed
@@ -111,11 +111,11 @@ class Following:
         with self._feed.watch(batch_id) as watch:
             while self._keys.is_valid(caller):
                 shown = await view()
-                if (shown.status, shown.games) != last:
-                    last = (shown.status, shown.games)
+                if (shown.status, shown.games, shown.waiting) != last:
+                    last = (shown.status, shown.games, shown.waiting)
                     sent = time.monotonic()
                     yield shown.model_dump_json().encode() + b"\n"
-                if not follow or self._lifecycle.draining or shown.status not in ("queued", "running"):
+                if not follow or self._lifecycle.draining or shown.status in OVER:
                     return
                 await watch.wait(self._blank_s)
                 if time.monotonic() - sent >= self._blank_s:

@@ -1,6 +1,6 @@
 """Request and response bodies of the routes of games and batches."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -20,6 +20,7 @@ from app.base.schemas import (
     GameStatus,
     ModelName,
     Name,
+    OnUnusable,
     ReadJson,
     RoleName,
     SeatKey,
@@ -41,6 +42,7 @@ from engine.profile import (
 from engine.terms import Ending, Kind, Phase, Role, Side
 
 __all__ = [
+    "OVER",
     "AfterPhase",
     "AfterRequest",
     "BatchCreated",
@@ -66,18 +68,23 @@ __all__ = [
     "OpenRequest",
     "ProfileSettings",
     "ProfileView",
+    "ResumeBatch",
     "Rules",
     "SeatSpec",
     "StepGame",
     "StepUse",
     "Stepped",
+    "SuspensionView",
     "TokenView",
 ]
 
 MAX_COUNT = 10_000
 MAX_SEED = 2**128 - 1
 
-BatchStatus = Literal["queued", "running", "done", "cancelled", "failed"]
+BatchStatus = Literal["queued", "running", "suspended", "done", "cancelled", "failed"]
+
+OVER: Final = ("done", "cancelled", "failed")
+"""The statuses of batches that are over."""
 
 
 def _no_flag(value: object) -> object:
@@ -136,6 +143,17 @@ class GameBudget(Strict):
 
     max_tokens: Tokens | None = Field(None, description="Prompt and completion together.")
     max_cost: Cost | None = Field(None, description="In the currency of the configured prices.")
+
+
+OnUnusableField = Annotated[
+    OnUnusable | None,
+    Field(
+        description="What happens where no answer of a model can be used for a seat's decision. `suspend`: "
+        "the batch waits until it is resumed. `default`: the default is played, and marked. `fail`: the game "
+        "fails. Left out: `suspend` if more than half of the endpoint's last 20 answers could not be used, "
+        "else `default`."
+    ),
+]
 
 
 class NewBudget(GameBudget):
@@ -209,6 +227,7 @@ class NewGames(Strict):
     )
     models: Models = Field(default_factory=dict, description="The models that seats name.")
     budget: NewBudget | None = Field(None, description="Left out: no limit.")
+    on_unusable: OnUnusableField = None
     rotate: bool = Field(False, description="Move the specs by one seat from game to game.")
     names: Annotated[dict[SeatKey, Name], Field(max_length=10), FEW] = Field(
         default_factory=dict, description="Names shown to everybody; `Player n` where none is given."
@@ -266,8 +285,15 @@ class ForkGame(Strict):
         default_factory=dict, description="In addition to the models of the original's batch."
     )
     budget: NewBudget | None = Field(None, description="Left out: that of the original's batch, unspent.")
+    on_unusable: OnUnusableField = None
     drive: Literal["auto", "manual"] = "auto"
     deadlines_s: Deadlines | None = Field(None, description="Left out: those of the original's batch.")
+
+
+class ResumeBatch(Strict):
+    """What is different from now on."""
+
+    on_unusable: OnUnusableField = None
 
 
 class StepGame(Strict):
@@ -464,7 +490,10 @@ class GameView(Shown):
     requests: list[OpenRequest] | None = Field(description="Full viewer only: the open requests.")
     forked_from: ForkedFrom | None = Field(description="Full viewer only.")
     imported_from: ImportedFrom | None
-    fault: str | None = Field(description="Full viewer only: the trace id of the error that failed the game.")
+    fault: str | None = Field(
+        description="Full viewer only: why the game failed or is suspended: what its model's provider said, "
+        "or the trace id of an error of ours."
+    )
 
 
 class GamePage(Shown):
@@ -518,6 +547,13 @@ class OutageView(Shown):
     cause: str = Field(description="Why the last call brought no answer: `timeout`, `status_503`, `quota`, …")
 
 
+class SuspensionView(Shown):
+    since: str
+    endpoint: str = Field(description="The endpoint that refused; empty where too many games failed.")
+    cause: str = Field(description="`quota`, `status_401`, `unusable_answers`, `games_failed`, …")
+    words: str = Field(description="What the provider said, or what is wrong.")
+
+
 class BatchView(Shown):
     batch_id: str
     status: BatchStatus
@@ -542,6 +578,10 @@ class BatchView(Shown):
     models: list[ModelUse] = Field(description="By model and step. Empty for callers without `export:full`.")
     budget: BudgetView | None = Field(
         description="The budget as it was given. Null: no limit, or a caller with a watch token."
+    )
+    suspended: SuspensionView | None = Field(
+        description="Why no game of the batch goes on until somebody resumes it. Null: it is not suspended "
+        "as a whole, or a caller with a watch token."
     )
     waiting: list[OutageView] = Field(
         description="Endpoints that do not answer now. Games wait for them and then go on: nothing is lost, "

@@ -13,6 +13,7 @@ from pydantic import JsonValue, ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import InvalidAgent
+from agents.model.model import ModelUnavailable
 from agents.remote import RemoteAgent
 from agents.table import step
 from app.base import metrics
@@ -24,14 +25,17 @@ from app.base.errors import (
     InvalidRequest,
     NotAnswered,
     NotFound,
+    NotSuspended,
     Stale,
     Unfinished,
 )
 from app.base.off_loop import off_loop
+from app.base.schemas import OnUnusable
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
 from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
+    OVER,
     AfterRequest,
     BatchCreated,
     ForkedFrom,
@@ -45,6 +49,7 @@ from app.games.schemas import (
     SeatView,
 )
 from app.models.registry import ModelRegistry, Spending
+from app.models.stops import Stop
 from app.runner.drive import TellingJournal
 from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
@@ -234,10 +239,13 @@ class Games:
 
         Cancels the open games instead when the batch was cancelled.
         """
+        self._models.endpoints.read_again()
         row = await self._store.batch(batch_id)
         assert row is not None
         if row.cancelled:
             await self._cancel_games(batch_id)
+            return
+        if row.suspended is not None:
             return
         driven |= self._runner.submit(await self._store.to_drive(batch_id))
         laid = await self._store.rows_laid(batch_id)
@@ -450,7 +458,7 @@ class Games:
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
-        if not partial and batch_status(row, tallied) not in ("done", "cancelled", "failed"):
+        if not partial and batch_status(row, tallied) not in OVER:
             raise Unfinished("the batch is still running; partial=true exports what there is")
         digest = hashlib.sha256()
         line_count = events = 0
@@ -524,6 +532,8 @@ class Games:
                 break
             try:
                 await step(state, agents, journal, alone=until == "action")
+            except Stop as stop:
+                raise ModelUnavailable(str(stop), stop.cause) from None
             except BudgetSpent:
                 broken_off = cancel(BUDGET_SPENT)
                 await journal.append(broken_off)
@@ -611,10 +621,25 @@ class Games:
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""
         row = await self.batch_row(batch_id)
-        if batch_status(row, await self.tally(batch_id)) in ("done", "cancelled", "failed"):
+        if batch_status(row, await self.tally(batch_id)) in OVER:
             raise AlreadyOver("this batch has ended already")
         await self._store.mark_cancelled(batch_id)
         self._spawn(self._cancel_games(batch_id))
+
+    async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
+        """Lets a suspended batch go on: keys and endpoints are read anew, and what was not answered is asked
+        again. ``on_unusable``: from now on; None for what it was. Raises NotSuspended, AlreadyOver.
+        """
+        row = await self.batch_row(batch_id)
+        if row.cancelled:
+            raise AlreadyOver("this batch was cancelled")
+        spec = whole(row.spec)
+        if on_unusable is not None:
+            spec = {**spec, "on_unusable": on_unusable}
+        if not await self._store.resume(batch_id, spec):
+            raise NotSuspended("neither this batch nor any of its games is suspended")
+        self._feed.hint(batch_id)
+        await self._pickup.offer(batch_id, None)
 
     async def _cancel_games(self, batch_id: str) -> None:
         for game_id in await self._store.ids(batch_id, status=OPEN):
@@ -755,17 +780,20 @@ def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame) -> dict[
         "repeats": [game_id, *(source.get("repeats") or ())] if same else [],
         "models": {**(source.get("models") or {}), **given["models"]},
         "budget": given.get("budget") or source.get("budget"),
+        "on_unusable": given.get("on_unusable") or source.get("on_unusable"),
         "deadlines_s": given.get("deadlines_s") or source.get("deadlines_s") or {},
     }
 
 
 def batch_status(row: BatchRow, tallied: Tallied) -> str:
-    """The batch's status, from the counts of its games: queued, running, done, cancelled or failed."""
+    """The batch's status, from the counts of its games."""
     stored = sum(tallied.status.values())
     open_games = sum(tallied.status.get(name, 0) for name in OPEN)
     if row.cancelled:
         return "running" if open_games else "cancelled"
     if stored < row.count or open_games:
+        if row.suspended is not None or open_games == tallied.status.get("suspended", 0) > 0:
+            return "suspended"
         begun = stored - tallied.status.get("created", 0)
         return "running" if begun else "queued"
     if tallied.status.get("failed", 0):

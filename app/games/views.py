@@ -1,10 +1,12 @@
 """Builds the views of games and batches that callers receive."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from app.base.clock import now_ms, timestamp
+from app.base.schemas import GameStatus
 from app.games.schemas import (
+    OVER,
     BatchView,
     BudgetView,
     ForkedFrom,
@@ -19,6 +21,7 @@ from app.games.schemas import (
     QuestView,
     SeatSpec,
     StepUse,
+    SuspensionView,
     TallyView,
 )
 from app.games.service import batch_status
@@ -190,16 +193,25 @@ def model_uses(uses: Mapping[UseKey, Use]) -> list[ModelUse]:
     ]
 
 
+def _suspension(row: BatchRow) -> SuspensionView | None:
+    if row.suspended is None:
+        return None
+    why = whole(row.suspended)
+    return SuspensionView(
+        since=timestamp(why["at"]), endpoint=why["endpoint"], cause=why["cause"], words=why["words"]
+    )
+
+
 def batch_view(row: BatchRow, tallied: Tallied, spending: Spending | None, *, sees_all: bool) -> BatchView:
     """A batch's progress and results so far. ``sees_all``: include what each model used, step by step.
     Without ``spending`` it is the spectators' view: without labels, tokens, costs and budget.
     """
     status = batch_status(row, tallied)
-    over = sum(tallied.status.get(name, 0) for name in ("finished", "cancelled", "failed"))
-    running = status in ("queued", "running")
+    ended = sum(tallied.status.get(name, 0) for name in ("finished", "cancelled", "failed"))
+    running = status not in OVER
     until = now_ms() if running else (tallied.last_finished or row.created_at)
     seconds = max(until - row.created_at, 1) / 1000
-    speed = over / seconds if over else None
+    speed = ended / seconds if ended else None
     return BatchView(
         batch_id=row.batch_id,
         status=status,  # type: ignore[arg-type]
@@ -207,20 +219,18 @@ def batch_view(row: BatchRow, tallied: Tallied, spending: Spending | None, *, se
         created_at=timestamp(row.created_at),
         finished_at=None if running or tallied.last_finished is None else timestamp(tallied.last_finished),
         labels={} if spending is None else dict(whole(row.labels)),
-        games={
-            name: tallied.status.get(name, 0)
-            for name in ("created", "running", "finished", "cancelled", "failed")
-        },
+        games={name: tallied.status.get(name, 0) for name in get_args(GameStatus)},
         winners=dict(tallied.winners),  # type: ignore[arg-type]
         endings=dict(tallied.endings),  # type: ignore[arg-type]
         games_per_second=speed,
-        eta_s=(row.count - over) / speed if running and speed else None,
+        eta_s=(row.count - ended) / speed if running and speed and status != "suspended" else None,
         tokens=None if spending is None else spending.total.tokens,
         cost=None if spending is None else spending.total.cost,
         models=model_uses(spending.uses) if spending is not None and sees_all else [],
         budget=None
         if spending is None or spending.budget is None
         else BudgetView(**spending.budget, spent=spending.spent, games_stopped=spending.games_stopped),
+        suspended=None if spending is None else _suspension(row),
         waiting=[
             OutageView(endpoint=outage.endpoint, since=timestamp(outage.since), cause=outage.cause)
             for outage in (() if spending is None else spending.outages)

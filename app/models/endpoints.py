@@ -1,9 +1,11 @@
 """The model endpoints of the settings, with one long-lived client for each."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+import structlog
 
 from agents.errors import InvalidAgent
 from agents.llm.session import Answering, CallKey
@@ -11,12 +13,14 @@ from agents.model.model import Form, Message, Model, Reply
 from app.models.health import EndpointHealth, Outage
 from app.models.metrics import observe_attempt
 from app.models.recording import RecordedSession, Recording
-from app.settings import EndpointSettings
+from app.settings import EndpointSettings, InvalidEndpoints
 
 if TYPE_CHECKING:
     from agents.model.client import OpenAIModel
 
 __all__ = ["Endpoints", "Source"]
+
+log = structlog.get_logger()
 
 
 class DirectSession:
@@ -40,9 +44,17 @@ class Source:
         self.slots = asyncio.Semaphore(settings.parallel)
         """Limits concurrent calls, over all games. A call that waits here has cost nothing yet."""
         self.health = EndpointHealth(name)
+        self.endpoint = None if settings.recorded is not None else settings.endpoint(name)
+        """The endpoint with its key; None: a recording."""
         self._settings = settings
         self._live: OpenAIModel | None = None
         self._recording: Recording | None = None
+
+    def is_of(self, settings: EndpointSettings | None) -> bool:
+        """Whether these settings are the source's own, and lead to the same key."""
+        if settings != self._settings or settings is None:
+            return False
+        return self.endpoint is None or self.endpoint == settings.endpoint(self.name)
 
     def session(self, seed: str) -> Answering:
         """A session for the game with this seed. Raises InvalidAnswers for an unreadable recording."""
@@ -54,7 +66,8 @@ class Source:
             # The import takes half a second, which a service without models does not pay.
             from agents.model.client import OpenAIModel
 
-            self._live = OpenAIModel(self._settings.endpoint(self.name), observe_attempt)
+            assert self.endpoint is not None
+            self._live = OpenAIModel(self.endpoint, observe_attempt)
         return DirectSession(self._live)
 
     async def aclose(self) -> None:
@@ -66,9 +79,27 @@ class Source:
 class Endpoints:
     """The endpoints of one service."""
 
-    def __init__(self, settings: Mapping[str, EndpointSettings]) -> None:
-        self.settings = dict(settings)
+    def __init__(self, read: Callable[[], Mapping[str, EndpointSettings]]) -> None:
+        """``read``: reads the settings anew. Raises what that raises."""
+        self._read = read
+        self.settings = dict(read())
         self._sources: dict[str, Source] = {}
+        self._replaced: list[Source] = []
+        """Sources of earlier settings, which games that have begun may still use."""
+
+    def read_again(self) -> None:
+        """Reads the settings anew: a key or an address may have changed. Games that begin from now on use
+        them. Settings that cannot be read leave everything as it is.
+        """
+        try:
+            settings = dict(self._read())
+        except InvalidEndpoints as fault:
+            log.error("the endpoints stay as they are: their settings cannot be read", cause=str(fault))
+            return
+        for name, source in list(self._sources.items()):
+            if not source.is_of(settings.get(name)):
+                self._replaced.append(self._sources.pop(name))
+        self.settings = settings
 
     def source(self, name: str) -> Source:
         """The source for this endpoint. Raises InvalidAgent for one that the settings do not name."""
@@ -100,5 +131,5 @@ class Endpoints:
 
     async def aclose(self) -> None:
         """Closes every client."""
-        for source in self._sources.values():
+        for source in (*self._sources.values(), *self._replaced):
             await source.aclose()

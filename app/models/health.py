@@ -6,6 +6,7 @@ costs games nothing but time, and an endpoint that comes back is not overrun.
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 """Bounds of the pause between two tries; each is twice the one before, and drawn from its upper half."""
 
+
+RECENT: Final = 20
+"""The latest answers by which an endpoint is judged."""
 
 LONGEST_ASKED_S: Final = 24 * 3600.0
 """The longest pause that a server may ask for; who asks for more is tried like one who asks for none."""
@@ -52,6 +56,8 @@ class EndpointHealth:
         """None: the endpoint answers."""
         self.answers = 0
         """Calls that were answered so far."""
+        self._recent = deque[bool](maxlen=RECENT)
+        """Whether each of the latest answers could be used, oldest first."""
         self._endpoint = endpoint
         self._jitter = jitter
         self._failures = 0
@@ -82,6 +88,15 @@ class EndpointHealth:
             if tries:
                 self._trying = False
                 self._tell()
+
+    def read(self, *, usable: bool) -> None:
+        """Takes note whether a new answer could be used."""
+        self._recent.append(usable)
+
+    @property
+    def unusable(self) -> tuple[int, int]:
+        """How many of the latest answers could not be used, and of how many: at most RECENT."""
+        return self._recent.count(False), len(self._recent)
 
     def pause_s(self, failures: int) -> float:
         """How long a call pauses after so many failures in a row."""

@@ -7,6 +7,7 @@ since ids differ from run to run; the hash of the messages shows whether the que
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -144,6 +145,13 @@ class Recording:
         if known != call:
             raise InvalidAnswers(f"two answers for seed {seed}, {_place(call.key)}")
 
+    def move(self, seed: str, key: CallKey) -> None:
+        """Puts a game's call aside: its attempt becomes the next below zero."""
+        calls = self._calls[seed]
+        below = min(0, *(other.attempt for other in calls)) - 1
+        moved = replace(calls.pop(key), key=replace(key, attempt=below))
+        calls[moved.key] = moved
+
     def calls(self, seed: str) -> Mapping[CallKey, Call]:
         """A game's calls by key."""
         return self._calls.get(seed, {})
@@ -156,6 +164,11 @@ class Recording:
         """Adds a call in memory, and returns it."""
         self.add(game, call)
         return call
+
+    async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
+        """Puts calls of the game with this seed aside, in memory."""
+        for key in keys:
+            self.move(game, key)
 
     @classmethod
     def read(cls, file: Path) -> "Recording":
@@ -182,7 +195,10 @@ def read_whole(file: Path) -> tuple[Recording, Signature, int]:
                                 f"{file} was altered: its last line does not match the others"
                             )
                         break
-                    recording.add(*_read_line(values))
+                    if "aside" in values:
+                        recording.move(values["seed"], CallKey(**values["aside"]))
+                    else:
+                        recording.add(*_read_line(values))
                 except InvalidAnswers:
                     raise
                 except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
@@ -235,6 +251,12 @@ class RecordedSession:
     async def linger(self, seat: Seat) -> None:
         """Returns immediately: a repeated game need not take as long as the first."""
 
+    def read(self, key: CallKey, *, usable: bool) -> None:
+        """Does nothing."""
+
+    async def unanswered(self, request_id: str) -> None:
+        """Does nothing: the default was played in the recorded game."""
+
 
 UNUSED_SESSION: Final = RecordedSession(Recording(), "")
 """For agents that are made only to check whether they can be made; it has no answers."""
@@ -262,6 +284,14 @@ class AnswersFile:
         self._file.write(self._signature.add(line_of(game, call)))
         self._file.flush()
         return call
+
+    async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
+        """Writes that these answers were put aside."""
+        await self.recording.put_aside(game, keys)
+        for key in keys:
+            line = _json({"seed": game, "aside": asdict(key)}).encode("ascii") + b"\n"
+            self._file.write(self._signature.add(line))
+        self._file.flush()
 
     def close(self) -> None:
         """Signs the file and closes it."""

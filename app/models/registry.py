@@ -84,6 +84,7 @@ class ModelRegistry:
             account,
             self._flights,
             keep_messages=self._keep_messages,
+            on_unusable=spec.get("on_unusable"),
             lent=await self._lent(spec.get("repeats") or ()),
             pause=asyncio.sleep,
         )
@@ -107,6 +108,7 @@ class ModelRegistry:
             account,
             self._flights,
             keep_messages=self._keep_messages,
+            stops=False,
         )
         return sessions.session(source)
 

@@ -10,10 +10,13 @@ import structlog
 
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Form, Message, ModelUnavailable, Reply
+from app.base.clock import now_ms
+from app.base.schemas import OnUnusable
 from app.models import metrics
 from app.models.account import Account
 from app.models.endpoints import Source
 from app.models.recording import another_question
+from app.models.stops import UNUSABLE, BatchStops, GameFails, GameStops, Stop
 from app.store.call import Call, StoredQuestion, answered, failed, hash_of, with_tries
 from engine.errors import AvalonError
 from engine.terms import Kind, Seat
@@ -29,7 +32,11 @@ LONGEST_PAUSE_S: Final = 30.0
 """The longest pause; an answer that took longer was unusual."""
 
 MOST_TRIES: Final = 8
-"""Calls for one question without an answer, while the endpoint answers others, after which it gets none."""
+"""Calls for one question without an answer, while the endpoint answers others, after which its game stops."""
+
+PATIENCE_S: Final = 30 * 60.0
+"""Seconds that these tries take at least."""
+
 
 _ORDER: Final = (
     Kind.PROPOSE_TEAM, Kind.SPEAK, Kind.RECONSIDER, Kind.VOTE, Kind.CARD, Kind.ASSASSINATE, Kind.SUMMARISE
@@ -52,6 +59,12 @@ class Answers(Protocol):
 
     async def keep(self, game: str, call: Call) -> Call:
         """Stores a call durably and returns the stored one: another writer's, if that came first."""
+        ...
+
+    async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
+        """Makes room for new answers to these questions. The old ones stay stored, and count as paid: with
+        the attempts -1, -2, …
+        """
         ...
 
 
@@ -96,7 +109,7 @@ class Flights:
     def _landed(self, place: tuple[str, CallKey], flight: _Flight, task: "asyncio.Task[Call]") -> None:
         self._forget(place, flight)
         fault = None if task.cancelled() else task.exception()
-        if fault is not None and not isinstance(fault, AvalonError):
+        if fault is not None and not isinstance(fault, AvalonError | Stop):
             # Logged since perhaps nobody waits for it any more; without its message, which may quote prompts.
             log.error("a call to a model broke", fault=type(fault).__name__)
 
@@ -130,14 +143,19 @@ class GameSessions:
         *,
         keep_messages: bool,
         strict: bool = False,
+        stops: bool = True,
+        on_unusable: OnUnusable | None = None,
         lent: Mapping[CallKey, Call] | None = None,
         pause: Pause | None = None,
     ) -> None:
         """``lent``: answers of the games that this one repeats up to some point. Each is used where the very
         same question is asked, and is not paid for again. ``strict``: a stored answer must belong to the very
         question that is asked; not for games of a database, which keep their paid answers even if
-        templates have changed. ``pause``: sleeps as long as an answer would take, so that the timing does not
-        show which seats were not asked; None: nobody can time this game.
+        templates have changed. ``stops``: Stop is raised where a question is turned down or the account
+        refused. Without it, as for a judge, each of whose questions stands alone, the account is waited for,
+        and no other question is affected. ``on_unusable``: None for ``suspend`` where most of the endpoint's
+        latest answers were unusable, else ``default``. ``pause``: sleeps as long as an answer would take, so
+        that the timing does not show which seats were not asked; None: nobody can time this game.
         """
         self.game, self.seed = game, seed
         self.strict = strict
@@ -145,6 +163,8 @@ class GameSessions:
         self.lent = lent or {}
         self.answers, self.account, self.flights = answers, account, flights
         self.keep_messages = keep_messages
+        self.stops = stops
+        self.on_unusable = on_unusable
         self.pause = pause
         account.open_game(game, self.stored)
 
@@ -161,14 +181,18 @@ class _GameSession:
         self._sessions = sessions
         self._source = source
         self._model = source.session(sessions.seed)
+        self._new: set[CallKey] = set()
+        """Keys of new answers that have not been read yet."""
+        self._unusable: dict[str, list[CallKey]] = {}
+        """By request, the keys of answers that could not be used."""
 
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
         """The stored answer, or the model's after it has been stored.
 
-        Raises ModelUnavailable if that is what was stored, BudgetSpent if the budget is spent, and
-        MissingAnswer if a recording has no answer.
+        Raises ModelUnavailable if that is what was stored, BudgetSpent if the budget is spent, MissingAnswer
+        if a recording has no answer, and Stop.
         """
         call = self._sessions.stored.get(key)
         if call is None:
@@ -177,11 +201,19 @@ class _GameSession:
                 question = StoredQuestion(key, messages, form, temperature, max_tokens)
                 call = await self._sessions.flights.join(self, question)
                 self._sessions.stored[key] = call
-                return call.answer()
+                self._new.add(key)
+                return self._reply(call)
         elif self._sessions.strict and call.messages_sha256 != hash_of(messages):
             raise another_question(self.game, key)
         metrics.calls_reused.labels(self._source.name).inc()
-        return call.answer()
+        return self._reply(call)
+
+    def _reply(self, call: Call) -> Reply:
+        try:
+            return call.answer()
+        except ModelUnavailable:
+            self.read(call.key, usable=False)
+            raise
 
     def recall(
         self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
@@ -198,6 +230,30 @@ class _GameSession:
         if self._sessions.pause is not None and calls:
             await self._sessions.pause(min(max(calls, key=_position).latency_s, LONGEST_PAUSE_S))
 
+    def read(self, key: CallKey, *, usable: bool) -> None:
+        """Takes note whether the answer under this key could be used."""
+        if key in self._new:
+            self._new.discard(key)
+            self._source.health.read(usable=usable)
+        if not usable:
+            self._unusable.setdefault(key.request_id, []).append(key)
+
+    async def unanswered(self, request_id: str) -> None:
+        """Raises BatchStops or GameFails unless the default may be played. Then the unusable answers are put
+        aside, so that the model is asked anew when the game goes on.
+        """
+        unusable, answers = self._source.health.unusable
+        act = self._sessions.on_unusable
+        if act is None:
+            act = "suspend" if unusable > answers / 2 else "default"
+        if act == "default" or not self._sessions.stops:
+            return
+        stop = GameFails if act == "fail" else BatchStops
+        words = f"{unusable} of its last {answers} answers could not be used, among them all to {request_id}"
+        keys = self._unusable.pop(request_id, [])
+        await self._sessions.answers.put_aside(self.game, keys)
+        raise stop(self._source.name, UNUSABLE, words)
+
     def _answers(self, call: Call, messages: Sequence[Message], temperature: float, max_tokens: int) -> bool:
         """Whether the call asked this very question of this endpoint."""
         asked = (call.endpoint, call.asked_temperature, call.asked_max_tokens, call.messages_sha256)
@@ -208,13 +264,17 @@ class _GameSession:
         that came first.
 
         While the endpoint does not answer, the call waits and is made again: an outage is no answer. What the
-        earlier tries cost is part of the stored call.
+        earlier tries cost is part of the stored call. Raises Stop, see ``GameSessions``.
         """
         health, tries = self._source.health, list[Call]()
-        answers = health.answers
+        answers, began_ms = health.answers, now_ms()
         while True:
             # Once the endpoint has answered others, it may be this question.
-            last = len(tries) + 1 >= MOST_TRIES and health.answers > answers
+            last = (
+                len(tries) + 1 >= MOST_TRIES
+                and now_ms() - began_ms >= PATIENCE_S * 1000
+                and health.answers > answers
+            )
             call = await self._try(flight, question, tries, last=last)
             if call is not None:
                 return call
@@ -228,7 +288,7 @@ class _GameSession:
         self, flight: _Flight, question: StoredQuestion, tries: list[Call], *, last: bool
     ) -> Call | None:
         """One call. Returns the stored call; None where it failed in a way that may pass: then it has joined
-        ``tries``. ``last``: any failure stands.
+        ``tries``. ``last``: after such a failure the game stops, and a judge goes without the answer.
         """
         source, sessions = self._source, self._sessions
         whole, account = sessions.keep_messages, sessions.account
@@ -246,14 +306,19 @@ class _GameSession:
                     call = answered(question, source.name, await self._ask(question), whole=whole)
                 except ModelUnavailable as fault:
                     call = failed(question, source.name, source.model_name, fault, whole=whole)
-                    if fault.kind in ("outage", "account") and not last:
+                    if sessions.stops and fault.kind == "account":
+                        raise BatchStops(source.name, fault.cause, fault.words or str(fault)) from None
+                    if fault.kind != "answer" and (sessions.stops or not (fault.kind == "request" or last)):
                         tries.append(call)
                         raise
                 stored = await sessions.answers.keep(self.game, with_tries(call, tries))
                 # A paid call counts even if another writer's was stored.
                 account.add(self.game, call)
                 metrics.observe_call(call)
-        except ModelUnavailable:
+        except ModelUnavailable as fault:
+            if sessions.stops and (fault.kind == "request" or last):
+                stop = GameFails if fault.kind == "request" else GameStops
+                raise stop(source.name, fault.cause, fault.words or str(fault)) from None
             return None
         return stored
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
@@ -10,10 +10,11 @@ import structlog
 from app.base import metrics
 from app.base.clock import now_ms, random_name
 from app.models.registry import ModelRegistry
+from app.models.stops import BatchStops, GameStops, Stop
 from app.runner.drive import drive
 from app.seats.inboxes import Inboxes
 from app.store.db import PASSING, Conflict, Database, is_ours
-from app.store.games import GameStore
+from app.store.games import GameStore, Suspension
 from app.store.log import LogReader
 from app.stream.feed import Feed
 
@@ -24,6 +25,9 @@ log = structlog.get_logger()
 
 RETRY_FIRST_S: Final = 0.5
 RETRY_LAST_S: Final = 15.0
+
+MOST_FAILED: Final = 0.05
+"""The share of a batch's games that may fail because of their models before the batch is suspended."""
 
 
 class LocalRunner:
@@ -56,6 +60,8 @@ class LocalRunner:
         self._workers: set[asyncio.Task[None]] = set()
         self._parallel = parallel
         self._stopping = False
+        self.on_suspended: Callable[[str], None] = lambda batch_id: None
+        """Called with the id of a batch that has been suspended: somebody has to release its games."""
 
     @property
     def has_room(self) -> bool:
@@ -139,6 +145,8 @@ class LocalRunner:
                     game_id,
                     lambda: self._step_aside(game_id),
                 )
+            except Stop as stop:
+                return await self._stop_game(game_id, stop)
             except Conflict:
                 # Another process has appended to the log: this process's state of the game is stale.
                 log.warning("left a game to another writer", game=game_id)
@@ -157,9 +165,51 @@ class LocalRunner:
                 await self._fail(game_id)
             return True
 
+    async def _stop_game(self, game_id: str, stop: Stop) -> bool:
+        """Writes down why the game does not go on. Returns whether it is over."""
+        row = await self._store.game(game_id)
+        assert row is not None
+        if isinstance(stop, BatchStops):
+            why = Suspension(now_ms(), stop.endpoint, stop.cause, stop.words)
+            await self._suspend(row.batch_id, why)
+            return False
+        if isinstance(stop, GameStops):
+            log.warning("a game is suspended", game=game_id, cause=str(stop))
+            await self._store.suspend_game(game_id, str(stop))
+            self._feed.hint(game_id)
+            self._feed.hint(row.batch_id)
+            return False
+        log.warning("a game failed", game=game_id, cause=str(stop))
+        await self._mark_failed(game_id, str(stop))
+        tallied = await self._store.tally(row.batch_id)
+        batch = await self._store.batch(row.batch_id)
+        failed = tallied.status.get("failed", 0)
+        if batch is not None and failed > MOST_FAILED * batch.count:
+            words = f"{failed} of {batch.count} games failed; the last: {stop}"
+            await self._suspend(row.batch_id, Suspension(now_ms(), "", "games_failed", words))
+        return True
+
+    async def _suspend(self, batch_id: str, why: Suspension) -> None:
+        """Suspends the batch, and lets go of all its games."""
+        if await self._store.suspend(batch_id, why):
+            log.warning(
+                "a batch is suspended until it is resumed",
+                batch=batch_id,
+                endpoint=why.endpoint,
+                cause=why.cause,
+                words=why.words,
+            )
+            metrics.batches_suspended.labels(why.cause).inc()
+            self._feed.hint(batch_id)
+        # Not at once: letting go cancels the task that has called this.
+        asyncio.get_running_loop().call_soon(self.on_suspended, batch_id)
+
     async def _fail(self, game_id: str) -> None:
         fault = random_name()
         log.exception("a game failed", game=game_id, trace_id=fault)
+        await self._mark_failed(game_id, fault)
+
+    async def _mark_failed(self, game_id: str, fault: str) -> None:
         await self._store.mark_failed(game_id, fault, now_ms())
         metrics.games_ended.labels("failed", "").inc()
         self._feed.hint(game_id)

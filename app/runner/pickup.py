@@ -128,6 +128,12 @@ class Pickup:
             elif self._see_through is not None:
                 await self._claims.give_back(batch_id)
 
+    def let_go(self, batch_id: str) -> None:
+        """Stops driving a batch between two steps, and gives back its claim."""
+        task = self._mine.get(batch_id)
+        if task is not None:
+            task.cancel()
+
     def _give_up(self, batch_id: str) -> None:
         task = self._mine.get(batch_id)
         if task is not None:

@@ -11,6 +11,7 @@ from app.models.account import Account, Budget
 from app.models.endpoints import Endpoints
 from app.models.recording import AnswersFile, RecordedSession, Recording
 from app.models.sessions import Answers, Flights, GameSessions
+from app.models.stops import Stop
 from app.runner.simulate import Plan, Result, game_id, lines_of
 from app.seats.seating import ModelSeats, seat_agents
 from app.settings import EndpointSettings
@@ -42,7 +43,8 @@ class ModelRun:
         """``endpoint``: its name and settings; None for a run that only repeats recorded answers."""
         self._plan = plan
         self._profile = profile_from_settings(plan.profile)
-        self._endpoints = Endpoints({} if endpoint is None else {endpoint[0]: endpoint[1]})
+        settings = {} if endpoint is None else {endpoint[0]: endpoint[1]}
+        self._endpoints = Endpoints(lambda: settings)
         self._name = None if endpoint is None else endpoint[0]
         self._answers: Answers = answers
         self._recording = answers.recording if isinstance(answers, AnswersFile) else answers
@@ -50,8 +52,8 @@ class ModelRun:
         self._flights = Flights()
         self._budget = budget
         self._account: Account | None = None
-        self.stopped = False
-        """Whether the budget was spent before all games were played."""
+        self.stopped: BudgetSpent | Stop | None = None
+        """Why the run ended before all games were played."""
 
     @property
     def uses(self) -> Mapping[UseKey, Use]:
@@ -61,7 +63,8 @@ class ModelRun:
     def run(self, games: int, *, first: int = 0, keep: bool = False) -> Iterator[Result]:
         """Yields the results of games ``first`` to ``games`` - 1, in order. ``keep``: with their logs.
 
-        Ends early when the budget is spent. Raises MissingAnswer where a recording lacks an answer.
+        Ends early when the budget is spent, or where a model stops a game (see ``stopped``). Raises
+        MissingAnswer where a recording lacks an answer.
         """
         self._account = Account(self._budget, self._uses(first, games))
         with asyncio.Runner() as runner:
@@ -103,8 +106,8 @@ class ModelRun:
                     return
                 try:
                     result = await started[0]
-                except BudgetSpent:
-                    self.stopped = True
+                except (BudgetSpent, Stop) as why:
+                    self.stopped = why
                     return
                 started.popleft()
                 yield result

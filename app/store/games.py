@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar, get_args
 
@@ -20,11 +20,14 @@ from engine.errors import CorruptLog
 from engine.events import Event
 from engine.terms import Ending, Side
 
-__all__ = ["OPEN", "GameStore", "NewGame", "Tallied", "new_id"]
+__all__ = ["DRIVEN", "OPEN", "GameStore", "NewGame", "Suspension", "Tallied", "new_id"]
 
 R = TypeVar("R")
 
-OPEN: Final = ("created", "running")
+DRIVEN: Final = ("created", "running")
+"""The statuses of games that go on as soon as somebody drives them."""
+
+OPEN: Final = (*DRIVEN, "suspended")
 """The statuses of games that are not over."""
 
 _ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"  # 32 signs, none to be taken for another
@@ -34,6 +37,20 @@ def new_id(prefix: str) -> str:
     """An id of 100 random bits, e.g. ``g_k3…``."""
     bits = random_bits(100)
     return f"{prefix}_" + "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(0, 100, 5))
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """Why a batch waits until somebody resumes it."""
+
+    at: int
+    """ms"""
+    endpoint: str
+    """The endpoint because of which it waits; empty where too many games failed."""
+    cause: str
+    """A short word."""
+    words: str
+    """What the provider said, or what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,28 +207,43 @@ class GameStore:
         query = (
             select(games.c.batch_id)
             .join(batches, batches.c.batch_id == games.c.batch_id)
-            .where(games.c.status.in_(OPEN), or_(games.c.drive == "auto", batches.c.cancelled))
+            .where(
+                or_(
+                    and_(games.c.status.in_(OPEN), batches.c.cancelled),
+                    and_(games.c.status.in_(DRIVEN), games.c.drive == "auto", batches.c.suspended.is_(None)),
+                )
+            )
             .group_by(games.c.batch_id)
             .order_by(func.min(games.c.created_at), games.c.batch_id)
         )
         return await self._database.column(query)
 
     async def to_drive(self, batch_id: str) -> list[str]:
-        """The batch's games that are driven automatically and not over, in their order."""
+        """The batch's games that are driven automatically and neither over nor suspended, in their order."""
         query = (
             select(games.c.game_id)
-            .where(games.c.batch_id == batch_id, games.c.status.in_(OPEN), games.c.drive == "auto")
+            .join(batches, batches.c.batch_id == games.c.batch_id)
+            .where(
+                games.c.batch_id == batch_id,
+                games.c.status.in_(DRIVEN),
+                games.c.drive == "auto",
+                batches.c.suspended.is_(None),
+            )
             .order_by(games.c.position)
         )
         return await self._database.column(query)
 
     async def unlaid_batches(self) -> list[str]:
-        """Batches that have fewer games than they are to have, and are not cancelled."""
+        """Batches that have fewer games than they are to have, and are neither cancelled nor suspended."""
         laid = select(games.c.batch_id, func.count().label("n")).group_by(games.c.batch_id).subquery()
         query = (
             select(batches.c.batch_id)
             .outerjoin(laid, laid.c.batch_id == batches.c.batch_id)
-            .where(func.coalesce(laid.c.n, 0) < batches.c.count, batches.c.cancelled.is_(False))
+            .where(
+                func.coalesce(laid.c.n, 0) < batches.c.count,
+                batches.c.cancelled.is_(False),
+                batches.c.suspended.is_(None),
+            )
             .order_by(batches.c.created_at)
         )
         return await self._database.column(query)
@@ -225,6 +257,47 @@ class GameStore:
         await self._database.writer.execute(
             update(batches).where(batches.c.batch_id == batch_id).values(cancelled=True)
         )
+
+    async def suspend(self, batch_id: str, suspension: Suspension) -> bool:
+        """Suspends a batch until it is resumed. Returns False for one that is suspended or cancelled
+        already.
+        """
+        open_ = (batches.c.suspended.is_(None), batches.c.cancelled.is_(False))
+        changed = await self._database.writer.execute(
+            update(batches).where(batches.c.batch_id == batch_id, *open_).values(suspended=asdict(suspension))
+        )
+        return changed > 0
+
+    async def suspend_game(self, game_id: str, why: str) -> None:
+        """Suspends a single game until its batch is resumed."""
+        await self._database.writer.execute(
+            update(games)
+            .where(games.c.game_id == game_id, games.c.status.in_(DRIVEN))
+            .values(status="suspended", fault=why)
+        )
+
+    async def resume(self, batch_id: str, spec: Mapping[str, Any]) -> bool:
+        """Lets a batch and its suspended games go on, with ``spec`` as its request from now on. Returns False
+        if neither the batch nor any of its games was suspended.
+        """
+        batch = update(batches).where(batches.c.batch_id == batch_id)
+        alone = (
+            update(games)
+            .where(games.c.batch_id == batch_id, games.c.status == "suspended")
+            .values(status="running", fault=None)
+        )
+
+        async def work(connection: AsyncConnection) -> bool:
+            whole = await connection.execute(
+                batch.where(batches.c.suspended.is_not(None)).values(suspended=None)
+            )
+            single = await connection.execute(alone)
+            if not whole.rowcount + single.rowcount:
+                return False
+            await connection.execute(batch.values(spec=spec))
+            return True
+
+        return await self._database.writer.run(work)
 
     async def mark_failed(self, game_id: str, fault: str, at: int) -> None:
         """Ends a game that cannot be driven on. Its log stays as it is."""

@@ -1,12 +1,13 @@
 """Calls to models in the database: stored once, never changed."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import astuple
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict, astuple
 from typing import Any, Final, NamedTuple
 
 import structlog
-from sqlalchemy import and_, case, false, func, insert, select, tuple_
+from sqlalchemy import and_, case, false, func, insert, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import ColumnElement
 
 from agents.llm.session import CallKey
@@ -131,8 +132,8 @@ class CallStore:
         self._database = database
 
     async def of_game(self, game: str) -> dict[CallKey, Call]:
-        """The calls of a game, by key."""
-        rows = await self._database.mappings(select(model_calls).where(_c.game_id == game))
+        """The calls of a game, by key, without those that were put aside."""
+        rows = await self._database.mappings(select(model_calls).where(_c.game_id == game, _c.attempt > 0))
         return {call.key: call for row in rows if (call := _readable(row)) is not None}
 
     async def one_by_one(self, game: str) -> AsyncIterator[Call]:
@@ -168,14 +169,20 @@ class CallStore:
             return await self._stored(game, call.key)
         return call
 
+    async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
+        """Makes room for new answers to these questions. The old ones stay stored, with negative attempts."""
+
+        async def work(connection: AsyncConnection) -> None:
+            lowest = select(func.min(_c.attempt)).where(_c.game_id == game)
+            aside = min(0, (await connection.execute(lowest)).scalar_one() or 0)
+            for key in keys:
+                aside -= 1
+                await connection.execute(update(model_calls).where(*_is(game, key)).values(attempt=aside))
+
+        await self._database.writer.run(work)
+
     async def _stored(self, game: str, key: CallKey) -> Call:
-        query = select(model_calls).where(
-            _c.game_id == game,
-            _c.request_id == key.request_id,
-            _c.step == key.step,
-            _c.about == key.about,
-            _c.attempt == key.attempt,
-        )
+        query = select(model_calls).where(*_is(game, key))
         (row,) = await self._database.mappings(query)
         if not _reads(row):
             raise CorruptLog(f"{row_name(model_calls, row)} cannot be read")
@@ -223,8 +230,8 @@ class CallStore:
         return int((await self._database.column(query))[0])
 
     async def of_batch(self, batch_id: str) -> AsyncIterator[tuple[CalledGame, Call | str]]:
-        """A batch's calls in a stable order: games by position, calls by request and key. For a
-        damaged row its name is given instead, after the calls of its game.
+        """A batch's calls in a stable order: games by position, calls by request and key, without those
+        that were put aside. For a damaged row its name is given instead, after the calls of its game.
         """
         query = (
             select(games.c.game_id, games.c.position, games.c.seed)
@@ -232,13 +239,20 @@ class CallStore:
             .order_by(games.c.position)
         )
         for game in [CalledGame(*row) for row in await self._database.rows(query)]:
-            rows = await self._database.mappings(select(model_calls).where(_c.game_id == game.game_id))
+            rows = await self._database.mappings(
+                select(model_calls).where(_c.game_id == game.game_id, _c.attempt > 0)
+            )
             calls = [_call(row) for row in rows if _reads(row)]
             for call in sorted(calls, key=lambda call: astuple(call.key)):
                 yield game, call
             for row in rows:
                 if not _reads(row):
                     yield game, row_name(model_calls, row)
+
+
+def _is(game: str, key: CallKey) -> tuple[ColumnElement[bool], ...]:
+    values = {"game_id": game, **asdict(key)}
+    return tuple(_c[name] == value for name, value in values.items())
 
 
 def _count(condition: ColumnElement[bool]) -> Any:

@@ -252,6 +252,8 @@ class BatchRow:
     """The checked request."""
     labels: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))] = field(default_factory=dict)
     cancelled: bool = False
+    suspended: JsonOrNone = None
+    """Why none of its games is driven until somebody resumes it: the fields of ``Suspension``."""
 
 
 @_stored(
@@ -288,7 +290,9 @@ class GameRow:
     forked_from: JsonOrNone = None
     imported_from: JsonOrNone = None
     fault: str | None = None
-    """Trace id of what failed the game; the error itself is in the service's own log."""
+    """Why the game failed or is suspended: what its model's provider said, or the trace id of an error of
+    ours, which is in the service's own log.
+    """
     epochs: Annotated[Mapping[str, int] | Damaged | None, ColumnSpec(JsonColumn(dict, none_as_null=True))] = (
         None
     )

@@ -247,11 +247,18 @@ class Batch:
                     return
 
     async def done(self) -> Json:
-        """Waits until the batch is over and returns its last view."""
+        """Waits until the batch is over and returns its last view. While the batch is suspended, it waits for
+        somebody to resume it.
+        """
         last: Json = {}
         async for view in self.progress():
             last = view
         return last
+
+    async def resume(self, **changes: Any) -> Json:
+        """Lets a suspended batch go on, and returns its view; ``changes``: e.g. ``on_unusable="default"``."""
+        view: Json = await self._http.post(f"/batches/{self.id}/resume", changes)
+        return view
 
     def items(self, dimension: Dimension, *, page: int = 50, **settings: Unpack[ItemSettings]) -> Items:
         """The items of the batch's finished games, as in ``Server.items``."""

@@ -68,6 +68,12 @@ class Mind:
     async def linger(self, seat: Seat) -> None:
         pass
 
+    def read(self, key: CallKey, *, usable: bool) -> None:
+        pass
+
+    async def unanswered(self, request_id: str) -> None:
+        pass
+
 
 class Puppet:
     """An llm seat whose model is its own scripted twin."""

@@ -163,7 +163,7 @@ async def test_what_a_seat_says_reaches_the_model(tmp_path: Any) -> None:
             {"agent": "llm", "model": "hot", "mechanism": "direct", "options": {"temperature": 0.25}},
             *[{"agent": "random"}] * 3,
         ]
-        await caller.played(seats=seats, models=models)
+        await caller.played(seats=seats, models=models, on_unusable="default")
         async with caller.services.database.read_engine.connect() as connection:
             rows = (await connection.execute(select(model_calls))).mappings().all()
         assert {(row["seat"], row["temperature"], row["max_tokens"]) for row in rows} == {
@@ -329,12 +329,12 @@ async def test_a_service_that_stops_in_an_outage_goes_on_after_it(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
-    away = FakeOptions(faults=(read_fault("status_401"),))
+    away = FakeOptions(faults=(read_fault("status_503"),))
     async with faking(away) as fake:
-        async with calling(database_url, models=endpoints(fake)) as caller:
+        async with calling(database_url, models=endpoints(fake, attempts=1)) as caller:
             batch, _ = await caller.create(seats=DIRECT)
             await until(lambda: fake.counts.calls >= 3)
-        async with calling(database_url, models=endpoints(fake)) as caller:
+        async with calling(database_url, models=endpoints(fake, attempts=1)) as caller:
             await until(lambda: fake.counts.calls >= 6)
             fake.faults = ()
             view = await caller.over(batch)

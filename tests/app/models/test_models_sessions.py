@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Usage
 from app.base.errors import BudgetSpent, MissingAnswer
 from app.models import health
+from app.models import sessions as session_rules
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Source
 from app.models.sessions import LONGEST_PAUSE_S, MOST_TRIES, Flights, GameSessions
+from app.models.stops import BatchStops, GameFails, GameStops, Stop
 from app.settings import EndpointSettings
 from app.store.call import hash_of
 from app.store.db import Database
@@ -107,6 +110,8 @@ class Room:
             self.flights,
             keep_messages=options.get("keep_messages", False),
             strict=options.get("strict", False),
+            stops=options.get("stops", True),
+            on_unusable=options.get("on_unusable"),
             pause=options.get("pause"),
         )
         return sessions.session(source or ScriptedSource(model, parallel))
@@ -217,7 +222,7 @@ async def test_an_outage_is_no_answer_and_what_its_tries_cost_is_counted(
     monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
     away = [
         ModelUnavailable("no", "timeout", Spent(Usage(30, 0, 5, False), 0.1, 2.0, 4), "outage"),
-        ModelUnavailable("no", "quota", Spent(Usage(0, 0, 0, True), 0.0, 1.0, 1), "account"),
+        ModelUnavailable("no", "status_500", Spent(Usage(0, 0, 0, True), 0.0, 1.0, 1), "outage"),
         ModelUnavailable("no", "refused", None, "outage"),
     ]
 
@@ -267,10 +272,11 @@ async def test_a_call_that_waits_for_an_endpoint_that_is_away_goes_on_with_its_f
         assert paused == []
 
 
-async def test_a_question_that_fails_while_others_are_answered_gets_no_answer_in_the_end(
+async def test_a_question_that_fails_for_long_while_others_are_answered_stops_its_game_alone(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(session_rules, "PATIENCE_S", 0.0)
 
     def answer(messages: Sequence[Message]) -> Reply:
         if messages[-1].content == "Vote.":
@@ -281,13 +287,110 @@ async def test_a_question_that_fails_while_others_are_answered_gets_no_answer_in
         model = Scripted(answer)
         source = ScriptedSource(model)
         failing = asyncio.create_task(ask(await room.session(model, source=source)))
-        await until(lambda: model.asked >= MOST_TRIES)
+        judged = asyncio.create_task(ask(await room.session(model, "e_1", source=source, stops=False)))
+        await until(lambda: model.asked >= 2 * MOST_TRIES)
         assert not failing.done()
+        assert not judged.done()
         # So far nobody was answered: it is an outage.
         other = await room.session(model, "g_2", source=source)
         assert (await ask(other, messages=[Message("user", "Speak.")])).value is None
-        with pytest.raises(ModelUnavailable, match="did not answer"):
+        with pytest.raises(GameStops, match="timeout"):
             await failing
+        with pytest.raises(ModelUnavailable, match="did not answer"):
+            await judged
+        assert {row["game_id"] for row in await room.rows()} == {"g_2", "e_1"}
+
+
+@pytest.mark.parametrize(("kind", "stop"), [("account", BatchStops), ("request", GameFails)])
+async def test_what_is_refused_stops_the_game_with_the_providers_words_and_stores_nothing(
+    database_url: str, kind: Any, stop: type[Stop]
+) -> None:
+    def refuse(_: Sequence[Message]) -> Reply:
+        raise ModelUnavailable("no", "status_400", None, kind, words="You cannot have this.")
+
+    async with opened(database_url) as room:
+        with pytest.raises(stop) as fault:
+            await ask(await room.session(Scripted(refuse)))
+        assert (fault.value.endpoint, fault.value.cause, fault.value.words) == (
+            "m1",
+            "status_400",
+            "You cannot have this.",
+        )
+        assert await room.rows() == []
+
+
+async def test_a_judge_waits_for_its_account_and_goes_without_what_is_refused(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
+    kinds: list[Any] = ["request", "account"]
+
+    def refuse(_: Sequence[Message]) -> Reply:
+        raise ModelUnavailable("no", "status_400", None, kinds.pop())
+
+    async with opened(database_url) as room:
+        model = Scripted(refuse)
+        with pytest.raises(ModelUnavailable):
+            await ask(await room.session(model, "e_1", stops=False))
+        assert (model.asked, [row["failure"] for row in await room.rows()]) == (2, ["status_400"])
+
+
+@pytest.mark.parametrize(
+    ("on_unusable", "earlier", "stop"),
+    [
+        (None, 0, BatchStops),
+        (None, 1, None),
+        (None, 2, None),
+        ("default", 0, None),
+        ("suspend", 5, BatchStops),
+        ("fail", 5, GameFails),
+    ],
+)
+async def test_a_decision_without_a_usable_answer_is_played_by_default_unless_most_answers_are_unusable(
+    database_url: str, on_unusable: Any, earlier: int, stop: type[Stop] | None
+) -> None:
+    async with opened(database_url) as room:
+        model = Scripted(lambda _: reply())
+        session = await room.session(model, on_unusable=on_unusable)
+        for n in range(earlier):
+            key = replace(KEY, request_id=f"1.{n + 1}.vote.2")
+            await ask(session, key)
+            session.read(key, usable=True)
+        await ask(session)
+        session.read(KEY, usable=False)
+        if stop is None:
+            await session.unanswered(KEY.request_id)
+        else:
+            with pytest.raises(stop) as fault:
+                await session.unanswered(KEY.request_id)
+            assert fault.value.cause == "unusable_answers"
+        # A game that goes on is asked anew; what it has paid stays in the sums.
+        again = await room.session(model)
+        asked = model.asked
+        await ask(again)
+        assert model.asked - asked == (0 if stop is None else 1)
+        assert len(await room.rows()) == earlier + 1 + (stop is not None)
+
+
+async def test_only_the_latest_twenty_answers_count(database_url: str) -> None:
+    async with opened(database_url) as room:
+        session = await room.session(Scripted(lambda _: reply()))
+        for n in range(31):
+            key = replace(KEY, about=f"seat {n}")
+            await ask(session, key)
+            session.read(key, usable=n < 20)
+        with pytest.raises(BatchStops, match="11 of its last 20 answers"):
+            await session.unanswered(KEY.request_id)
+
+
+async def test_answers_that_were_stored_before_do_not_count_again(database_url: str) -> None:
+    async with opened(database_url) as room:
+        model = Scripted(lambda _: reply())
+        await ask(await room.session(model))
+        session = await room.session(model)
+        await ask(session)
+        session.read(KEY, usable=False)
+        await session.unanswered(KEY.request_id)
 
 
 async def test_a_budget_holds_during_an_outage(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_without_any_there_are_none() -> None:
         ({"m": {"base_url": "http://x/v1"}}, "base_url and model, or recorded"),
         ({"m": {**SOUND, "base_url": f"ftp://{KEY}"}}, "http:// or https://"),
         ({"m": {**SOUND, "base_url": f"http://me:{KEY}@x/v1"}}, "belongs in api_key"),
-        ({"m": {**SOUND, "api_key": KEY, "api_key_env": "HOME"}}, "not both"),
+        ({"m": {**SOUND, "api_key": KEY, "api_key_env": "HOME"}}, "give one of"),
         ({"m": {**SOUND, "api_key_env": "NOT_SET_AT_ALL"}}, "NOT_SET_AT_ALL"),
         ({"m": {**SOUND, "parallel": KEY}}, "parallel"),
         ({"m": {**SOUND, "key": KEY}}, "key"),

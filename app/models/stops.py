@@ -1,0 +1,39 @@
+"""What stops a game before its end: its model cannot be asked, or does not answer.
+
+No agent handles these; who drives the game does. The log ends before the decision that was not made, and what
+was answered is stored: once the cause is gone, the game goes on from there.
+
+Stop
+├── BatchStops    nothing at this endpoint is answered until somebody changes something
+├── GameStops     this game's question is not answered, those of others are
+└── GameFails     this game's question is turned down, and always will be
+"""
+
+from typing import Final
+
+__all__ = ["UNUSABLE", "BatchStops", "GameFails", "GameStops", "Stop"]
+
+UNUSABLE: Final = "unusable_answers"
+"""The cause of a stop because of answers that could not be used."""
+
+
+class Stop(Exception):
+    """``cause`` is a short word as in ``ModelUnavailable``; ``words`` say more, mostly the provider's."""
+
+    def __init__(self, endpoint: str, cause: str, words: str) -> None:
+        super().__init__(f"{endpoint}: {cause}: {words}")
+        self.endpoint = endpoint
+        self.cause = cause
+        self.words = words
+
+
+class BatchStops(Stop):
+    """Every game of the batch has to wait until somebody changes something, and resumes it."""
+
+
+class GameStops(Stop):
+    """This game alone has to wait until somebody resumes its batch."""
+
+
+class GameFails(Stop):
+    """The game cannot go on: asked again, the model would turn the question down again."""

@@ -1,0 +1,252 @@
+"""Batches and games that wait until somebody resumes them: nothing is lost, nothing is played meanwhile."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.instruments.fake_model import FakeModel, FakeOptions, read_fault
+from app.models import health
+from tests.app.calling import Caller, calling, problem, until
+from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
+
+SEEDS = {"from": 1}
+
+
+def _refusing(fake: FakeModel, name: str) -> None:
+    fake.faults = (read_fault(name),)
+
+
+async def _suspended(caller: Caller, batch: str) -> Any:
+    view = await caller.over(batch)
+    assert view["status"] == "suspended", view
+    return view["suspended"]
+
+
+async def _resumed(caller: Caller, batch: str, **more: Any) -> Any:
+    answer = await caller.post(f"/batches/{batch}/resume", json=more)
+    assert answer.status_code == 200, answer.text
+    view = answer.json()
+    assert view["suspended"] is None
+    return await caller.over(batch)
+
+
+async def _defaults(caller: Caller, batch: str) -> list[Any]:
+    lines = await caller.lines(f"/batches/{batch}/export", view="full")
+    return [line for line in lines if line.get("type") == "action_defaulted"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"), [("quota", "quota"), ("status_401", "status_401"), ("status_404", "status_404")]
+)
+async def test_what_the_account_refuses_suspends_the_batch_until_it_is_resumed(
+    database_url: str, fault: str, cause: str
+) -> None:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        batch, games = await caller.create(seats=DIRECT, count=3, seeds=SEEDS)
+        await until(lambda: fake.counts.answered >= 10)
+        _refusing(fake, fault)
+        why = await _suspended(caller, batch)
+        assert (why["endpoint"], why["cause"]) == ("fake", cause)
+        assert why["words"]
+        answered = fake.counts.answered
+        fake.faults = ()
+        await asyncio.sleep(1.0)  # two looks for batches to drive
+        assert fake.counts.answered == answered
+        view = await _resumed(caller, batch)
+        assert (view["status"], view["games"]["finished"]) == ("done", 3)
+        assert await _defaults(caller, batch) == []
+        assert await stored_calls(database_url) == fake.counts.answered
+        _, again = await caller.played(seats=DIRECT, count=3, seeds=SEEDS)
+        for game, other in zip(games, again, strict=True):
+            lines, others = [
+                [{**line, "at": "", "game": ""} for line in await caller.lines(f"/games/{one}/events")]
+                for one in (game, other)
+            ]
+            assert lines == others
+
+
+async def test_a_suspended_batch_stays_suspended_when_the_service_restarts(database_url: str) -> None:
+    async with faking(FakeOptions(faults=(read_fault("quota"),))) as fake:
+        async with calling_with(fake, database_url) as caller:
+            batch, _ = await caller.create(seats=DIRECT)
+            await _suspended(caller, batch)
+        fake.faults = ()
+        async with calling_with(fake, database_url) as caller:
+            calls = fake.counts.calls
+            await asyncio.sleep(1.0)
+            assert fake.counts.calls == calls
+            assert (await caller.get(f"/batches/{batch}")).json()["status"] == "suspended"
+            assert (await _resumed(caller, batch))["status"] == "done"
+
+
+async def test_a_resumed_batch_uses_the_endpoints_and_keys_of_now(tmp_path: Path, database_url: str) -> None:
+    models = tmp_path / "models.toml"
+    key = tmp_path / "key"
+    key.write_text("sk-old\n")
+
+    def configured(fake: FakeModel) -> str:
+        return f'[fake]\nbase_url = "{fake.url}/v1"\nmodel = "fake"\napi_key_file = "{key}"\n'
+
+    async with faking(FakeOptions(faults=(read_fault("status_401"),))) as old, faking() as new:
+        models.write_text(configured(old))
+        async with calling(database_url, models_file=models) as caller:
+            batch, _ = await caller.create(seats=DIRECT)
+            await _suspended(caller, batch)
+            calls = old.counts.calls
+            models.write_text(configured(new))
+            key.write_text("sk-new")
+            assert (await _resumed(caller, batch))["status"] == "done"
+            assert (old.counts.calls, new.counts.calls > 0) == (calls, True)
+            assert caller.services.models.endpoints.source("fake").endpoint.api_key == "sk-new"
+
+
+async def test_settings_that_cannot_be_read_leave_the_endpoints_as_they_were(
+    tmp_path: Path, database_url: str
+) -> None:
+    models = tmp_path / "models.toml"
+    async with faking(FakeOptions(faults=(read_fault("quota"),))) as fake:
+        models.write_text(f'[fake]\nbase_url = "{fake.url}/v1"\nmodel = "fake"\n')
+        async with calling(database_url, models_file=models) as caller:
+            batch, _ = await caller.create(seats=DIRECT)
+            await _suspended(caller, batch)
+            models.write_text("no TOML at all")
+            fake.faults = ()
+            assert (await _resumed(caller, batch))["status"] == "done"
+
+
+async def test_a_question_that_the_provider_turns_down_fails_its_game_with_the_providers_words(
+    database_url: str,
+) -> None:
+    async with (
+        faking(FakeOptions(faults=(read_fault("context_length:1:1"),))) as fake,
+        calling_with(fake, database_url, parallel_games=1) as caller,
+    ):
+        batch, games = await caller.create(seats=DIRECT, count=30, seeds=SEEDS)
+        view = await caller.over(batch)
+        # One of thirty is less than a twentieth: the others go on.
+        assert (view["status"], view["games"]["failed"], view["games"]["finished"]) == ("failed", 1, 29)
+        views = [(await caller.get(f"/games/{game}")).json() for game in games]
+        [fault] = [one["fault"] for one in views if one["status"] == "failed"]
+        assert fault.startswith("fake: context_length: ")
+        assert "maximum context length" in fault
+        assert await _defaults(caller, batch) == []
+
+
+async def test_a_batch_of_which_more_than_a_twentieth_fails_is_suspended(database_url: str) -> None:
+    async with (
+        faking(FakeOptions(faults=(read_fault("context_length:1:1"),))) as fake,
+        calling_with(fake, database_url, parallel_games=1) as caller,
+    ):
+        batch, _ = await caller.create(seats=DIRECT, count=19, seeds=SEEDS)
+        why = await _suspended(caller, batch)
+        assert (why["endpoint"], why["cause"]) == ("", "games_failed")
+        assert why["words"].startswith("1 of 19 games failed; the last: fake: context_length: ")
+        view = await _resumed(caller, batch)
+        assert (view["status"], view["games"]["failed"], view["games"]["finished"]) == ("failed", 1, 18)
+
+
+async def test_a_model_whose_answers_are_mostly_unusable_suspends_and_is_asked_anew(
+    database_url: str,
+) -> None:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        brain = fake._brain
+        fake._brain = lambda *_: "no JSON"
+        batch, _ = await caller.create(seats=DIRECT, seeds=SEEDS)
+        why = await _suspended(caller, batch)
+        assert (why["endpoint"], why["cause"]) == ("fake", "unusable_answers")
+        unusable = fake.counts.calls
+        fake._brain = brain
+        view = await _resumed(caller, batch)
+        assert view["status"] == "done"
+        assert await _defaults(caller, batch) == []
+        # What was paid for in vain still counts.
+        assert sum(model["http_calls"] for model in view["models"]) == fake.counts.calls > unusable
+
+
+async def test_who_resumes_may_say_that_defaults_are_played_from_now_on(database_url: str) -> None:
+    async with (
+        faking(FakeOptions(brain=lambda *_: "no JSON")) as fake,
+        calling_with(fake, database_url) as caller,
+    ):
+        batch, _ = await caller.create(seats=DIRECT, seeds=SEEDS)
+        await _suspended(caller, batch)
+        assert (await _resumed(caller, batch, on_unusable="default"))["status"] == "done"
+        assert await _defaults(caller, batch)
+
+
+async def test_a_game_whose_decisions_must_not_be_defaulted_can_fail(database_url: str) -> None:
+    async with (
+        faking(FakeOptions(brain=lambda *_: "no JSON")) as fake,
+        calling_with(fake, database_url) as caller,
+    ):
+        batch, [game] = await caller.create(seats=DIRECT, on_unusable="fail")
+        assert (await caller.over(batch))["status"] == "failed"
+        fault = (await caller.get(f"/games/{game}")).json()["fault"]
+        assert fault.startswith("fake: unusable_answers: ")
+
+
+async def test_a_game_that_stops_alone_is_suspended_and_resumed(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("app.models.sessions.PATIENCE_S", 0.0)
+    monkeypatch.setattr("app.models.sessions.MOST_TRIES", 2)
+    async with (
+        faking() as fake,
+        calling(database_url, models=endpoints(fake, attempts=1)) as caller,
+    ):
+        _refusing(fake, "status_500:0.3")
+        batch, games = await caller.create(seats=DIRECT, count=4, seeds=SEEDS)
+        view = await caller.over(batch)
+        assert (view["status"], view["suspended"]) == ("suspended", None)
+        assert view["games"]["suspended"] > 0
+        views = [(await caller.get(f"/games/{game}")).json() for game in games]
+        assert all("status_500" in one["fault"] for one in views if one["status"] == "suspended")
+        fake.faults = ()
+        view = await _resumed(caller, batch)
+        assert (view["status"], view["games"]["finished"]) == ("done", 4)
+        assert await _defaults(caller, batch) == []
+
+
+async def test_only_what_is_suspended_can_be_resumed(database_url: str) -> None:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        batch, _ = await caller.played(seats=DIRECT)
+        refused = await caller.post(f"/batches/{batch}/resume", json={})
+        problem(refused, 409, "not-suspended")
+        _refusing(fake, "quota")
+        batch, _ = await caller.create(seats=DIRECT)
+        await _suspended(caller, batch)
+        for wrong in ({"on_unusable": "ignore"}, {"more": 1}):
+            answer = await caller.post(f"/batches/{batch}/resume", json=wrong)
+            problem(answer, 422, "invalid-request", f"/{next(iter(wrong))}")
+        assert (await caller.post(f"/batches/{batch}/cancel")).status_code == 202
+        assert (await caller.over(batch))["status"] == "cancelled"
+        refused = await caller.post(f"/batches/{batch}/resume", json={})
+        problem(refused, 409, "already-over")
+
+
+async def test_a_step_by_hand_that_the_account_refuses_says_so_and_can_be_repeated(database_url: str) -> None:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        batch, [game] = await caller.create(seats=DIRECT, drive="manual")
+        _refusing(fake, "quota")
+        refused = await caller.post(f"/games/{game}/step", json={"until": "end"})
+        problem(refused, 503, "model-unavailable")
+        assert "quota" in json.dumps(refused.json())
+        fake.faults = ()
+        stepped = await caller.post(f"/games/{game}/step", json={"until": "end"})
+        assert stepped.json()["status"] == "finished"
+        assert await _defaults(caller, batch) == []
+
+
+async def test_a_watch_token_does_not_show_why_a_batch_is_suspended(database_url: str) -> None:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        _refusing(fake, "quota")
+        batch, _ = await caller.create(seats=DIRECT)
+        await _suspended(caller, batch)
+        token = (await caller.post(f"/batches/{batch}/tokens", json={})).json()["token"]
+        watched = await caller.get(f"/batches/{batch}", headers={"Authorization": f"Bearer {token}"})
+        view = watched.json()
+        assert (view["status"], view["suspended"]) == ("suspended", None)
