@@ -30,6 +30,7 @@ from app.games.schemas import (
     GameView,
     NewGames,
     ResumeBatch,
+    Resumed,
     StepGame,
     Stepped,
 )
@@ -467,19 +468,19 @@ async def export_batch(
 @router.post(
     "/batches/{batch_id}/resume",
     summary="Resume a suspended batch",
-    response_model=BatchView,
+    response_model=Resumed,
     dependencies=[Depends(needs("games:create"))],
     responses=documented(404, 409),
 )
 async def resume_batch(
     batch_id: BatchId, resume: ResumeBatch, access: AccessDep, games: GamesDep, caller: CallerDep
-) -> BatchView:
+) -> Resumed:
     """Lets the batch, and its games that were suspended alone, go on after the last stored event. The
     operator's endpoints and keys are read anew; what was answered and paid for is used again.
     """
     await access.batch(caller, batch_id, "games:create")
     await games.resume(batch_id, resume.on_unusable)
-    return await _batch_view(access, games, batch_id, caller)
+    return Resumed()
 
 
 @router.post(

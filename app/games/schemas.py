@@ -69,6 +69,7 @@ __all__ = [
     "ProfileSettings",
     "ProfileView",
     "ResumeBatch",
+    "Resumed",
     "Rules",
     "SeatSpec",
     "StepGame",
@@ -294,6 +295,10 @@ class ResumeBatch(Strict):
     """What is different from now on."""
 
     on_unusable: OnUnusableField = None
+
+
+class Resumed(Shown):
+    status: Literal["resumed"] = "resumed"
 
 
 class StepGame(Strict):

@@ -255,10 +255,9 @@ class Batch:
             last = view
         return last
 
-    async def resume(self, **changes: Any) -> Json:
-        """Lets a suspended batch go on, and returns its view; ``changes``: e.g. ``on_unusable="default"``."""
-        view: Json = await self._http.post(f"/batches/{self.id}/resume", changes)
-        return view
+    async def resume(self, **changes: Any) -> None:
+        """Lets a suspended batch go on; ``changes``: e.g. ``on_unusable="default"``."""
+        await self._http.post(f"/batches/{self.id}/resume", changes, repeat=False)
 
     def items(self, dimension: Dimension, *, page: int = 50, **settings: Unpack[ItemSettings]) -> Items:
         """The items of the batch's finished games, as in ``Server.items``."""

@@ -28,9 +28,9 @@ async def _suspended(caller: Caller, batch: str) -> Any:
 async def _resumed(caller: Caller, batch: str, **more: Any) -> Any:
     answer = await caller.post(f"/batches/{batch}/resume", json=more)
     assert answer.status_code == 200, answer.text
-    view = answer.json()
+    view = await caller.over(batch)
     assert view["suspended"] is None
-    return await caller.over(batch)
+    return view
 
 
 async def _defaults(caller: Caller, batch: str) -> list[Any]:
