@@ -47,6 +47,7 @@ from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
 from app.store.log import LogReader
 from app.store.model_calls import CallStore
+from app.store.outages import OutageStore
 from app.store.rows import GameRow
 from app.stream.feed import Feed
 from app.stream.pages import Pages
@@ -174,7 +175,9 @@ class Composition:
         self.pages = Pages(self.reader, self.feed.tails, self.positions)
         self.relays = Relays(self.pages, self.feed)
         self.models = ModelRegistry(
-            Endpoints(settings.endpoints), CallStore(self.database), keep_messages=settings.store_prompts
+            Endpoints(settings.endpoints, OutageStore(self.database)),
+            CallStore(self.database),
+            keep_messages=settings.store_prompts,
         )
         inboxes = Inboxes(self.inbox, self.store, self.reader, self.feed)
         self.runner = LocalRunner(
@@ -213,6 +216,7 @@ class Composition:
         state.keys = self.keys
         state.access = self.access
         state.games = self.games
+        state.models = self.models
         state.following = Following(
             self.store,
             self.reader,

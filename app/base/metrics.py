@@ -13,6 +13,7 @@ __all__ = [
     "games_active",
     "games_created",
     "games_ended",
+    "games_parked",
     "judge_faults",
     "judges_waiting",
     "method_label",
@@ -33,6 +34,12 @@ games_ended = Counter(
 games_active = Gauge("interintent_games_active", "Games being driven now", registry=REGISTRY)
 games_waiting = Gauge("interintent_games_waiting", "Games waiting to be driven", registry=REGISTRY)
 batches_driven = Gauge("interintent_batches_driven", "Batches this process drives now", registry=REGISTRY)
+games_parked = Gauge(
+    "interintent_games_parked",
+    "Games that wait for a model's endpoint to answer again, without a place among those driven",
+    ["endpoint"],
+    registry=REGISTRY,
+)
 batches_suspended = Counter(
     "interintent_batches_suspended_total",
     "Batches suspended by this process until somebody resumes them, by cause",

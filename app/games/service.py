@@ -239,7 +239,7 @@ class Games:
 
         Cancels the open games instead when the batch was cancelled.
         """
-        self._models.endpoints.read_again()
+        await self._models.endpoints.read_again()
         row = await self._store.batch(batch_id)
         assert row is not None
         if row.cancelled:

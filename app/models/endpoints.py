@@ -3,17 +3,18 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from agents.errors import InvalidAgent
 from agents.llm.session import Answering, CallKey
 from agents.model.model import Form, Message, Model, Reply
-from app.models.health import EndpointHealth, Outage
+from app.models.health import EndpointHealth, Outages
 from app.models.metrics import observe_attempt
 from app.models.recording import RecordedSession, Recording
 from app.settings import EndpointSettings, InvalidEndpoints
+from app.store.rows import Outage
 
 if TYPE_CHECKING:
     from agents.model.client import OpenAIModel
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Endpoints", "Source"]
 
 log = structlog.get_logger()
+
+
+LOOK_S: Final = 1.0
+"""Seconds between two looks at what other processes know of endpoints."""
 
 
 class DirectSession:
@@ -38,12 +43,12 @@ class DirectSession:
 class Source:
     """The source of one endpoint's answers: a live model, or a recording."""
 
-    def __init__(self, name: str, settings: EndpointSettings) -> None:
+    def __init__(self, name: str, settings: EndpointSettings, outages: Outages | None = None) -> None:
         self.name = name
         self.model_name = settings.model
         self.slots = asyncio.Semaphore(settings.parallel)
         """Limits concurrent calls, over all games. A call that waits here has cost nothing yet."""
-        self.health = EndpointHealth(name)
+        self.health = EndpointHealth(name, outages=outages)
         self.endpoint = None if settings.recorded is not None else settings.endpoint(name)
         """The endpoint with its key; None: a recording."""
         self._settings = settings
@@ -79,15 +84,21 @@ class Source:
 class Endpoints:
     """The endpoints of one service."""
 
-    def __init__(self, read: Callable[[], Mapping[str, EndpointSettings]]) -> None:
-        """``read``: reads the settings anew. Raises what that raises."""
+    def __init__(
+        self, read: Callable[[], Mapping[str, EndpointSettings]], outages: Outages | None = None
+    ) -> None:
+        """``read``: reads the settings anew. ``outages``: what other processes know; None: there are none.
+        Raises what ``read`` raises.
+        """
         self._read = read
+        self._outages = outages
+        self._learning: asyncio.Task[None] | None = None
         self.settings = dict(read())
         self._sources: dict[str, Source] = {}
         self._replaced: list[Source] = []
         """Sources of earlier settings, which games that have begun may still use."""
 
-    def read_again(self) -> None:
+    async def read_again(self) -> None:
         """Reads the settings anew: a key or an address may have changed. Games that begin from now on use
         them. Settings that cannot be read leave everything as it is.
         """
@@ -96,17 +107,20 @@ class Endpoints:
         except InvalidEndpoints as fault:
             log.error("the endpoints stay as they are: their settings cannot be read", cause=str(fault))
             return
+        self.settings = settings
         for name, source in list(self._sources.items()):
             if not source.is_of(settings.get(name)):
                 self._replaced.append(self._sources.pop(name))
-        self.settings = settings
+                if self._outages is not None:
+                    await self._outages.end(name)
+                source.health.learn(None)
 
     def source(self, name: str) -> Source:
         """The source for this endpoint. Raises InvalidAgent for one that the settings do not name."""
         if name not in self.settings:
             raise self.unknown_endpoint()
         if name not in self._sources:
-            self._sources[name] = Source(name, self.settings[name])
+            self._sources[name] = Source(name, self.settings[name], self._outages)
         return self._sources[name]
 
     def outages(self, names: Iterable[str]) -> list[Outage]:
@@ -128,8 +142,25 @@ class Endpoints:
         """Imports in a thread what clients need, so that games do not wait for it."""
         if any(endpoint.recorded is None for endpoint in self.settings.values()):
             await asyncio.to_thread(import_module, "openai")
+        if self._outages is not None:
+            self._learning = asyncio.create_task(self._learn(self._outages), name="outages")
+
+    async def _learn(self, outages: Outages) -> None:
+        """Takes over, again and again, what other processes know of endpoints that this one asks."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            sources = dict(self._sources)
+            changes = {name: source.health.changes for name, source in sources.items()}
+            known = await outages.all() if sources else None
+            for name, source in sources.items():
+                # What changed meanwhile in this process is newer than what was read.
+                if known is not None and source.health.changes == changes[name]:
+                    source.health.learn(known.get(name))
 
     async def aclose(self) -> None:
         """Closes every client."""
+        if self._learning is not None:
+            self._learning.cancel()
+            await asyncio.wait([self._learning])
         for source in (*self._sources.values(), *self._replaced):
             await source.aclose()

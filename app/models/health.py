@@ -1,24 +1,26 @@
-"""Whether a model endpoint answers, as far as this process has seen.
+"""Whether a model endpoint answers.
 
-While it does not, its calls wait together, and one at a time tries again, after growing pauses. An outage
-costs games nothing but time, and an endpoint that comes back is not overrun.
+While it does not, its games are parked, and one call at a time tries again, after growing pauses. An outage
+costs games nothing but time, and an endpoint that comes back is not overrun. Processes on one database share
+what they know of an endpoint (``Outages``).
 """
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
 from agents.model.model import ModelUnavailable
 from app.base.clock import now_ms
 from app.models import metrics
+from app.models.stops import GameParks
+from app.store.rows import Outage
 
-__all__ = ["EndpointHealth", "Outage"]
+__all__ = ["LONGEST_CALL_S", "EndpointHealth", "Outages"]
 
 log = structlog.get_logger()
 
@@ -29,65 +31,96 @@ FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 """Bounds of the pause between two tries; each is twice the one before, and drawn from its upper half."""
 
-
 RECENT: Final = 20
 """The latest answers by which an endpoint is judged."""
 
 LONGEST_ASKED_S: Final = 24 * 3600.0
 """The longest pause that a server may ask for; who asks for more is tried like one who asks for none."""
 
+LONGEST_CALL_S: Final = 600.0
+"""After this long, another process may try in place of one that has not said how its try ended."""
 
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """Since when an endpoint does not answer, and why."""
 
-    endpoint: str
-    since: int
-    """ms"""
-    cause: str
-    """As in ``ModelUnavailable``."""
+class Outages(Protocol):
+    """The outages that all processes on a database know of."""
+
+    async def all(self) -> Mapping[str, Outage] | None:
+        """By endpoint. None: they cannot be read now."""
+        ...
+
+    async def put(self, outage: Outage) -> None:
+        """Stores an outage, or changes its ``try_at``."""
+        ...
+
+    async def claim(self, endpoint: str, now: int, until: int) -> bool:
+        """Whether the caller may try now. Then nobody else may before ``until``."""
+        ...
+
+    async def end(self, endpoint: str) -> None: ...
 
 
 class EndpointHealth:
-    """One endpoint's. Belongs to one event loop."""
+    """One endpoint's, as far as this process knows. Belongs to one event loop."""
 
-    def __init__(self, endpoint: str, jitter: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self, endpoint: str, jitter: Callable[[], float] = random.random, outages: Outages | None = None
+    ) -> None:
+        """``outages``: None where no other process asks this endpoint."""
         self.outage: Outage | None = None
         """None: the endpoint answers."""
         self.answers = 0
         """Calls that were answered so far."""
+        self.changes = 0
+        """How often ``outage`` has changed."""
         self._recent = deque[bool](maxlen=RECENT)
         """Whether each of the latest answers could be used, oldest first."""
         self._endpoint = endpoint
         self._jitter = jitter
+        self._outages = outages
         self._failures = 0
         self._try_at = 0.0
         self._trying = False
+        self._tester: str | None = None
+        """The game that is not parked, since its call is the next to try."""
+        self._calls = Counter[str]()
+        """By game, its calls that wait for their turn or hold it."""
         self._news = asyncio.Event()
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def turn(self, game: str | None = None) -> AsyncIterator[None]:
         """Holds the permission to make one call while the block lasts. Waits while the endpoint does not
         answer, unless it is time for a try and nobody else tries.
 
-        A ModelUnavailable that leaves the block counts as a failure unless it lies in the request or the
-        answer; a block that ends otherwise without an exception counts as an answer.
+        ``game``: a game that can be parked: raises GameParks where another game waits to try. None: the
+        caller waits. A ModelUnavailable that leaves the block counts as a failure unless it lies in the
+        request or the answer; a block that ends otherwise without an exception counts as an answer.
         """
-        tries = await self._wait()
+        if game is not None:
+            self._calls[game] += 1
+        tries = False
         try:
+            tries = await self._wait(game)
             yield
         except ModelUnavailable as fault:
             if fault.kind in ("request", "answer"):
-                self._answered()
+                await self._answered()
             else:
-                self._failed(fault)
+                await self._failed(fault)
             raise
         else:
-            self._answered()
+            await self._answered()
         finally:
             if tries:
                 self._trying = False
                 self._tell()
+            if game is not None:
+                self._leave(game)
+
+    async def back(self) -> bool:
+        """Returns True once the endpoint answers, False once no game is left that would try."""
+        while self.outage is not None and self._tester is not None:
+            await self._news.wait()
+        return self.outage is None
 
     def read(self, *, usable: bool) -> None:
         """Takes note whether a new answer could be used."""
@@ -103,45 +136,107 @@ class EndpointHealth:
         longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
         return longest * (1 + self._jitter()) / 2
 
-    async def _wait(self) -> bool:
+    def learn(self, outage: Outage | None) -> None:
+        """Takes over what another process knows. None: it was answered, or there was no outage."""
+        if outage is None:
+            if self.outage is not None:
+                self._close()
+            return
+        if self.outage is None:
+            self._failures = max(self._failures, OPEN_AFTER)
+            self._open(outage)
+        self._try_at = max(self._try_at, _loop_time(outage.try_at))
+
+    async def _wait(self, game: str | None) -> bool:
         """Returns whether the caller is the one that tries."""
         while self.outage is not None:
+            if game is not None:
+                if self._tester not in (None, game):
+                    raise GameParks(self._endpoint, self.outage.cause, "it does not answer")
+                self._tester = game
             left = self._try_at - asyncio.get_running_loop().time()
-            if left <= 0 and not self._trying:
-                self._trying = True
+            if left > 0 or self._trying:
+                try:
+                    async with asyncio.timeout(None if self._trying else left):
+                        await self._news.wait()
+                except TimeoutError:
+                    pass
+            elif await self._claimed():
                 return True
-            try:
-                async with asyncio.timeout(None if self._trying else left):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
         return False
+
+    async def _claimed(self) -> bool:
+        """Whether this call may try, as far as other processes are concerned."""
+        self._trying = True
+        claimed = False
+        try:
+            if self._outages is None:
+                claimed = True
+            else:
+                until = now_ms() + round(LONGEST_CALL_S * 1000)
+                claimed = await self._outages.claim(self._endpoint, now_ms(), until)
+        finally:
+            if not claimed:
+                self._trying = False
+                # The other process says how its try ended: this one looks again before long.
+                self._try_at = asyncio.get_running_loop().time() + FIRST_PAUSE_S
+        return claimed
+
+    def _leave(self, game: str) -> None:
+        self._calls[game] -= 1
+        if not self._calls[game]:
+            del self._calls[game]
+            if self._tester == game:
+                self._tester = None
+                self._tell()
 
     def _tell(self) -> None:
         """Wakes all that wait."""
         self._news.set()
         self._news = asyncio.Event()
 
-    def _answered(self) -> None:
+    def _open(self, outage: Outage) -> None:
+        self.outage = outage
+        self.changes += 1
+        metrics.endpoints_away.labels(self._endpoint).set(1)
+
+    def _close(self) -> None:
+        assert self.outage is not None
+        seconds = round((now_ms() - self.outage.since) / 1000, 1)
+        log.info("a model endpoint answers again", endpoint=self._endpoint, after_s=seconds)
+        self.outage = None
+        self.changes += 1
+        self._failures = 0
+        metrics.endpoints_away.labels(self._endpoint).set(0)
+        self._tell()
+
+    async def _answered(self) -> None:
         self._failures = 0
         self.answers += 1
         if self.outage is not None:
-            seconds = round((now_ms() - self.outage.since) / 1000, 1)
-            log.info("a model endpoint answers again", endpoint=self._endpoint, after_s=seconds)
-            self.outage = None
-            metrics.endpoints_away.labels(self._endpoint).set(0)
-            self._tell()
+            self._close()
+            if self._outages is not None:
+                await self._outages.end(self._endpoint)
 
-    def _failed(self, fault: ModelUnavailable) -> None:
+    async def _failed(self, fault: ModelUnavailable) -> None:
         self._failures += 1
-        if self.outage is None:
-            if self._failures < OPEN_AFTER and fault.kind == "outage":
-                return
-            self.outage = Outage(self._endpoint, now_ms(), fault.cause)
-            metrics.endpoints_away.labels(self._endpoint).set(1)
-            log.warning(
-                "a model endpoint does not answer: its games wait", endpoint=self._endpoint, cause=str(fault)
-            )
+        if self.outage is None and self._failures < OPEN_AFTER and fault.kind == "outage":
+            return
         asked = fault.after_s or 0.0
         pause = max(self.pause_s(self._failures), asked if asked <= LONGEST_ASKED_S else 0.0)
         self._try_at = asyncio.get_running_loop().time() + pause
+        since = now_ms() if self.outage is None else self.outage.since
+        outage = Outage(self._endpoint, since, fault.cause, now_ms() + round(pause * 1000))
+        if self.outage is None:
+            log.warning(
+                "a model endpoint does not answer: its games wait", endpoint=self._endpoint, cause=str(fault)
+            )
+            self._open(outage)
+        self.outage = outage
+        if self._outages is not None:
+            await self._outages.put(outage)
+
+
+def _loop_time(at: int) -> float:
+    """The moment (ms since 1970) in the time of the event loop."""
+    return asyncio.get_running_loop().time() + (at - now_ms()) / 1000

@@ -1,7 +1,7 @@
 """The models of one service: its endpoints, the spending of batches, and sessions for games."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
@@ -9,13 +9,12 @@ from weakref import WeakValueDictionary
 from agents.llm.session import CallKey, ModelSession
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
-from app.models.health import Outage
 from app.models.recording import UNUSED_SESSION
 from app.models.sessions import Flights, GameSessions
 from app.seats.seating import ModelSeats, has_models
 from app.store.call import Call, Use, UseKey, total
 from app.store.model_calls import CallStore
-from app.store.rows import BatchRow, GameRow, whole
+from app.store.rows import BatchRow, GameRow, Outage, whole
 
 __all__ = ["ModelRegistry", "Spending", "budget_of"]
 
@@ -71,8 +70,12 @@ class ModelRegistry:
 
         return ModelSeats(session, models)
 
-    async def seats(self, game: GameRow, batch: BatchRow) -> ModelSeats:
-        """The model seats of a stored game; stored answers are used again."""
+    async def seats(
+        self, game: GameRow, batch: BatchRow, on_wait: Callable[[], None] | None = None
+    ) -> ModelSeats:
+        """The model seats of a stored game; stored answers are used again. ``on_wait``: see
+        ``GameSessions``.
+        """
         spec = whole(batch.spec)
         account = await self._account(batch.batch_id, budget_of(spec))
         stored = await self.calls.of_game(game.game_id)
@@ -84,6 +87,7 @@ class ModelRegistry:
             account,
             self._flights,
             keep_messages=self._keep_messages,
+            on_wait=on_wait,
             on_unusable=spec.get("on_unusable"),
             lent=await self._lent(spec.get("repeats") or ()),
             pause=asyncio.sleep,

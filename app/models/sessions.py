@@ -144,6 +144,7 @@ class GameSessions:
         keep_messages: bool,
         strict: bool = False,
         stops: bool = True,
+        on_wait: Callable[[], None] | None = None,
         on_unusable: OnUnusable | None = None,
         lent: Mapping[CallKey, Call] | None = None,
         pause: Pause | None = None,
@@ -153,9 +154,11 @@ class GameSessions:
         question that is asked; not for games of a database, which keep their paid answers even if
         templates have changed. ``stops``: Stop is raised where a question is turned down or the account
         refused. Without it, as for a judge, each of whose questions stands alone, the account is waited for,
-        and no other question is affected. ``on_unusable``: None for ``suspend`` where most of the endpoint's
-        latest answers were unusable, else ``default``. ``pause``: sleeps as long as an answer would take, so
-        that the timing does not show which seats were not asked; None: nobody can time this game.
+        and no other question is affected. ``on_wait``: called before a call waits for an
+        endpoint that is away; GameParks is raised where another game waits already. None: all calls wait.
+        ``on_unusable``: None for ``suspend`` where most of the endpoint's latest answers were unusable, else
+        ``default``. ``pause``: sleeps as long as an answer would take, so that the timing does not show which
+        seats were not asked; None: nobody can time this game.
         """
         self.game, self.seed = game, seed
         self.strict = strict
@@ -164,6 +167,7 @@ class GameSessions:
         self.answers, self.account, self.flights = answers, account, flights
         self.keep_messages = keep_messages
         self.stops = stops
+        self.on_wait = on_wait
         self.on_unusable = on_unusable
         self.pause = pause
         account.open_game(game, self.stored)
@@ -294,8 +298,11 @@ class _GameSession:
         whole, account = sessions.keep_messages, sessions.account
         try:
             async with AsyncExitStack() as stack:
+                turn = source.health.turn(self.game if sessions.on_wait is not None else None)
+                if source.health.outage is not None and sessions.on_wait is not None:
+                    sessions.on_wait()
                 with metrics.calls_parked.labels(source.name).track_inprogress():
-                    await stack.enter_async_context(source.health.turn())
+                    await stack.enter_async_context(turn)
                 with metrics.calls_waiting.labels(source.name).track_inprogress():
                     await account.enter(stack)
                     await stack.enter_async_context(source.slots)

@@ -5,13 +5,14 @@ was answered is stored: once the cause is gone, the game goes on from there.
 
 Stop
 ├── BatchStops    nothing at this endpoint is answered until somebody changes something
+├── GameParks     its endpoint does not answer; the game goes on by itself when it does
 ├── GameStops     this game's question is not answered, those of others are
 └── GameFails     this game's question is turned down, and always will be
 """
 
 from typing import Final
 
-__all__ = ["UNUSABLE", "BatchStops", "GameFails", "GameStops", "Stop"]
+__all__ = ["UNUSABLE", "BatchStops", "GameFails", "GameParks", "GameStops", "Stop"]
 
 UNUSABLE: Final = "unusable_answers"
 """The cause of a stop because of answers that could not be used."""
@@ -29,6 +30,10 @@ class Stop(Exception):
 
 class BatchStops(Stop):
     """Every game of the batch has to wait until somebody changes something, and resumes it."""
+
+
+class GameParks(Stop):
+    """The game gives up its place while its endpoint is away; another game tries whether it answers."""
 
 
 class GameStops(Stop):

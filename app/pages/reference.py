@@ -2,18 +2,20 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from app.base import metrics
+from app.base.clock import timestamp
 from app.base.errors import NotFound, NotReady
 from app.base.off_loop import off_loop
 from app.base.problems import INTERNAL, PROBLEMS, ProblemKind, documented, in_text
 from app.edge.bodies import BodyRoute
-from app.edge.deps import LifecycleDep, needs
+from app.edge.deps import LifecycleDep, caller_of, needs
 from app.games.schemas import IntentionView, ProfileView
+from app.models.endpoints import Endpoints
 from app.protocol.asyncapi import document, standalone
 from app.store.db import Database
 from engine.intentions import CATALOGUE
@@ -32,6 +34,19 @@ async def openapi(request: Request) -> Response:
 
 class Health(BaseModel):
     status: str
+
+
+class EndpointState(BaseModel):
+    """Whether a model's endpoint answers, as far as this process knows."""
+
+    name: str
+    answers: bool
+    since: str | None = Field(description="Since when it does not answer.")
+    cause: str | None = Field(description="Why its last call brought no answer.")
+
+
+class Readiness(Health):
+    endpoints: list[EndpointState] = Field([], description="With `verbose`: every configured endpoint.")
 
 
 @router.get("/intentions", summary="The catalogue of intentions", response_model=list[IntentionView])
@@ -111,17 +126,41 @@ async def show_liveness() -> Health:
 @router.get(
     "/readyz",
     summary="Can it take requests?",
-    response_model=Health,
+    response_model=Readiness,
+    response_model_exclude_unset=True,
     responses=documented(503),
 )
-async def show_readiness(lifecycle: LifecycleDep, request: Request) -> Health:
-    """200 when the schema is migrated, the database answers and the service is not stopping."""
+async def show_readiness(
+    lifecycle: LifecycleDep,
+    request: Request,
+    verbose: Annotated[bool, Query(description="With the state of each endpoint (`metrics:read`).")] = False,
+) -> Readiness:
+    """200 when the schema is migrated, the database answers and the service is not stopping. An endpoint that
+    does not answer makes no service unready: its games wait, all others go on.
+    """
+    if verbose:
+        (await caller_of(request)).needs("metrics:read")
     if not lifecycle.ready:
         raise NotReady("it is stopping" if lifecycle.draining else "it is starting")
     database: Database = request.app.state.database
     if not await database.answers():
         raise NotReady("the database does not answer")
-    return Health(status="ready")
+    if not verbose:
+        return Readiness(status="ready")
+    endpoints: Endpoints = request.app.state.models.endpoints
+    away = {outage.endpoint: outage for outage in endpoints.outages(endpoints.settings)}
+    return Readiness(
+        status="ready",
+        endpoints=[
+            EndpointState(
+                name=name,
+                answers=name not in away,
+                since=timestamp(away[name].since) if name in away else None,
+                cause=away[name].cause if name in away else None,
+            )
+            for name in sorted(endpoints.settings)
+        ],
+    )
 
 
 @router.get(

@@ -55,9 +55,10 @@ async def drive(
     """Plays the game to its end. Returns at once for a game that is over or manual.
 
     A game whose budget no longer pays for a model's answer is cancelled for that reason. ``on_wait`` is
-    called each time the game waits for a remote seat.
+    called each time the game waits for a remote seat, or for an endpoint that does not answer.
 
-    Raises Conflict when somebody else drives the game too, and every error of an agent.
+    Raises Conflict when somebody else drives the game too, Stop where a model stops it, and every error of
+    an agent.
     """
     row = await store.game(game_id)
     if row is None or row.status not in OPEN or row.drive != "auto":
@@ -70,7 +71,7 @@ async def drive(
     agents = seat_agents(
         seats,
         row.seed,
-        await models.seats(row, batch) if batch is not None and paid else None,
+        await models.seats(row, batch, on_wait) if batch is not None and paid else None,
         inboxes.of(row, batch, on_wait) if batch is not None and remote else None,
     )
     with inboxes.driving(game_id) if remote else nullcontext():

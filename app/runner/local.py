@@ -10,7 +10,7 @@ import structlog
 from app.base import metrics
 from app.base.clock import now_ms, random_name
 from app.models.registry import ModelRegistry
-from app.models.stops import BatchStops, GameStops, Stop
+from app.models.stops import BatchStops, GameParks, GameStops, Stop
 from app.runner.drive import drive
 from app.seats.inboxes import Inboxes
 from app.store.db import PASSING, Conflict, Database, is_ours
@@ -26,6 +26,9 @@ log = structlog.get_logger()
 RETRY_FIRST_S: Final = 0.5
 RETRY_LAST_S: Final = 15.0
 
+TRIES_AFTER_S: Final = 1.0
+"""Seconds in which a game that is queued to try an endpoint has to begin, before another one is queued."""
+
 MOST_FAILED: Final = 0.05
 """The share of a batch's games that may fail because of their models before the batch is suspended."""
 
@@ -33,7 +36,8 @@ MOST_FAILED: Final = 0.05
 class LocalRunner:
     """Drives up to ``parallel`` games at the same time; the other games queue.
 
-    A game that waits for a remote seat gives its place to the next game: people take their time.
+    A game that waits for a remote seat gives its place to the next game: people take their time. So does a
+    game whose model does not answer, except for one that tries whether it answers again.
     """
 
     def __init__(
@@ -54,10 +58,13 @@ class LocalRunner:
         self._inboxes = inboxes
         self._line: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
-        self._active: dict[str, asyncio.Task[bool]] = {}
+        self._active: dict[str, asyncio.Task[bool | GameParks]] = {}
         self._freed: dict[str, asyncio.Future[None]] = {}
         self._over: dict[str, asyncio.Future[bool]] = {}
         self._workers: set[asyncio.Task[None]] = set()
+        self._parked: dict[str, dict[str, None]] = {}
+        """By endpoint that does not answer, the games that wait for it without a place, in their order."""
+        self._unparking: set[asyncio.Task[None]] = set()
         self._parallel = parallel
         self._stopping = False
         self.on_suspended: Callable[[str], None] = lambda batch_id: None
@@ -75,17 +82,23 @@ class LocalRunner:
         the game is over, False when it was left: to another process, or by ``release``.
         """
         over = {}
+        new = []
         for game_id in game_ids:
             if game_id not in self._over:
                 self._over[game_id] = asyncio.get_running_loop().create_future()
-                self._waiting.add(game_id)
-                self._line.put_nowait(game_id)
+                new.append(game_id)
             over[game_id] = self._over[game_id]
+        self._queue(new)
+        return over
+
+    def _queue(self, game_ids: Iterable[str]) -> None:
+        for game_id in game_ids:
+            self._waiting.add(game_id)
+            self._line.put_nowait(game_id)
         metrics.games_waiting.set(len(self._waiting))
         # Workers live while there is work: an idle service holds no tasks.
         while len(self._workers) < min(self._parallel, len(self._waiting) + len(self._freed)):
             self._workers.add(asyncio.create_task(self._worker(), name="runner"))
-        return over
 
     async def _worker(self) -> None:
         try:
@@ -114,13 +127,17 @@ class LocalRunner:
         if freed is not None and not freed.done():
             freed.set_result(None)
 
-    def _ended(self, game_id: str, task: "asyncio.Task[bool]") -> None:
+    def _ended(self, game_id: str, task: "asyncio.Task[bool | GameParks]") -> None:
         self._active.pop(game_id, None)
-        if not task.cancelled() and task.exception() is not None:
+        if task.cancelled():
+            self._leave(game_id, over=False)
+        elif task.exception() is not None:
             log.error("a game was left", game=game_id, exc_info=task.exception())
             self._leave(game_id, over=False)
+        elif isinstance(ended := task.result(), GameParks):
+            self._park(game_id, ended.endpoint)
         else:
-            self._leave(game_id, over=not task.cancelled() and task.result())
+            self._leave(game_id, over=ended)
         self._step_aside(game_id)
         metrics.games_active.set(len(self._active))
         metrics.games_waiting.set(len(self._waiting))
@@ -130,8 +147,36 @@ class LocalRunner:
         if waited is not None and not waited.done():
             waited.set_result(over)
 
-    async def _guarded(self, game_id: str) -> bool:
-        """Drives the game until it has ended or failed. Returns False if it was left to another process."""
+    def _park(self, game_id: str, endpoint: str) -> None:
+        """Keeps the game out of the line until its endpoint answers."""
+        if endpoint not in self._parked:
+            self._parked[endpoint] = {}
+            task = asyncio.create_task(self._unpark(endpoint), name=f"parked at {endpoint}")
+            self._unparking.add(task)
+            task.add_done_callback(self._unparking.discard)
+        self._parked[endpoint][game_id] = None
+        metrics.games_parked.labels(endpoint).set(len(self._parked[endpoint]))
+
+    async def _unpark(self, endpoint: str) -> None:
+        """Queues the games that are parked at this endpoint again: all of them once it answers, and one
+        whenever no other game would try whether it does.
+        """
+        games = self._parked[endpoint]
+        health = self._models.endpoints.source(endpoint).health
+        while games:
+            answers = await health.back()
+            for game_id in list(games) if answers else list(games)[:1]:
+                del games[game_id]
+                self._queue([game_id])
+            metrics.games_parked.labels(endpoint).set(len(games))
+            if not answers:
+                await asyncio.sleep(TRIES_AFTER_S)
+        del self._parked[endpoint]
+
+    async def _guarded(self, game_id: str) -> bool | GameParks:
+        """Drives the game until it has ended or failed. Returns False if it was left to another process or
+        suspended, and GameParks if it has to wait for its endpoint.
+        """
         delay_s = RETRY_FIRST_S
         while True:
             try:
@@ -145,6 +190,8 @@ class LocalRunner:
                     game_id,
                     lambda: self._step_aside(game_id),
                 )
+            except GameParks as stop:
+                return stop
             except Stop as stop:
                 return await self._stop_game(game_id, stop)
             except Conflict:
@@ -220,13 +267,17 @@ class LocalRunner:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-        elif game_id in self._waiting:
-            self._waiting.discard(game_id)
-            self._leave(game_id, over=False)
+            return
+        self._waiting.discard(game_id)
+        for games in self._parked.values():
+            games.pop(game_id, None)
+        self._leave(game_id, over=False)
 
     async def stop(self) -> None:
         """Stops between two steps. The next start continues after the last commit."""
         self._stopping = True
+        for unparking in self._unparking:
+            unparking.cancel()
         workers = list(self._workers)
         for worker in workers:
             worker.cancel()

@@ -63,6 +63,7 @@ __all__ = [
     "GameRow",
     "JsonColumn",
     "JudgementRow",
+    "Outage",
     "StatementsRow",
     "TokenSecret",
     "check_row",
@@ -444,6 +445,19 @@ class TokenSecret:
     """From 1; the highest signs. Of two processes that take the same number, only one can store it."""
     secret: str
     created_at: Moment
+
+
+@_stored("model_outages")
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Since when an endpoint does not answer, and why."""
+
+    endpoint: Annotated[str, ColumnSpec(String(64), key=True)]
+    since: Moment
+    cause: Annotated[str, ColumnSpec(String(200))]
+    """As in ``ModelUnavailable``."""
+    try_at: Moment
+    """When the next call may try."""
 
 
 # --- reading and writing ----------------------------------------------------------------------------

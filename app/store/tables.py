@@ -19,6 +19,7 @@ from app.store.rows import (
     GameRow,
     JsonColumn,
     JudgementRow,
+    Outage,
     StatementsRow,
     TokenSecret,
     table_of,
@@ -36,6 +37,7 @@ __all__ = [
     "inbox",
     "judgements",
     "model_calls",
+    "model_outages",
     "refusals",
     "seen",
     "statements",
@@ -51,6 +53,7 @@ judgements: Final = table_of(JudgementRow)
 statements: Final = table_of(StatementsRow)
 api_keys: Final = table_of(ApiKey)
 token_secrets: Final = table_of(TokenSecret)
+model_outages: Final = table_of(Outage)
 
 
 class EventsTable(SQLModel, table=True):

@@ -245,7 +245,7 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "GET /asyncapi.json": [("", None)],
     "GET /schemas/{name}": [("", None)],
     "GET /livez": [("", None)],
-    "GET /readyz": [("", None)],
+    "GET /readyz": [("", None), ("verbose=true", None)],
     "GET /metrics": [("", None)],
     "GET /games": [("limit=200", None), ("batch={batch}", None)],
     "GET /games/{game_id}": [("", None), ("viewer=full", None), ("viewer=seat:1", None)],

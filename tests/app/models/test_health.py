@@ -6,7 +6,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from agents.model.model import ModelUnavailable
+from app.base.clock import now_ms
 from app.models.health import FIRST_PAUSE_S, LONGEST_PAUSE_S, OPEN_AFTER, EndpointHealth
+from app.models.stops import GameParks
+from app.store.rows import Outage
 from tests.jumping import JumpingLoop
 
 
@@ -129,3 +132,109 @@ async def test_who_tries_and_is_cancelled_leaves_the_try_to_the_next() -> None:
     await asyncio.gather(holding, return_exceptions=True)
     await waiting
     assert health.outage is None
+
+
+async def test_one_game_waits_to_try_and_the_others_are_parked_until_it_is_answered() -> None:
+    health = EndpointHealth("m1", lambda: 1.0)
+    await fail(health)
+    entered = asyncio.Event()
+
+    async def one_call(game: str) -> None:
+        async with health.turn(game):
+            entered.set()
+
+    first = asyncio.create_task(one_call("g_1"))
+    await asyncio.sleep(0)
+    # A game's own calls wait beside each other.
+    beside = asyncio.create_task(one_call("g_1"))
+    await asyncio.sleep(0)
+    with pytest.raises(GameParks):
+        await one_call("g_2")
+    assert not entered.is_set()
+    assert await health.back() is True
+    await asyncio.gather(first, beside)
+    await one_call("g_2")
+
+
+async def test_who_waits_for_an_endpoint_is_told_when_nobody_would_try_any_more() -> None:
+    health = EndpointHealth("m1", lambda: 1.0)
+    await fail(health)
+
+    async def one_call(game: str) -> None:
+        async with health.turn(game):
+            pass
+
+    first = asyncio.create_task(one_call("g_1"))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(health.back())
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await waiting is False
+    await one_call("g_2")
+    assert await health.back() is True
+
+
+class Board:
+    """What two processes share."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Outage] = {}
+
+    async def all(self) -> dict[str, Outage]:
+        return dict(self.known)
+
+    async def put(self, outage: Outage) -> None:
+        self.known[outage.endpoint] = outage
+
+    async def claim(self, endpoint: str, now: int, until: int) -> bool:
+        outage = self.known.get(endpoint)
+        if outage is not None and outage.try_at > now:
+            return False
+        if outage is not None:
+            self.known[endpoint] = Outage(endpoint, outage.since, outage.cause, until)
+        return True
+
+    async def end(self, endpoint: str) -> None:
+        self.known.pop(endpoint, None)
+
+
+async def test_what_one_process_learns_holds_for_the_other() -> None:
+    board = Board()
+    one, other = (EndpointHealth("m1", lambda: 1.0, board) for _ in range(2))
+    await fail(one)
+    [outage] = board.known.values()
+    assert outage.since <= now_ms() <= outage.try_at
+    other.learn(outage)
+    assert other.outage == one.outage == outage
+    waiting = asyncio.create_task(call(other))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    other.learn(None)
+    await waiting
+    assert other.outage is None
+
+
+async def test_of_two_processes_only_one_tries_at_a_time() -> None:
+    board = Board()
+    one, other = (EndpointHealth("m1", lambda: 1.0, board) for _ in range(2))
+    await fail(one)
+    await fail(other)
+    # In wall-clock time the next try is due.
+    board.known["m1"] = Outage("m1", 0, "status_503", 0)
+    held = asyncio.Event()
+    trying = 0
+
+    async def hold(health: EndpointHealth) -> None:
+        nonlocal trying
+        async with health.turn():
+            trying += 1
+            await held.wait()
+
+    tasks = [asyncio.create_task(hold(health)) for health in (one, other)]
+    await asyncio.sleep(30)
+    assert trying == 1
+    held.set()
+    await asyncio.sleep(5)
+    assert board.known == {}
+    assert trying == 2
+    await asyncio.gather(*tasks)

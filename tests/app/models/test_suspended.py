@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from app.base.clock import now_ms
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault
 from app.models import health
-from tests.app.calling import Caller, calling, problem, until
+from app.store.outages import OutageStore
+from app.store.rows import Outage
+from tests.app.calling import WITHIN_S, Caller, calling, problem, until
 from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
 
 SEEDS = {"from": 1}
@@ -250,3 +253,107 @@ async def test_a_watch_token_does_not_show_why_a_batch_is_suspended(database_url
         watched = await caller.get(f"/batches/{batch}", headers={"Authorization": f"Bearer {token}"})
         view = watched.json()
         assert (view["status"], view["suspended"]) == ("suspended", None)
+
+
+async def _waiting(caller: Caller, batch: str) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            if (await caller.get(f"/batches/{batch}")).json()["waiting"]:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def test_games_that_wait_for_an_endpoint_hold_no_place(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
+    async with faking(FakeOptions(faults=(read_fault("status_503"),))) as away, faking() as well:
+        models = {
+            "away": {"base_url": f"{away.url}/v1", "model": "fake", "attempts": 1},
+            "well": {"base_url": f"{well.url}/v1", "model": "fake"},
+        }
+        async with calling(database_url, models=models, parallel_games=1) as caller:
+            seats = [{"agent": "llm", "model": "away", "mechanism": "direct"}]
+            batch, games = await caller.create(seats=seats, count=4, seeds=SEEDS)
+            await _waiting(caller, batch)
+            other, _ = await caller.create(seats=[{**seats[0], "model": "well"}], count=2)
+            assert (await caller.over(other))["status"] == "done"
+            await until(lambda: len(caller.services.runner._parked.get("away", ())) == 3)
+            assert 'interintent_games_parked{endpoint="away"} 3.0' in (await caller.get("/metrics")).text
+            # The game that tries, and one that is parked.
+            for game in (games[0], games[2]):
+                assert (await caller.post(f"/games/{game}/cancel")).status_code == 202
+            away.faults = ()
+            view = await caller.over(batch)
+            assert (view["status"], view["games"]["finished"], view["games"]["cancelled"]) == ("done", 2, 2)
+            assert await _defaults(caller, batch) == []
+
+
+@pytest.mark.parametrize("timing", ["exact", "eager"])
+async def test_games_in_which_many_calls_wait_end_as_if_nothing_had_been(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, timing: str
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.01)
+    seats = [{"agent": "llm", "model": "fake", "options": {"timing": timing}}]
+    async with (
+        faking() as fake,
+        calling(database_url, models=endpoints(fake, attempts=1)) as caller,
+    ):
+        batch, games = await caller.create(seats=seats, count=4, seeds=SEEDS)
+        for n in range(3):
+            await until(lambda n=n: fake.counts.answered >= 60 * n + 30)  # type: ignore[misc]
+            _refusing(fake, "status_503")
+            await _waiting(caller, batch)
+            fake.faults = ()
+        view = await caller.over(batch)
+        assert (view["status"], view["games"]["finished"]) == ("done", 4)
+        assert await stored_calls(database_url) == fake.counts.answered
+        _, again = await caller.played(seats=seats, count=4, seeds=SEEDS)
+        for game, other in zip(games, again, strict=True):
+            lines, others = [
+                [{**line, "at": "", "game": ""} for line in await caller.lines(f"/games/{one}/events")]
+                for one in (game, other)
+            ]
+            assert lines == others
+
+
+async def test_a_service_learns_of_an_outage_from_the_database(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.models.endpoints.LOOK_S", 0.02)
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        await caller.played(seats=DIRECT)
+        outages = OutageStore(caller.services.database)
+        far = now_ms() + 3_600_000
+        await outages.put(Outage("fake", now_ms(), "status_503", far))
+        batch, _ = await caller.create(seats=DIRECT)
+        await _waiting(caller, batch)
+        assert await outages.claim("fake", now_ms(), far) is False
+        await outages.end("fake")
+        assert (await caller.over(batch))["status"] == "done"
+
+
+async def test_an_outage_is_stored_while_it_lasts(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
+    async with (
+        faking(FakeOptions(faults=(read_fault("status_503"),))) as fake,
+        calling(database_url, models=endpoints(fake, attempts=1)) as caller,
+    ):
+        batch, _ = await caller.create(seats=DIRECT)
+        await _waiting(caller, batch)
+        outages = OutageStore(caller.services.database)
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                if known := await outages.all():
+                    break
+                await asyncio.sleep(0.02)
+        assert known["fake"].cause == "status_503"
+        [state] = (await caller.get("/readyz?verbose=true")).json()["endpoints"]
+        assert (state["name"], state["answers"], state["cause"]) == ("fake", False, "status_503")
+        fake.faults = ()
+        await caller.over(batch)
+        assert (await caller.get("/readyz?verbose=true")).json() == {
+            "status": "ready",
+            "endpoints": [{"name": "fake", "answers": True, "since": None, "cause": None}],
+        }
+        assert await outages.all() == {}

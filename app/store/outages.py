@@ -1,0 +1,59 @@
+"""Outages of model endpoints in the database: all processes know of them, and one at a time tries again."""
+
+from typing import Any
+
+import structlog
+from sqlalchemy import delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from app.store.db import PASSING, Database
+from app.store.rows import Outage, is_readable, typed_row, values_of
+from app.store.tables import model_outages
+
+__all__ = ["OutageStore"]
+
+log = structlog.get_logger()
+
+_c = model_outages.c
+
+
+class OutageStore:
+    """The table ``model_outages``. While the database is away, each process goes by what it knows itself."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        dialect: Any = sqlite if database.is_sqlite else postgresql
+        added = dialect.insert(model_outages)
+        self._put = added.on_conflict_do_update(
+            index_elements=[_c.endpoint],
+            set_={"cause": added.excluded.cause, "try_at": added.excluded.try_at},
+        )
+
+    async def all(self) -> dict[str, Outage] | None:
+        """By endpoint. None: the database is away."""
+        try:
+            rows = await self._database.mappings(select(model_outages))
+        except PASSING:
+            return None
+        read = [typed_row(Outage, row) for row in rows if is_readable(model_outages, row)]
+        return {outage.endpoint: outage for outage in read}
+
+    async def put(self, outage: Outage) -> None:
+        """Stores an outage, or changes its cause and ``try_at``."""
+        await self._execute(self._put.values(values_of(outage)))
+
+    async def claim(self, endpoint: str, now: int, until: int) -> bool:
+        """Whether the caller may try now; then nobody else may before ``until``. ms."""
+        claimed = update(model_outages).where(_c.endpoint == endpoint, _c.try_at <= now).values(try_at=until)
+        return await self._execute(claimed) != 0
+
+    async def end(self, endpoint: str) -> None:
+        await self._execute(delete(model_outages).where(_c.endpoint == endpoint))
+
+    async def _execute(self, statement: Any) -> int | None:
+        """How many rows were changed. None: the database is away."""
+        try:
+            return await self._database.writer.execute(statement)
+        except PASSING as fault:
+            log.warning("an outage is known to this process alone", cause=type(fault).__name__)
+            return None
