@@ -12,6 +12,7 @@ from engine.actions import (
     RecordQuest,
     RecordShot,
     RecordVote,
+    Remark,
     Repropose,
     Speak,
 )
@@ -148,6 +149,19 @@ def test_what_only_a_record_may_say_is_decided_alone() -> None:
 
 UNSURE = BeliefsFormed(2, (Belief(1, Role.MERLIN, (), None),))
 OFF_MENU = IntentionsSelected(2, "first", (Choice("include_loyal_as_leader"),), False)
+
+
+def test_remarks_during_a_vote_leave_it_open_and_the_ballots_in_it() -> None:
+    game = on_vote()
+    game.do((2, CastVote(True)))
+    for seat in range(1, 6):
+        apply(game.state, decide(game.state, [(seat, Remark("Hm."))], foreign=True))
+    assert game.asked == [("vote", seat) for seat in (1, 3, 4, 5)]
+
+
+def test_a_recorded_belief_has_a_confidence_of_0_to_5_or_none() -> None:
+    unsound = BeliefsFormed(2, (Belief(1, Role.MERLIN, (), 6),))
+    assert refused(talking(), 2, Speak("so", (unsound,))).pointer == "/thoughts/0/beliefs/0/confidence"
 
 
 def talking() -> Play:
