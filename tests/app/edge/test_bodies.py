@@ -366,6 +366,10 @@ async def _costs_little(caller: Caller, at: str, size: int) -> None:
 async def test_a_body_has_at_most_50000_elements(caller: Caller) -> None:
     assert len(read_json(b"[" + b"0," * (MAX_ELEMENTS - 1) + b"0]")) == MAX_ELEMENTS
     assert read_json(json.dumps(["," * MAX_ELEMENTS + "[{" * 40]).encode())
+    for element in (b"[]", b"{}"):
+        assert len(read_json(b"[" + b",".join([element] * MAX_ELEMENTS) + b"]")) == MAX_ELEMENTS
+        with pytest.raises(InvalidRequest, match="got 50,001"):
+            read_json(b"[" + b",".join([element] * (MAX_ELEMENTS + 1)) + b"]")
     body = b'{"labels":[' + b"[]," * MAX_ELEMENTS + b"0]}"
     told = problem(await caller.post("/games", content=body), 422, "invalid-request", "")
     assert "50,000 elements" in told["detail"]
@@ -404,6 +408,23 @@ def test_a_fault_is_told_by_its_place(body: bytes, pointer: str) -> None:
     assert refused.value.pointer == pointer
 
 
+@pytest.mark.parametrize("filling", [0, 6_000])
+def test_a_lone_surrogate_is_told_by_its_place_in_short_and_long_bodies(filling: int) -> None:
+    body = rb'{"a":["\ud800"],"b":"' + b"x" * filling + b'"}'
+    with pytest.raises(InvalidRequest, match=r"U\+D800") as refused:
+        read_json(body)
+    assert refused.value.pointer == "/a/0"
+
+
+def test_a_number_has_at_most_128_digits_wherever_it_stands() -> None:
+    for before in range(130):
+        start = b"[" + b" " * before
+        assert read_json(start + b"7" * 128 + b"]") == [int("7" * 128)]
+        assert read_json(start + b'"' + b"7" * 300 + b'"]') == ["7" * 300]
+        with pytest.raises(Unparsable, match="at most 128 digits"):
+            read_json(start + b"7" * 129 + b"]")
+
+
 def test_a_pointer_ends_before_a_key_of_more_than_256_characters() -> None:
     assert json_pointer(["a/b~", 0, "k" * 256, 1]) == f"/a~1b~0/0/{'k' * 256}/1"
     assert json_pointer(["a", "k" * 257, 1]) == "/a"
@@ -419,6 +440,7 @@ def test_at_most_50_faults_are_named_and_never_what_was_sent() -> None:
 
     for count in (1, MAX_FAULTS, MAX_FAULTS + 1, 5_000):
         found = faults(["secret"] * count)
+        assert {name for one in found for name in one} == {"type", "loc", "msg"}
         assert [one["loc"] for one in found] == [(n,) for n in range(min(count, MAX_FAULTS))]
         assert "secret" not in repr(found)
     # Of many faults none is near the beginning: no place is named.
