@@ -44,6 +44,8 @@ _SPARSE: Final = 20
 _CONTROL: Final = re.compile(rb"\\(?:[bfr]|u00(?:0[0-8bcdefBCDEF]|1[0-9a-fA-F]|7[fF]))")
 _NUL: Final = re.compile(rb"\\u0000")
 
+_BEFORE_QUOTE: Final = re.compile(rb"\\\"")
+
 _ONE_TEXT: Final = bytes.maketrans(b'"\t\n\r', b"/   ")
 _TAKEN: Final = bytes(set(range(256)) - set(range(32)) - {0x7F} | set(b"\t\n"))
 _TAKEN_OF_RECORDS: Final = bytes(range(1, 256))
@@ -76,12 +78,13 @@ def read_json(
     if len(body) > _SNIFFED:
         _check_beginning(body[:_SNIFFED])
     # Checked before parsing, since elements take many times the memory of their text.
-    marks = body.translate(None, _NO_MARKS)
+    escaped = body.translate(None, _NO_MARKS)
+    marks = escaped.translate(None, b"\\")
     _check_structure(body, marks, max_depth)
     few_objects = marks.count(b"{") * _SPARSE < len(body)
     if not check_text:
         return _parse_as_sent(body, text) if few_objects else _parse_objects_as_sent(body)
-    dense = (len(marks) - len(marks.translate(None, b"\\"))) * _SPARSE > len(body)
+    dense = (len(escaped) - len(marks)) * _SPARSE > len(body)
     # A text can be invalid only by an escape or U+007F, and a number only by an exponent.
     if any(mark in body for mark in (b"\\", b"\x7f", b"e", b"E")):
         _check_scalars(body, record, dense=dense)
@@ -162,8 +165,7 @@ def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
     if opened <= max_depth and not many and not long:
         return
     # Each string is replaced by one quote.
-    plain = body.replace(b"\\\\", b"--").replace(b'\\"', b"--") if b"\\" in body else body
-    structure = b'"'.join(plain.split(b'"')[::2])
+    structure = b'"'.join(_without_escaped_quotes(body).split(b'"')[::2])
     if opened > max_depth:
         _check_depth(structure.translate(_ALIKE, _NO_BRACKETS), max_depth)
     if many:
@@ -239,7 +241,9 @@ def _first_control(body: bytes, value: Any, record: bool, *, dense: bool) -> tup
 
 def _find_escape(body: bytes, spelling: bytes) -> int:
     """The index of the first escape (or unescaped character) with this spelling; -1: there is none."""
-    place = body.find(spelling)
+    # In texts full of backslashes, a third of the time of bytes.find.
+    match = re.search(re.escape(spelling), body)
+    place = match.start() if match else -1
     if place > 0 and body[place - 1] == ord("\\"):  # which may be escaped, or escape the one at this place
         return _without_escaped_backslashes(body).find(spelling)
     return place
@@ -250,11 +254,18 @@ def _without_escaped_backslashes(body: bytes) -> bytes:
     return body.replace(b"\\\\", b"--")
 
 
+def _without_escaped_quotes(body: bytes) -> bytes:
+    """The body, at the same length, without escaped quotes: each one left begins or ends a text."""
+    if not _BEFORE_QUOTE.search(body):
+        return body
+    return _without_escaped_backslashes(body).replace(b'\\"', b"--")
+
+
 def _text_refused(beginning: bytes, character: str) -> InvalidRequest:
     """The error for a body in which a text contains this character; ``beginning``: the body before it."""
     quote = beginning.rfind(b'"')
     if beginning[quote - 1 : quote] == b"\\":  # which may escape it, or be escaped itself
-        quote = _without_escaped_backslashes(beginning).replace(b'\\"', b"--").rfind(b'"')
+        quote = _without_escaped_quotes(beginning).rfind(b'"')
     beginning = beginning[: quote + 1]  # where the text begins
     path: list[str | int] = []
     is_key = beginning[-64:-1].rstrip(_BLANK).endswith(b"{")

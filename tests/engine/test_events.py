@@ -144,6 +144,8 @@ def test_what_is_no_event_is_corrupt() -> None:
     ended = {"winner": "loyal", "ending": "merlin_survived", "roles": None, "seed": None}
     read_event("game_created", created)
     read_event("game_ended", ended)
+    belief = {"about": 2, "role": None, "intentions": [], "confidence": 1, "snippets": [], "reasoning": ""}
+    read_event("beliefs_formed", {"seat": 1, "beliefs": [belief]})
     wrong: list[tuple[str, Any]] = [
         ("vote_cast", None),
         ("vote_cast", [1, True]),
@@ -165,6 +167,13 @@ def test_what_is_no_event_is_corrupt() -> None:
         ("readings_imagined", {"seat": 1, "readings": None, "reveals_role": False}),
         ("round_summarised", {"seat": 1, "round": 1, "attempt": 1, "answers": 7}),
         ("choice_explained", {"seat": 1, "about": "war", "text": ""}),
+        ("selection_prepared", {"seat": 1, "turn": "song"}),
+        ("speech_drafted", {"seat": 1, "step": "song", "thinking": "", "text": ""}),
+        ("action_defaulted", {"seat": 1, "request": "1.1.vote.1", "reason": 3}),
+        ("beliefs_formed", {"seat": 1, "beliefs": [{**belief, "snippets": "No."}]}),
+        ("beliefs_formed", {"seat": 1, "beliefs": [{**belief, "intentions": "No."}]}),
+        ("beliefs_formed", {"seat": 1, "beliefs": [{**belief, "about": "2"}]}),
+        ("team_proposed", {"leader": 1, "team": {"1": 2}}),
     ]
     for name, values_ in wrong:
         with pytest.raises(CorruptLog):

@@ -174,6 +174,19 @@ def test_settings_with_a_field_too_many_or_too_few_are_refused() -> None:
             profile_from_settings(wrong)
 
 
+@pytest.mark.parametrize(("players", "roles"), [(4, FIVE_ROLES[:4]), (11, ["servant"] * 9 + ["minion"] * 2)])
+def test_settings_of_a_table_too_small_or_too_large_are_refused(players: int, roles: list[str]) -> None:
+    settings = OFFICIAL.settings() | {"players": players, "roles": roles}
+    with pytest.raises(InvalidProfile, match="players must be 5 to 10") as refusal:
+        profile_from_settings(settings)
+    assert refusal.value.pointer == "/players"
+
+
+def test_one_to_ten_rejections_are_allowed() -> None:
+    for most in range(1, 11):
+        assert make_profile(rules={"max_rejections": most}).max_rejections == most
+
+
 def test_a_deck_may_hold_several_servants_and_minions_but_one_of_each_other_role() -> None:
     deck = ["servant"] * 6 + ["minion"] * 4
     assert make_profile(players=10, roles=deck).roles.count(Role.MINION) == 4

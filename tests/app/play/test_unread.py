@@ -78,7 +78,7 @@ def post(path: str, *headers: str) -> bytes:
 async def test_a_body_of_which_nothing_comes_is_given_up(
     tmp_path: Path, headers: list[str], begun: bytes
 ) -> None:
-    async with serving(tmp_path) as served, raw(served) as one:
+    async with serving(tmp_path, body_within_s=2 * WITHIN_S) as served, raw(served) as one:
         await one.say(post("/games", *headers) + begun)
         said = await one.rest()
         if "Expect: 100-continue" in headers:

@@ -5,6 +5,7 @@ import pytest
 from engine.actions import ProposeTeam, Reconsider, Speak, Summarise
 from engine.errors import IllegalAction
 from engine.events import BeliefsFormed, ChoiceExplained, SpeechDrafted, UtteranceMade, VoteCast
+from engine.rules import asked, default, pending
 from engine.terms import Role
 from engine.thoughts import Belief
 from tests.engine.playing import Play, names
@@ -116,6 +117,33 @@ def test_everybody_summarises_after_a_rejection_that_ends_an_attempt() -> None:
     assert game.asked == [("summarise", seat) for seat in range(1, 6)]
     game.skip("summarise")
     assert (game.kind, game.leader, game.state.table.attempt) == ("propose_team", 2, 2)
+
+
+def test_a_leader_who_reconsiders_names_as_many_seats_as_the_quest_takes() -> None:
+    game = Play(reconsideration=True, summaries=False)
+    for size in game.profile.team_sizes[:2]:
+        game.propose()
+        (request,) = pending(game.state)
+        assert (request.kind, request.seat, request.team_size) == ("reconsider", game.leader, size)
+        game.skip("reconsider").vote(5)
+        game.quest()
+
+
+@pytest.mark.parametrize("profile", ["official", "interintent"])
+def test_each_seat_computes_its_own_open_request_from_what_it_sees(profile: str) -> None:
+    game = Play(profile=profile, discussion="before_proposal", reconsideration=True, summaries=True)
+    seen = set()
+    while requests := pending(game.state):
+        table = game.state.table
+        own = [asked(table, game.state.hand(seat)) for seat in range(1, 6)]
+        assert [request for request in own if request is not None] == list(requests)
+        # One answer at a time, so that those who have answered are asked no more.
+        first = requests[0]
+        seen.add(first.kind)
+        game.do((first.seat, default(table, first)))
+        if table.over:
+            break
+    assert {"speak", "propose_team", "reconsider", "vote", "summarise"} <= seen
 
 
 def test_everybody_summarises_once_after_a_quest() -> None:

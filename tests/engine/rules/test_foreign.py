@@ -4,7 +4,18 @@ from typing import Any
 
 import pytest
 
-from engine.actions import PlayCard, ProposeTeam, RecordQuest, Speak
+from engine.actions import (
+    Action,
+    CastVote,
+    PlayCard,
+    ProposeTeam,
+    RecordQuest,
+    RecordShot,
+    RecordVote,
+    Remark,
+    Repropose,
+    Speak,
+)
 from engine.errors import IllegalAction
 from engine.events import BeliefsFormed, CardPlayed, IntentionsSelected, QuestResolved, payload, read_event
 from engine.playthrough import playthrough
@@ -81,8 +92,76 @@ def test_only_the_leader_tells_a_recorded_quest_and_only_on_the_quest() -> None:
         quest(game, 0, True)
 
 
+def on_vote() -> Play:
+    game = Play()
+    game.propose(1, 2)
+    return game
+
+
+APPROVED = RecordVote((True, True, True, None, False), True)
+
+
+def refused(game: Play, seat: int, action: Action) -> IllegalAction:
+    with pytest.raises(IllegalAction) as fault:
+        decide(game.state, [(seat, action)], foreign=True)
+    return fault.value
+
+
+@pytest.mark.parametrize("action", [APPROVED, Repropose((1, 3))])
+def test_a_record_tells_votes_and_new_teams_of_the_leader_and_while_the_table_votes(action: Action) -> None:
+    game = on_vote()
+    assert refused(game, 2, action).seat == 2
+    assert decide(game.state, [(1, action)], foreign=True)
+    game.vote(5)
+    refused(game, 1, action)
+
+
+@pytest.mark.parametrize("action", [APPROVED, Repropose((1, 3))])
+def test_a_record_tells_no_whole_vote_and_no_new_team_after_single_ballots(action: Action) -> None:
+    game = on_vote()
+    game.do((2, CastVote(True)))
+    assert "before single answers" in str(refused(game, 1, action))
+
+
+def test_a_recorded_new_team_is_a_legal_one() -> None:
+    assert refused(on_vote(), 1, Repropose((1, 2, 3))).pointer == "/team"
+
+
+@pytest.mark.parametrize("votes", [(True,) * 4, (True,) * 6])
+def test_a_recorded_vote_has_one_ballot_of_each_seat(votes: tuple[bool, ...]) -> None:
+    assert refused(on_vote(), 1, RecordVote(votes, True)).pointer == "/votes"
+
+
+def test_a_recorded_shot_is_the_shooters_and_comes_when_it_is_asked_for() -> None:
+    game = Play()
+    refused(game, 4, RecordShot(False))
+    for _ in range(3):
+        game.round()
+    assert game.asked == [("assassinate", 4)]
+    assert refused(game, game.leader, RecordShot(False)).seat == game.leader
+    assert decide(game.state, [(4, RecordShot(False))], foreign=True)
+
+
+def test_what_only_a_record_may_say_is_decided_alone() -> None:
+    with pytest.raises(ValueError, match="decided alone, got 2 answers"):
+        decide(on_vote().state, [(1, APPROVED), (2, CastVote(True))], foreign=True)
+
+
 UNSURE = BeliefsFormed(2, (Belief(1, Role.MERLIN, (), None),))
 OFF_MENU = IntentionsSelected(2, "first", (Choice("include_loyal_as_leader"),), False)
+
+
+def test_remarks_during_a_vote_leave_it_open_and_the_ballots_in_it() -> None:
+    game = on_vote()
+    game.do((2, CastVote(True)))
+    for seat in range(1, 6):
+        apply(game.state, decide(game.state, [(seat, Remark("Hm."))], foreign=True))
+    assert game.asked == [("vote", seat) for seat in (1, 3, 4, 5)]
+
+
+def test_a_recorded_belief_has_a_confidence_of_0_to_5_or_none() -> None:
+    unsound = BeliefsFormed(2, (Belief(1, Role.MERLIN, (), 6),))
+    assert refused(talking(), 2, Speak("so", (unsound,))).pointer == "/thoughts/0/beliefs/0/confidence"
 
 
 def talking() -> Play:

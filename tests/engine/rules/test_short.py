@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.actions import APPROVE, FAIL, REJECT, SUCCESS, ProposeTeam
+from engine.actions import APPROVE, FAIL, NOTHING, REJECT, SUCCESS, ProposeTeam
 from engine.errors import IllegalAction
 from engine.events import ChoiceExplained
 from engine.terms import Kind
@@ -73,6 +73,30 @@ def test_nobody_plays_a_second_card_with_the_whole_team() -> None:
     game.do((4, FAIL))
     with pytest.raises(IllegalAction, match="seat 4"):
         game.do((1, SUCCESS), (4, SUCCESS))
+
+
+def test_an_empty_summary_of_one_seat_is_not_that_of_the_table() -> None:
+    game = Play(summaries=True)
+    game.reject()
+    for seat in EVERYBODY:
+        said = names(game.do((seat, NOTHING)))
+        assert said == ["round_summarised"] + ["proposal_opened"] * (seat == 5)
+
+
+def test_nobody_summarises_again_with_the_whole_table() -> None:
+    game = Play(summaries=True)
+    game.reject()
+    game.do((3, NOTHING))
+    with pytest.raises(IllegalAction, match="seat 3"):
+        game.do(*((seat, NOTHING) for seat in EVERYBODY))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_no_other_seat_proposes_along_with_the_leader(first: bool) -> None:
+    team = Play().profile.teams[0][0]
+    answers = [(1, ProposeTeam(team)), (2, ProposeTeam(team))]
+    with pytest.raises(IllegalAction, match="seat 2"):
+        Play().do(*answers[:: 1 if first else -1])
 
 
 def test_a_listed_team_of_another_quest_is_refused() -> None:

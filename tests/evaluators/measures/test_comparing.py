@@ -42,6 +42,14 @@ def test_a_difference_of_f1_counted_by_hand() -> None:
     assert told["f1"]["first"]["low"] < 10 / 14 <= told["f1"]["first"]["high"]
 
 
+def test_the_mean_score_is_the_sum_of_scores_by_their_number() -> None:
+    # (good, scored, sum of scores)
+    for part in ("think", "speak"):
+        good, mean = MEASURES[part]
+        assert (good.statistic((3, 4, 14)), mean.statistic((3, 4, 14))) == (0.75, 3.5)
+        assert isnan(mean.statistic((0, 0, 0)))
+
+
 @pytest.mark.parametrize(
     ("part", "measure", "sums", "value"),
     [

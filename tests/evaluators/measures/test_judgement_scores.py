@@ -181,6 +181,23 @@ def test_following_shares_by_part_stage_side_and_role() -> None:
     assert told["think"]["all"]["all"]["mean"] == pytest.approx(14 / 3)
 
 
+def test_an_intention_judged_in_one_part_is_judged() -> None:
+    for parts in ({"think": 4}, {"speak": 4}):
+        scores = FollowingScores()
+        scores.add(three_turns(), [said("1.1.speak.2", "first", SUPPORT, **parts)])
+        assert scores.left_out == {}
+
+
+@pytest.mark.parametrize("scores", [SelectionScores, FollowingScores, CorrectionScores])
+def test_judgements_of_other_games_are_passed_over_wherever_they_stand(scores: Any) -> None:
+    ours = [said("1.1.speak.2", stage, SUPPORT, True, 4, 4) for stage in ("first", "final")]
+    others = [replace(one, game_id="h") for one in ours]
+    alone, among = scores(), scores()
+    alone.add(three_turns(), ours)
+    among.add(three_turns(), [*others, *ours, *others])
+    assert vars(among) == vars(alone)
+
+
 def test_nothing_scored_has_no_mean_and_no_share() -> None:
     assert Histogram().mean is None
     assert Histogram().good.rate is None

@@ -113,6 +113,7 @@ def test_a_quest_that_rejections_failed_counts_its_proposals_alone() -> None:
     # Quests 1 and 3 fell to rejections.
     rounds = {one.round: one for one in counted("quest-fails").by_round()}
     assert [round_ for round_, one in rounds.items() if one.played.num] == [2, 4, 5]
+    assert (rounds[1].played, rounds[2].played) == (Rate(0, 1), Rate(1, 1))
     assert rounds[1].succeeded == Rate(0, 0)
     assert rounds[1].first_approved == Rate(0, 1)
 

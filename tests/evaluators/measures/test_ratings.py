@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from engine.terms import Role, Side
-from evaluators.measures.ratings import Duel, Played, RatingTable, head_to_head
+from evaluators.measures.ratings import Duel, Played, Rating, RatingTable, head_to_head
 from evaluators.statistics.rates import Rate
 
 LOYAL, EVIL = Side.LOYAL, Side.EVIL
@@ -70,6 +70,23 @@ def test_the_stronger_agent_is_rated_higher() -> None:
     assert strong.games == weak.games == 200
     assert strong.low < strong.mu < strong.high
     assert strong.ordinal == strong.mu - 3 * strong.sigma
+
+
+def test_a_rating_tells_the_central_95_percent_of_its_normal_distribution() -> None:
+    rating = Rating("a", 25.0, 2.0, 7)
+    assert (rating.low, rating.high) == (pytest.approx(21.08, abs=1e-3), pytest.approx(28.92, abs=1e-3))
+
+
+def test_ratings_and_duels_have_their_order() -> None:
+    # c, the last by name, is the strongest; a agent's duels with one other follow the roles' order.
+    games = [game(f"g{number}", "cccab", LOYAL) for number in range(8)]
+    table = head_to_head([*games, game("h", "abcca", EVIL), game("i", "babcc", LOYAL)])
+    assert table.ratings[0].agent == "c"
+    ordinals = [one.ordinal for one in table.ratings]
+    assert ordinals == sorted(ordinals, reverse=True)
+    order = list(Role)
+    duels = [(duel.agent, duel.opponent, order.index(duel.role)) for duel in table.duels]
+    assert duels == sorted(duels)
 
 
 def test_the_deals_own_slant_is_not_taken_for_strength() -> None:

@@ -260,6 +260,15 @@ def test_confusion_counts_what_was_named_where_something_else_was_missed() -> No
     }
 
 
+def test_confusions_are_told_the_most_frequent_first_then_by_name() -> None:
+    made = two_speeches()
+    named = (["support_proposal", "stay_hidden"], ["support_proposal", "cast_suspicion", "stay_hidden"])
+    scores = score(made, [answer(item, named[place % 2]) for place, item in enumerate(made)])
+    told = [(one["items"], one["missed"], one["named"]) for one in scores.as_json()["confusion"]]
+    assert len({items for items, *_ in told}) > 1
+    assert told == sorted(told, key=lambda one: (-one[0], *one[1:]))
+
+
 def test_unmapped_text_counts_as_predicted_and_is_shown_or_is_discarded() -> None:
     made = two_speeches()
     guess = answer(made[1], ["cast_suspicion"], unmapped=("win the game", "be nice"))

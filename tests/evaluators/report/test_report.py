@@ -147,6 +147,19 @@ def test_judged_figures_are_those_of_the_evaluators() -> None:
         assert (figure.num, figure.den) == rate
 
 
+def test_items_behind_selection_are_first_selections_and_final_ones_that_changed() -> None:
+    first = changed = unchanged = 0
+    for seed in SEEDS:
+        for turn in scripted_game(seed).turns:
+            if turn.first is None or turn.final is None or turn.defaulted is not None or turn.repeated:
+                continue
+            first += bool(turn.first.intentions)
+            changed += turn.changed and bool(turn.final.intentions)
+            unchanged += not turn.changed
+    assert unchanged > 0
+    assert made().table("selection").figure(("all", "all"), "accuracy").items == first + changed
+
+
 def test_f1_with_and_without_the_filter_is_that_of_the_scores() -> None:
     every, followed = Scores(), Scores()
     for seed in SEEDS:

@@ -256,6 +256,20 @@ def test_pairs_share_the_items_that_both_rated() -> None:
     assert all_raters({name: ratings[name] for name in ("ann", "bea", "cid")}).items == 3
 
 
+def test_answers_of_several_types_are_categories_of_one_table() -> None:
+    ratings: dict[str, dict[str, Any]] = {
+        "ann": {"1": True, "2": "no", "3": 2},
+        "bea": {"1": True, "2": "no", "3": 2},
+    }
+    assert all_raters(ratings).value == 1.0
+
+
+def test_a_fraction_is_a_rating_and_nan_is_none() -> None:
+    # Two of two units agree; the third has one rating left.
+    assert krippendorff_alpha([[2.5, 3.5, 1.0], [2.5, 3.5, nan]], "ordinal") == 1.0
+    assert krippendorff_alpha([[2.5, 3.5], [3.5, 2.5]], "nominal") < 0
+
+
 def test_nobody_agrees_with_nobody() -> None:
     assert isnan(pairwise({"ann": {"1": 1}}).mean)
     assert isnan(all_raters({}).value)

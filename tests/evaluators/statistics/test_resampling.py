@@ -3,6 +3,7 @@
 from itertools import product
 from math import isnan, sqrt
 from random import Random
+from statistics import NormalDist
 
 import pytest
 
@@ -105,6 +106,23 @@ def test_without_two_games_or_any_difference_there_is_no_bootstrap() -> None:
     assert bootstrap({"a": (1, 2), "b": (2, 4), "none": (0, 0)}).games == 2
 
 
+def test_a_share_without_spread_has_wilson_s_interval_with_each_game_as_one_trial() -> None:
+    for alike, hits in (((0, 10), 0), ((10, 10), 4), ((5, 10), 2)):
+        found = share({f"g{game}": alike for game in range(4)})
+        assert found.interval == wilson(hits, 4)
+        assert (found.method, found.games, found.resamples) == ("wilson", 4, 0)
+    # A third of two games is nearly one of two: the limits still hold the share itself.
+    third = share({"a": (1, 30), "b": (1, 30)})
+    low, high = wilson(0, 2)
+    assert third.interval == (min(low, 1 / 30), high)
+
+
+def test_games_of_two_trials_are_no_single_trials() -> None:
+    assert share({"a": (0, 2), "b": (2, 2), "c": (1, 2)}).method == "bca"
+    single = share({"a": (0, 1), "b": (1, 1)})
+    assert (single.method, single.resamples) == ("wilson", 0)
+
+
 def test_a_share_always_has_an_interval() -> None:
     # Four games without a hit are four trials, however many shots each had.
     assert share({f"g{game}": (0, 10) for game in range(4)}).interval == wilson(0, 4)
@@ -121,6 +139,28 @@ def test_games_that_are_one_trial_each_have_wilson_s_interval() -> None:
     found = share({"a": (1, 1), "b": (0, 1), "c": (0, 1), "d": (0, 0)})
     assert (found.value, found.games, found.method) == (1 / 3, 3, "wilson")
     assert found.interval == pytest.approx((0.061492, 0.792340), abs=1e-6)
+
+
+def test_the_limits_are_efron_s_bias_corrected_and_accelerated_percentiles() -> None:
+    # Efron 1987: z0 of the share of draws below the value, half of the ties among them, and a from the
+    # skewness of the jackknife. On 10,000 draws that are their own ranks the limits can be told one by one.
+    normal = NormalDist()
+    draws, value, left_out = range(10_000), 4_200, (1.0, 2.0, 3.0, 10.0)
+    z0 = normal.inv_cdf(4_200.5 / 10_000)
+    # Around their mean, 4, they lie 3, 2, 1 and -6: squares sum to 50, cubes to -180.
+    a = -180 / (6 * 50**1.5)
+    expected = []
+    for tail in (0.025, 0.975):
+        z = z0 + normal.inv_cdf(tail)
+        expected.append(normal.cdf(z0 + z / (1 - a * z)) * 10_001 - 1)
+    assert resampling._bca(draws, value, left_out, 0.95) == pytest.approx(expected, abs=0.51)
+
+
+@pytest.mark.parametrize(("value", "end"), [(-1, 0), (100, 99)])
+def test_a_value_beyond_all_draws_has_limits_among_them(value: float, end: int) -> None:
+    low, high = resampling._bca(range(100), value, (), 0.95)
+    assert 0 <= low <= high <= 99
+    assert end in (low, high)
 
 
 def test_undefined_draws_are_left_out_and_counted() -> None:
@@ -181,6 +221,23 @@ def test_the_exact_p_value_equals_enumeration_by_the_definition() -> None:
     seen = abs(difference((False,) * 6))
     ways = [abs(difference(way)) >= seen - 1e-12 for way in product((False, True), repeat=6)]
     assert found.p_value == sum(ways) / 64
+
+
+def test_up_to_12_games_every_exchange_is_tried() -> None:
+    for games, exact in ((12, True), (13, False)):
+        items = {f"i{item}": f"g{item}" for item in range(games)}
+        found = paired(dict.fromkeys(items, (1, 1)), dict.fromkeys(items, (0, 1)), items)
+        assert found.exact is exact
+        # All or none of the games exchanged give as much.
+        assert found.p_value == (2 / 2**12 if exact else pytest.approx(0, abs=0.005))
+
+
+def test_an_exchange_that_was_drawn_at_random_counts_the_observed_one_too() -> None:
+    # Phipson and Smyth: with games that all differ so, none of 100 random exchanges is as large, but the
+    # observed one is.
+    items = {f"i{item}": f"g{item}" for item in range(40)}
+    counts = [dict.fromkeys(items, (hit, 1)) for hit in (1, 0)]
+    assert paired(counts[0], counts[1], items, resamples=100).p_value == 1 / 101
 
 
 def test_equal_raters_do_not_differ() -> None:

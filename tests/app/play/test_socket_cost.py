@@ -1,0 +1,155 @@
+"""What a nasty message costs the server that reads it, over a real connection."""
+
+import gc
+import struct
+import time
+import tracemalloc
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from app.play import socket
+from app.protocol.messages import MAX_MESSAGE, read_text
+from tests.app.abuses import Target, target
+from tests.app.edge.test_bodies import ROUNDS, TIMES, Least, cpu, loads, shapes
+from tests.app.real_server import local_settings, running_server
+from tests.app.twins import SocketWire
+
+TIMES_UNCHECKED = {**TIMES, "objects, a surrogate at the end": 7}
+"""For messages, whose texts are checked later. Among many objects a lone surrogate costs 5 to 6 times
+json.loads: the fast parser stops at it, and all is parsed anew.
+"""
+
+TEXTS = (
+    "surrogate pairs in an object",
+    "surrogate pairs, then a lone one",
+    "surrogate pairs, then a control character",
+    "keys with surrogate pairs",
+    "two bytes a letter, then a control character",
+    "escaped letters, then a control character",
+    "escaped quotes, then a control character",
+    "escaped backslashes before u0001",
+    "line ends, then a surrogate",
+    "tiny strings, a control character at the end",
+    "objects, a surrogate at the end",
+    "long keys in each other, a fault at the end",
+    "one key, again and again",
+    "quotes",
+)
+
+SIZE = 26_000
+"""Bytes of a value; the message with it is a little shorter than it may be."""
+
+
+@pytest.fixture
+async def at(tmp_path: Path) -> AsyncIterator[Target]:
+    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key="ik_" + "o" * 43)
+    async with running_server(settings) as served:
+        yield await target(served)
+
+
+def messages() -> dict[str, bytes]:
+    """Messages of a client, each with a nasty value in a member that a ping does not have."""
+    values = shapes(SIZE)
+    return {name: b'{"t":"ping","id":"p","x":' + values[name] + b"}" for name in TEXTS}
+
+
+HARMLESS = b'{"t":"ping","id":"p","x":"' + b"x" * SIZE + b'"}'
+
+
+def frame(message: bytes) -> bytes:
+    return b"\x81\xfe" + struct.pack(">H", len(message)) + b"\0\0\0\0" + message
+
+
+class Bot:
+    """A spectator whose messages cannot be read: the third ends a connection, so it makes new ones."""
+
+    def __init__(self, at: Target) -> None:
+        self._at = at
+        self._wire: SocketWire | None = None
+        self._left = 0
+
+    async def send(self, message: bytes) -> float:
+        """Seconds of CPU that the message cost from its first byte to its refusal, at both ends."""
+        if not self._left:
+            await self._connect()
+        assert self._wire is not None
+        self._left -= 1
+        data = frame(message)
+        began = time.process_time()
+        self._wire.send(data)
+        while (said := await self._wire.frame())["t"] != "error":
+            pass
+        spent = time.process_time() - began
+        assert said["code"] in ("invalid-request", "unparsable"), said
+        return spent
+
+    async def close(self) -> None:
+        if self._wire is not None:
+            await self._wire.close()
+
+    async def _connect(self) -> None:
+        await self.close()
+        self._wire = await SocketWire.to(self._at.served.url)
+        await self._wire.begin(self._at.game, self._at.watch())
+        await self._wire.until(1)
+        self._left = socket.STRIKES - 1
+
+
+@pytest.mark.timeout(300)
+async def test_a_message_over_a_connection_costs_at_most_4_times_what_json_does(
+    at: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The reader is timed where the connection calls it. What is added are the calls that any message costs.
+    read_for: list[float] = []
+
+    def timed(text: str) -> object:
+        began = time.thread_time()
+        try:
+            return read_text(text)
+        finally:
+            read_for.append(time.thread_time() - began)
+
+    bot = Bot(at)
+    for name, message in messages().items():
+        least = Least()
+        for _ in range(ROUNDS):
+            with monkeypatch.context() as patch:
+                patch.setattr(socket, "read_text", timed)
+                least.add("any", await bot.send(HARMLESS))
+                least.add("ours", await bot.send(message))
+            least.add("reader", read_for[-1])
+            least.add("json", cpu(partial(loads, message)))
+            times = TIMES_UNCHECKED.get(name, 4)
+            if (
+                least["reader"] <= times * least["json"] + 0.00005
+                and least["ours"] <= times * least["json"] + 2 * least["any"]
+            ):
+                break
+        else:
+            reader, ours = least["reader"], least["ours"] - least["any"]
+            pytest.fail(
+                f"{name}: {reader / least['json']:.1f} times json.loads, with all else {ours * 1e3:.2f} ms"
+            )
+    await bot.close()
+
+
+async def test_a_message_over_a_connection_takes_at_most_48_bytes_a_byte(at: Target) -> None:
+    bot = Bot(at)
+    for name, message in messages().items():
+        await bot.send(HARMLESS)  # so that the connection is there
+        gc.collect()
+        tracemalloc.start()
+        await bot.send(message)
+        room = tracemalloc.get_traced_memory()[1] / len(message)
+        tracemalloc.stop()
+        assert room <= 48, (name, room)
+        await bot.send(HARMLESS)
+    await bot.close()
+
+
+def test_the_messages_are_as_long_as_they_may_be() -> None:
+    for name, message in messages().items():
+        assert MAX_MESSAGE * 2 // 3 < len(message) <= MAX_MESSAGE, (name, len(message))
