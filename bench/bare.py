@@ -1,8 +1,9 @@
-"""The baseline: the least that a server of answers does. A FastAPI socket reads an answer, commits one row together
-with whatever else waits, acknowledges it, and sends one event to the five sockets of its group.
+"""The baseline: the least that a server of answers does. A FastAPI socket reads an answer, commits one row
+together with whatever else waits, acknowledges it, and sends one event to the five sockets of its group.
 
-The same server, loop and settings as the service's, and nothing else: no game, no rules, no credentials. ``/N`` joins
-group N; the first message is the number of answers that the socket will give. Run by ``bench.bots``.
+The same server, loop and settings as the service's, and nothing else: no game, no rules, no credentials.
+``/N`` joins group N; the first message is the number of answers that the socket will give. Run by
+``bench.bots``.
 """
 
 import asyncio

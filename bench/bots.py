@@ -1,12 +1,12 @@
 """Rows of bots: how many answers a second five bots in each game give, beside the least that a server does.
 
-``python -m bench.bots`` prints them for SQLite; ``--database-url postgresql://…`` uses that empty database, with one
-process or, with ``--processes 2``, with two and the bots' sockets spread over both at random. ``--http`` has the bots
-ask and answer over HTTP. The servers run in processes of their own, the bots in this one; everything stays on
-127.0.0.1.
+``python -m bench.bots`` prints them for SQLite; ``--database-url postgresql://…`` uses that empty database,
+with one process or, with ``--processes 2``, with two and the bots' sockets spread over both at random. The
+servers run in processes of their own, the bots in this one; everything stays on 127.0.0.1.
 
-A bot answers every request at once, approves every team, and otherwise takes the default. The bots of a round connect
-first and hold their answers until all are connected; then the clock starts. It stops when the last game is over.
+A bot answers every request at once, approves every team, and otherwise takes the default. The bots of a round
+connect first and hold their answers until all are connected; then the clock starts. It stops when the last
+game is over.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from typing import Any, Final
@@ -79,7 +79,7 @@ class Bot:
             self._answer(self._held)
 
     def read(self) -> None:
-        """Takes what there is to read. Raises RuntimeError for a refusal, or a close before the game's end."""
+        """Takes what there is to read. Raises RuntimeError for a refusal, or an early close."""
         data = self._unread + self.sock.recv(1 << 18)
         if not self._upgraded:
             head, found, data = data.partition(b"\r\n\r\n")

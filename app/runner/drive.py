@@ -10,7 +10,7 @@ from app.models.registry import ModelRegistry
 from app.seats.inboxes import Inboxes
 from app.seats.seating import has_models, has_remote, seat_agents
 from app.store.call import BUDGET_SPENT
-from app.store.db import Database
+from app.store.db import Append, Database
 from app.store.games import OPEN, GameStore
 from app.store.log import GameLog, LogReader
 from app.stream.feed import Feed
@@ -23,14 +23,23 @@ __all__ = ["TellingJournal", "drive"]
 class TellingJournal:
     """Appends events to a game's log and, after the commit, notifies the watchers of the game."""
 
-    def __init__(self, log: GameLog, feed: Feed, game_id: str, batch_id: str) -> None:
+    def __init__(
+        self,
+        log: GameLog,
+        feed: Feed,
+        game_id: str,
+        batch_id: str,
+        taken: Callable[[], Sequence[Append]] = tuple,
+    ) -> None:
         self._log = log
+        self._taken = taken
+        """Gives the appends on which the next step builds."""
         self._feed = feed
         self._game_id = game_id
         self._batch_id = batch_id
 
     async def append(self, events: Sequence[Event]) -> None:
-        lines = await self._log.append(events)
+        lines = await self._log.append(events, self._taken())
         metrics.events_written.inc(len(events))
         self._feed.committed(self._game_id, lines)
         last = events[-1]
@@ -57,23 +66,27 @@ async def drive(
     A game whose budget no longer pays for a model's answer is cancelled for that reason. ``on_wait`` is
     called each time the game waits for a remote seat.
 
-    Raises Conflict when somebody else drives the game too, and every error of an agent.
+    Raises Conflict when somebody else drives the game too, Unfounded when an answer that an agent took was
+    not committed, and every error of an agent.
     """
     row = await store.game(game_id)
     if row is None or row.status not in OPEN or row.drive != "auto":
         return
     log = await reader.events(game_id)
-    journal = TellingJournal(GameLog(database, game_id, len(log)), feed, game_id, row.batch_id)
     seats = row.seats
     paid, remote = has_models(seats), has_remote(seats)
     batch = await store.batch(row.batch_id) if paid or remote else None
+    inbox = inboxes.of(row, batch, on_wait) if batch is not None and remote else None
+    game_log = GameLog(database, game_id, len(log))
+    taken = tuple if inbox is None else inbox.taken
+    journal = TellingJournal(game_log, feed, game_id, row.batch_id, taken)
     agents = seat_agents(
         seats,
         row.seed,
         await models.seats(row, batch) if batch is not None and paid else None,
-        inboxes.of(row, batch, on_wait) if batch is not None and remote else None,
+        inbox,
     )
-    with inboxes.driving(game_id) if remote else nullcontext():
+    with nullcontext() if inbox is None else inboxes.driving(inbox):
         try:
             await play(log, agents, journal)
         except BudgetSpent:

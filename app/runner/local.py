@@ -12,7 +12,7 @@ from app.base.clock import now_ms, random_name
 from app.models.registry import ModelRegistry
 from app.runner.drive import drive
 from app.seats.inboxes import Inboxes
-from app.store.db import PASSING, Conflict, Database, is_ours
+from app.store.db import PASSING, Conflict, Database, Unfounded, is_ours
 from app.store.games import GameStore
 from app.store.log import LogReader
 from app.stream.feed import Feed
@@ -139,6 +139,8 @@ class LocalRunner:
                     game_id,
                     lambda: self._step_aside(game_id),
                 )
+            except Unfounded:
+                continue  # the game goes on from the end of its log
             except Conflict:
                 # Another process has appended to the log: this process's state of the game is stale.
                 log.warning("left a game to another writer", game=game_id)

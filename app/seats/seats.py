@@ -27,6 +27,7 @@ from app.seats.inboxes import Inboxes
 from app.seats.limits import BURST, RATE, Allowance
 from app.seats.remote_seat import RemoteSeat, allowances
 from app.seats.seating import REMOTE
+from app.store.db import Conflict
 from app.store.games import OPEN
 from app.store.inbox import (
     RequestOutcome,
@@ -103,7 +104,8 @@ class Seats:
         seats = row.seats
         if not 1 <= viewer <= len(seats) or seats[viewer - 1].get("agent") != REMOTE:
             return None
-        kept = self._driven.get(row.game_id, {})
+        driven = self._driven.get(row.game_id)
+        kept = {} if driven is None else driven.seats
         if viewer not in kept:
             batch = await self._games.batch(row.batch_id)
             assert batch is not None
@@ -246,12 +248,26 @@ class Seats:
     async def _accept(
         self, view: RemoteSeat, request: Request, answer: RequestOutcome, refused: tuple[RefusedThought, ...]
     ) -> Accepted:
-        stored = await self._inbox.settle(view.game_id, request.id, answer)
-        if stored.receipt != answer.receipt:
-            return _again(request.id, stored, answer.action or "")
-        self._feed.hint(request_name(view.game_id, request.id))
-        metrics.answer_seconds.observe(max(stored.at - view.opened_at, 0) / 1000)
+        at = await self._hand(view.game_id, request.id, answer)
+        if at is None:
+            stored = await self._inbox.settle(view.game_id, request.id, answer)
+            if stored.receipt != answer.receipt:
+                return _again(request.id, stored, answer.action or "")
+            self._feed.hint(request_name(view.game_id, request.id))
+            at = stored.at
+        metrics.answer_seconds.observe(max(at - view.opened_at, 0) / 1000)
         return Accepted(request.id, duplicate=False, thoughts_refused=refused)
+
+    async def _hand(self, game_id: str, request_id: str, answer: RequestOutcome) -> int | None:
+        """Gives the answer to the game's driver, where that is this process, and commits it. Returns its
+        commit time in ms; None: the answer is not committed, and the database says what becomes of it.
+        """
+        driven = self._driven.get(game_id)
+        append = None if driven is None else driven.hand(request_id, answer)
+        try:
+            return None if append is None else await append.done
+        except Conflict:
+            return None
 
     async def _refuse(
         self,
@@ -261,6 +277,8 @@ class Seats:
         answer: Answer | InvalidAction,
         message: str | None,
     ) -> Refused:
+        if (driven := self._driven.get(view.game_id)) is not None:
+            driven.refused(request.id)
         refusal = StoredRefusal(problem_of(error).code, str(error), error.pointer)
         sent: Any = str(answer) if isinstance(answer, InvalidAction) else [answer.action, answer.thoughts]
         state = await self._inbox.refuse(

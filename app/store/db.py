@@ -16,7 +16,7 @@ from importlib.resources import files
 from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import asyncpg  # type: ignore[import-untyped]
@@ -55,6 +55,8 @@ __all__ = [
     "Append",
     "Conflict",
     "Database",
+    "Unfounded",
+    "Write",
     "Writer",
     "is_ours",
     "now_ms",
@@ -102,14 +104,32 @@ class Conflict(Exception):
     """Another writer was first: this writer's view of the game is out of date."""
 
 
-class Append(NamedTuple):
-    """One game's step, waiting for its commit."""
+class Unfounded(Conflict):
+    """What an append builds on was not committed."""
 
-    write: Callable[[int], Sequence[tuple[Any, Any]]]
-    """Commit time → (statement, list of parameter sets), in order. Equal statements of a group are executed
-    together, so they must be the same object.
-    """
-    done: asyncio.Future[int]
+
+Write = Callable[[int], Sequence[tuple[Any, Any]]]
+"""Commit time → (statement, list of parameter sets), in order. Equal statements of a group are executed
+together, so they must be the same object.
+"""
+
+
+class Append:
+    """What one game writes together, waiting for its commit."""
+
+    __slots__ = ("after", "done", "failed", "write")
+
+    def __init__(self, write: Write, after: Sequence["Append"] = ()) -> None:
+        self.write = write
+        self.after = after
+        """Appends that were handed in before. If one of them fails, this one fails, too."""
+        self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """Gives the commit time in ms, or raises why nothing was written."""
+        self.failed = False
+
+    def fail(self, fault: Exception) -> None:
+        self.failed = True
+        _fail(self.done, fault)
 
 
 class Database:
@@ -553,14 +573,19 @@ class Writer:
             self._task = None
             await self._commits.stop()
 
-    async def append(self, write: Callable[[int], Sequence[tuple[Any, Any]]]) -> int:
+    async def append(self, write: Write, after: Sequence[Append] = ()) -> int:
         """Commits one append, perhaps together with others, and returns the commit time in ms.
 
-        Raises Conflict if its rows exist already; then nothing was written.
+        Raises Conflict if its rows exist already, and Unfounded if one of ``after`` failed; then nothing was
+        written.
         """
-        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._queue.put_nowait(Append(write, done))
-        return await done
+        return await self.submit(write, after).done
+
+    def submit(self, write: Write, after: Sequence[Append] = ()) -> Append:
+        """Hands in an append; its ``done`` says what becomes of it."""
+        append = Append(write, after)
+        self._queue.put_nowait(append)
+        return append
 
     async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         """Runs ``work`` in a transaction of its own and returns its result.
@@ -627,6 +652,10 @@ class Writer:
             log.exception("a write's connection broke")
 
     async def _commit(self, group: Sequence[Append]) -> None:
+        for append in group:
+            if any(earlier.failed for earlier in append.after):
+                append.fail(Unfounded("what it builds on was not committed"))
+        group = [append for append in group if not append.failed]
         if not group:
             return
         started = time.perf_counter()
@@ -634,7 +663,7 @@ class Writer:
             at = await self._write(group)
         except IntegrityError:
             if len(group) == 1:
-                _fail(group[0].done, Conflict("another writer was first"))
+                group[0].fail(Conflict("another writer was first"))
                 return
             # One stale game must not cost the others their step.
             for append in group:
@@ -642,7 +671,7 @@ class Writer:
             return
         except Exception as fault:
             for append in group:
-                _fail(append.done, fault)
+                append.fail(fault)
             return
         for append in group:
             _settle(append.done, at)

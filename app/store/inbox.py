@@ -13,13 +13,13 @@ from typing import Any, Final
 import orjson
 import rfc8785
 from pydantic import JsonValue
-from sqlalchemy import func, insert, or_, select, tuple_
+from sqlalchemy import bindparam, exists, func, insert, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import random_name
-from app.store.db import Database
+from app.store.db import Append, Database
 from app.store.tables import holders, inbox, refusals
 from engine.errors import InvalidAction
 from engine.events import Cause
@@ -126,6 +126,22 @@ _COLUMNS: Final = (
 )
 
 
+_SETTLE: Final = insert(inbox)
+
+_UNLESS_REFUSED: Final = (
+    update(inbox)
+    .where(
+        inbox.c.game_id == bindparam("game"),
+        inbox.c.request_id == bindparam("request"),
+        exists().where(refusals.c.game_id == inbox.c.game_id, refusals.c.request_id == inbox.c.request_id),
+    )
+    .values(receipt=None)
+)
+"""Violates a constraint, and so undoes the transaction, where an answer to the request was refused: another
+process may have done that.
+"""
+
+
 class InboxStore:
     """The tables ``inbox``, ``refusals`` and ``holders``."""
 
@@ -172,6 +188,20 @@ class InboxStore:
         """Commits the outcome unless the request has one, and returns the outcome that is stored."""
         stored, _ = await self.settle_and_tell(game_id, request_id, outcome)
         return stored
+
+    def settle_unrefused(self, game_id: str, request_id: str, outcome: RequestOutcome) -> Append:
+        """Hands in the outcome of a request none of whose answers was refused. It fails with Conflict if one
+        was, or if the request has an outcome.
+        """
+        row = _row(game_id, request_id, outcome)
+
+        def write(at: int) -> list[tuple[Any, list[Any]]]:
+            return [
+                (_SETTLE, [{**row, "at": at}]),
+                (_UNLESS_REFUSED, [{"game": game_id, "request": request_id}]),
+            ]
+
+        return self._database.writer.submit(write)
 
     async def settle_and_tell(
         self, game_id: str, request_id: str, outcome: RequestOutcome

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import timestamp
 from app.base.off_loop import off_loop
-from app.store.db import Database
+from app.store.db import Append, Database
 from app.store.rows import LAST_MS
 from app.store.tables import events, games
 from engine.errors import CorruptLog
@@ -92,9 +92,9 @@ class GameLog:
         self._game_id = game_id
         self.head = head
 
-    async def append(self, written: Sequence[Event]) -> list[LogLine]:
+    async def append(self, written: Sequence[Event], after: Sequence[Append] = ()) -> list[LogLine]:
         """Commits the events, and returns them as they are stored. Raises Conflict if another writer was
-        first.
+        first, or if one of ``after``, on which they build, failed.
         """
         first = self.head + 1
         head = self.head + len(written)
@@ -113,7 +113,7 @@ class GameLog:
                 index = (_MOVE_HEAD, [{"game": self._game_id, "new_head": head}])
             return [(INSERT_EVENTS, rows), index]
 
-        await self._database.writer.append(write)
+        await self._database.writer.append(write, after)
         self.head = head
         return [LogLine(row["seq"], row["at"], row["audience"], row["type"], row["payload"]) for row in rows]
 
