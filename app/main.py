@@ -165,9 +165,7 @@ class Composition:
         self.reader = LogReader(self.database)
         self.feed = Feed()
         self.inbox = InboxStore(self.database)
-        # Other processes may write too: on PostgreSQL, and when this process does not drive the games.
-        shared = not self.database.is_sqlite or not settings.runner
-        self.pulse = Pulse(self.feed, self.store, self.inbox, everything=shared)
+        self.pulse = Pulse(self.feed, self.store, self.inbox, self.database.version)
         self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed)
         self.rows: Shared[str, GameRow | None] = Shared(self.store.game, "row")
         self.positions = Positions(self.reader)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.resources import files
 from operator import itemgetter
 from pathlib import Path
@@ -178,6 +179,12 @@ class Database:
             return False
         return True
 
+    async def version(self) -> int | None:
+        """Changes whenever somebody else commits, in another process or past the writer's groups. None: this
+        database does not tell.
+        """
+        return await self.writer.version()
+
     async def stop(self) -> None:
         """Commits what is waiting, then closes every connection."""
         await self.writer.stop()
@@ -305,6 +312,11 @@ class _Commits(Protocol):
         is committed, unless the database went away during the commit itself.
         """
 
+    async def version(self) -> int | None:
+        """Changes with every commit of somebody else, in another process or over another connection. None:
+        this database does not tell.
+        """
+
     async def stop(self) -> None: ...
 
 
@@ -388,6 +400,9 @@ class _PostgresCommits:
             await self._drop()
             raise
 
+    async def version(self) -> int | None:
+        return None
+
     async def _connected(self) -> Any:
         if self._driver is not None and self._driver.is_closed():
             await self._drop()
@@ -443,25 +458,33 @@ class _SqliteCommits:
         self._engine = create_engine(file, poolclass=NullPool, hide_parameters=True)
         _prepare(self._engine, settings, writes=True)
         self._connection: PoolProxiedConnection | None = None
+        self._opened = 0
+        """Connections so far."""
         self._statements = _PreparedStatements(self._engine.dialect)
         # The two futures that an executor makes for each commit would double the cost of handing it over.
-        self._waiting: SimpleQueue[tuple[Statements, asyncio.Future[None]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     async def commit(self, statements: Statements) -> None:
+        await self._on_thread(partial(self._commit, statements))
+
+    async def version(self) -> int | None:
+        return await self._on_thread(self._version)
+
+    def _on_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="sqlite commits", daemon=True)
             self._thread.start()
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.put((statements, done))
-        await done
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.put((work, done))
+        return done
 
     def _run(self) -> None:
         while (job := self._waiting.get()) is not None:
-            statements, done = job
-            outcome: tuple[Any, ...] = (_settle, done, None)
+            work, done = job
+            outcome: tuple[Any, ...]
             try:
-                self._commit(statements)
+                outcome = (_settle, done, work())
             except Exception as fault:
                 outcome = (_fail, done, fault)
             # Nobody waits on a loop that was closed in the meantime.
@@ -469,11 +492,21 @@ class _SqliteCommits:
                 done.get_loop().call_soon_threadsafe(*outcome)
         self._close()
 
-    def _commit(self, statements: Statements) -> None:
-        prepared = self._statements.prepare(statements)
+    def _connected(self) -> Any:
+        """The driver's connection."""
         if self._connection is None:
             self._connection = self._engine.raw_connection()
-        driver: Any = self._connection.driver_connection
+            self._opened += 1
+        return self._connection.driver_connection
+
+    def _version(self) -> int:
+        (version,) = self._connected().execute("PRAGMA data_version").fetchone()
+        # SQLite's number counts for one connection alone.
+        return (self._opened << 32) + int(version)
+
+    def _commit(self, statements: Statements) -> None:
+        prepared = self._statements.prepare(statements)
+        driver = self._connected()
         try:
             driver.execute("BEGIN IMMEDIATE")
             for statement, rows in prepared:
@@ -614,6 +647,10 @@ class Writer:
             return (await connection.execute(statement)).rowcount
 
         return await self.run(work)
+
+    async def version(self) -> int | None:
+        """As ``Database.version``."""
+        return await self._commits.version()
 
     def stamp(self) -> int:
         """Now, in ms, and never earlier than the last stamp."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from app.store.log import LogLine
 from app.stream.tail import Tails
+from engine.profile import TEAM_SIZES
 
 __all__ = ["Feed", "Watch", "held_name", "request_name"]
 
@@ -112,6 +113,11 @@ class Feed:
         """Wakes the watchers of this name in this process."""
         for watch in self._watches.get(name, ()):
             watch.ring(name)
+
+    def ring_seats(self, game_id: str) -> None:
+        """Wakes the watchers of all seats of this game in this process."""
+        for seat in range(1, max(TEAM_SIZES) + 1):
+            self.ring(held_name(game_id, seat))
 
     def ring_all(self) -> None:
         """Wakes everybody: the service is stopping, or a credential may have ended."""

@@ -5,7 +5,7 @@ PostgreSQL passes on their hints.
 import asyncio
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 from app.store.db import postgres_engine
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
-from app.stream.feed import Feed
+from app.stream.feed import Feed, held_name
 
 __all__ = ["Bell", "Pulse"]
 
@@ -38,17 +38,24 @@ _AGAIN_S: Final = 2.0
 
 
 class Pulse:
-    """Wakes waiters when the database has something new. Polls only while somebody waits.
+    """Wakes waiters when somebody else has written what they wait for. Polls only while somebody waits, and
+    looks only when the database does not say that nobody has written.
 
-    ``everything``: also looks at games and seats, since other processes write games and hold seats. It always
-    looks for outcomes of requests: a second process that only serves may share even an SQLite file.
+    ``version``: changes with every commit of somebody else; None: unknown.
     """
 
-    def __init__(self, feed: Feed, games: GameStore, inbox: InboxStore, *, everything: bool) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        games: GameStore,
+        inbox: InboxStore,
+        version: Callable[[], Awaitable[int | None]],
+    ) -> None:
         self._feed = feed
         self._games = games
         self._inbox = inbox
-        self._everything = everything
+        self._version = version
+        self._looked_at: int | None = None
         self._heads: dict[str, tuple[int, str, str]] = {}
         self._holders: dict[tuple[str, int], str] = {}
         self._awake = asyncio.Event()
@@ -76,7 +83,10 @@ class Pulse:
                 self._holders.clear()
                 continue
             try:
-                await self._look(names)
+                version = await self._version()
+                if version is None or version != self._looked_at:
+                    await self._look(names)
+                    self._looked_at = version
             except Exception as fault:
                 # The database is away; waiters read again when it is back.
                 log.warning("cannot look for what others wrote", cause=type(fault).__name__)
@@ -95,9 +105,8 @@ class Pulse:
         if requests:
             for game, request in await self._inbox.settled(requests):
                 self._feed.ring(f"{game}/{request}")
-        if self._everything:
-            await self._look_at_games(games)
-            await self._look_at_seats(seats)
+        await self._look_at_games(games)
+        await self._look_at_seats(seats)
 
     async def _look_at_games(self, names: list[str]) -> None:
         for name in names:
@@ -105,16 +114,24 @@ class Pulse:
                 self._feed.ring(name)  # a batch's progress is counted, not stored
         heads = await self._games.heads([name for name in names if not name.startswith("b_")])
         for name, head in heads.items():
+            before = self._heads.get(name)
             # Also at the first poll: the head may have moved since the watcher's own read.
-            if self._heads.get(name) != head:
+            if before != head and not (before and before[1:] == head[1:] and self._is_known(name, head[0])):
                 self._feed.ring(name)
+            if before and before[2] != head[2]:
+                self._feed.ring_seats(name)  # a seat's tokens were revoked
         self._heads = heads
+
+    def _is_known(self, game_id: str, head: int) -> bool:
+        """Whether the log's last event is one that this process has committed."""
+        end = self._feed.tails.end(game_id)
+        return end is not None and end >= head
 
     async def _look_at_seats(self, seats: list[tuple[str, int]]) -> None:
         holders = dict(await self._inbox.holders(seats)) if seats else {}
         for (game, seat), conn in holders.items():
             if self._holders.get((game, seat)) != conn:
-                self._feed.ring(f"{game}/seat:{seat}")
+                self._feed.ring(held_name(game, seat))
         self._holders = holders
 
 
