@@ -126,11 +126,79 @@ class Bot:
         self.sock.send(masked(_TEXT, act))
 
 
+class HttpBot:
+    """One seat's program over HTTP: waits for its request, answers it, and waits for the next one."""
+
+    def __init__(self, port: int, game: str, token: str) -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port))
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._path = f"/games/{game}/requests"
+        self._head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
+        self._unread = b""
+        self._sent_at: float | None = None
+        self._held: dict[str, Any] | None = None
+        self.holds = True
+        self.is_in = False
+        """Whether its first request has been answered: with a request, or with none after a second."""
+        self.open = True
+        self.waits: list[float] = []
+        self._ask(1)
+
+    def _ask(self, wait_s: int) -> None:
+        self.sock.send(f"GET {self._path}?wait_s={wait_s} HTTP/1.1\r\n{self._head}\r\n".encode())
+
+    def go(self) -> None:
+        """Sends the answer that was held, and from now on every answer at once."""
+        self.holds = False
+        self._answer(self._held)
+
+    def read(self) -> None:
+        """Takes what there is to read. Raises RuntimeError for a refusal."""
+        data = self._unread + self.sock.recv(1 << 18)
+        head, found, body = data.partition(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]) if found else 0
+        if not found or len(body) < length:
+            self._unread = data
+            return
+        self._unread = b""
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"refused: {body!r}")
+        told = orjson.loads(body)
+        if self._sent_at is not None:
+            self.waits.append(time.monotonic() - self._sent_at)
+            self._sent_at = None
+            self._ask(60)
+        elif told["status"] not in ("created", "running"):
+            self.open = False
+        else:
+            self._held = told["requests"][0] if told["requests"] else None
+            self.is_in = True
+            if not self.holds:
+                self._answer(self._held)
+
+    def _answer(self, asked: dict[str, Any] | None) -> None:
+        if asked is None:
+            self._ask(60)
+            return
+        body = orjson.dumps({"action": action_for(asked)})
+        path = f"{self._path}/{asked['request_id']}/action"
+        head = f"POST {path} HTTP/1.1\r\n{self._head}Content-Type: application/json\r\n"
+        self._sent_at = time.monotonic()
+        self.sock.send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+def action_for(asked: dict[str, Any]) -> dict[str, Any]:
+    """The action that answers a request."""
+    action: dict[str, Any] = {"approve": True} if asked["kind"] == "vote" else asked["default"]
+    return action
+
+
 def answer_to(asked: dict[str, Any]) -> bytes:
     """The ``act`` that answers a request."""
-    action = {"approve": True} if asked["kind"] == "vote" else asked["default"]
     request_id = asked["request_id"]
-    return orjson.dumps({"t": "act", "id": request_id, "request_id": request_id, "action": action})
+    return orjson.dumps(
+        {"t": "act", "id": request_id, "request_id": request_id, "action": action_for(asked)}
+    )
 
 
 @dataclass
@@ -200,9 +268,15 @@ class Servers:
             laid_out += json.loads(text)["games"]
         return laid_out
 
-    def bots(self, games: int) -> list[Bot]:
+    def bots(self, games: int, *, http: bool = False) -> list[Bot] | list[HttpBot]:
         """The bots of new games, each at a process drawn at random."""
         rnd = random.Random(games)
+        if http:
+            return [
+                HttpBot(rnd.choice(self.ports), game["game_id"], seat["token"])
+                for game in self.games(games)
+                for seat in game["seats"]
+            ]
         return [
             Bot(rnd.choice(self.ports), "/ws", _identify(game["game_id"], seat["token"]))
             for game in self.games(games)
@@ -218,23 +292,23 @@ def _identify(game: str, token: str) -> bytes:
 class Bare(Helper):
     """The bare server."""
 
-    def bots(self, games: int) -> list[Bot]:
-        """The bots of so many groups."""
+    def bots(self, games: int, *, http: bool = False) -> list[Bot]:
+        """The bots of so many groups, over sockets."""
         greeting = masked(_TEXT, str(BARE_ANSWERS).encode())
         return [Bot(self.port, f"/{game}", greeting) for game in range(games) for _ in range(SEATS)]
 
 
-def play(server: Servers | Bare, games: int, rounds: int) -> Round:
+def play(server: Servers | Bare, games: int, rounds: int, *, http: bool = False) -> Round:
     """What it takes to play so many rounds of games, one round after the other."""
     took = Round()
     for _ in range(rounds):
         poll = select.epoll()
-        bots = {bot.sock.fileno(): bot for bot in server.bots(games)}
+        bots: dict[int, Any] = {bot.sock.fileno(): bot for bot in server.bots(games, http=http)}
         for number in bots:
             poll.register(number, select.EPOLLIN)
         give_up = time.monotonic() + WITHIN_S
 
-        def turn(bots: dict[int, Bot] = bots, poll: select.epoll = poll, give_up: float = give_up) -> None:
+        def turn(bots: dict[int, Any] = bots, poll: select.epoll = poll, give_up: float = give_up) -> None:
             for number, _ in poll.poll(1.0):
                 bot = bots[number]
                 bot.read()

@@ -86,7 +86,7 @@ async def drive(
         await models.seats(row, batch) if batch is not None and paid else None,
         inbox,
     )
-    with nullcontext() if inbox is None else inboxes.driving(inbox):
+    with nullcontext() if inbox is None else inboxes.driving(inbox, len(log)):
         try:
             await play(log, agents, journal)
         except BudgetSpent:

@@ -43,9 +43,12 @@ class Inboxes:
         """The inbox of each game that this process drives."""
 
     @contextmanager
-    def driving(self, inbox: "GameInbox") -> Iterator[None]:
-        """Keeps the game's inbox and its last events in memory while the block lasts."""
+    def driving(self, inbox: "GameInbox", head: int) -> Iterator[None]:
+        """Keeps the game's inbox and its last events in memory while the block lasts. ``head``: the length of
+        its log.
+        """
         with self.feed.tails.keep(inbox.game_id):
+            self.feed.tails.begin(inbox.game_id, head)
             self.driven[inbox.game_id] = inbox
             try:
                 yield

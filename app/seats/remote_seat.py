@@ -139,6 +139,10 @@ class RemoteSeat:
         """The place in the full log of the last event that it has read."""
         return self._place
 
+    def is_running(self) -> bool:
+        """Whether memory tells that the game is not over. False: it does not tell, or the game is over."""
+        return self.catch_up_at_once() and not self._state.table.over
+
     def is_asked(self, request_id: str) -> bool:
         """Whether this is the open request, as far as the seat has read."""
         return self.request is not None and self.request.id == request_id

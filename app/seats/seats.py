@@ -115,35 +115,36 @@ class Seats:
         kept[viewer].is_over = row.status not in OPEN
         return kept[viewer]
 
-    async def status(self, game_id: str) -> GameStatus:
-        """The game's current status. Raises NotFound."""
-        row = await self._games.game(game_id)
-        if row is None:
+    async def status(self, row: GameRow, view: RemoteSeat | None) -> GameStatus:
+        """The game's current status; ``row`` may be older. Raises NotFound."""
+        if view is not None and row.game_id in self._driven and view.is_running():
+            return row.status
+        current = await self._games.game(row.game_id)
+        if current is None:
             raise NotFound("no such game for this caller")
-        return row.status
+        return current.status
 
-    async def open(self, view: RemoteSeat) -> Asked | None:
-        """The open request of the seat; None where it is not asked, has answered, or is too late."""
-        await view.advance()
-        request = view.request
-        if request is None:
-            return None
-        state = await self._inbox.state(view.game_id, request.id)
-        return self._still(view, request, state)
+    async def open(self, view: RemoteSeat, *, live: bool = False) -> Asked | None:
+        """The open request of the seat; None where it is not asked, has answered, or is too late. ``live``:
+        the caller has asked before, so nobody else has answered a request opened since.
+        """
+        await view.catch_up()
+        return None if view.request is None else await self._unanswered(view, view.request, live=live)
 
     async def asked_after(
         self, view: RemoteSeat, place: int, last: str | None, *, live: bool
     ) -> Asked | None:
-        """The open request of a seat whose connection has sent its stream up to ``place``; None where it is
-        the request ``last``, which was sent already, and where ``open`` gives None.
-
-        ``live``: the connection has asked before, so nobody else has answered a request opened since.
+        """As ``open``, for a connection that has sent its stream up to ``place``; None also where the request
+        is ``last``, which was sent already.
         """
         await view.catch_up(place)
         request = view.request
         # A request opened after that place has to wait for its events: their hint is on its way.
         if request is None or request.id == last or view.place > place:
             return None
+        return await self._unanswered(view, request, live=live)
+
+    async def _unanswered(self, view: RemoteSeat, request: Request, *, live: bool) -> Asked | None:
         if view.take_just_opened(request) and live:
             state = RequestState(None, 0)
         else:

@@ -24,6 +24,8 @@ class Tails:
     def __init__(self) -> None:
         self._kept: dict[str, list[LogLine]] = {}
         self._keepers: dict[str, int] = {}
+        self._begun: dict[str, int] = {}
+        """The length of the log of each game from whose end this process drives it."""
 
     @contextmanager
     def keep(self, game_id: str) -> Iterator[None]:
@@ -36,6 +38,16 @@ class Tails:
             self._keepers[game_id] -= 1
             if not self._keepers[game_id]:
                 del self._keepers[game_id], self._kept[game_id]
+                self._begun.pop(game_id, None)
+
+    def begin(self, game_id: str, head: int) -> None:
+        """Notes that the log has ``head`` events and that this process is about to write the next ones. The
+        game's tail is kept.
+        """
+        self._begun[game_id] = head
+        kept = self._kept[game_id]
+        if kept and kept[-1].seq != head:
+            kept.clear()  # another process has written since
 
     def add(self, game_id: str, lines: Sequence[LogLine]) -> None:
         """Adds events that have just been committed."""
@@ -48,9 +60,12 @@ class Tails:
         del kept[:-MAX_LINES]
 
     def end(self, game_id: str) -> int | None:
-        """The place of the last event that is kept; None: none is kept, or it ends the game."""
-        kept = self._kept.get(game_id)
-        return kept[-1].seq if kept and not is_last(kept[-1]) else None
+        """The place of the last event, as far as this process knows; None: it does not know, or the event
+        ends the game.
+        """
+        if kept := self._kept.get(game_id):
+            return None if is_last(kept[-1]) else kept[-1].seq
+        return self._begun.get(game_id)
 
     def opened_at(self, game_id: str) -> int | None:
         """Commit time (ms) of the last public event that is kept; None: none is kept."""
