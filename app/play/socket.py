@@ -63,6 +63,7 @@ from app.seats.limits import BURST, RATE, Allowance, Strikes, Unidentified
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Accepted, Refused, Seats, check_answers_for
 from app.settings import Settings
+from app.store.games import OPEN
 from app.store.rows import GameRow
 from app.stream.feed import Feed, held_name
 from app.stream.metrics import (
@@ -207,7 +208,7 @@ class Connection:
         self._seat_hint: str | None = None
         """The name of hints about the seat that this connection holds, or whose token it has."""
         self._is_new = True
-        """Whether it has not yet checked who holds its seat."""
+        """Whether it has not yet read the log, and checked who holds its seat."""
         self._has_asked = False
         """Whether it has looked for its seat's open request before."""
 
@@ -251,6 +252,8 @@ class Connection:
             names.append(self._seat_hint)
         with self._sockets.feed.watch(*names) as watch, self._tail(spot.game_id):
             self._watch = watch
+            if self._log_head is not None and not self._relayed:
+                self._sockets.feed.tails.begin(spot.game_id, self._log_head)
             await self._welcome(spot)
             await self._both(self._listen(), self._follow(caller))
 
@@ -322,6 +325,7 @@ class Connection:
         except InvalidRequest as fault:
             await self._send_refusal(refusal(identify.id, fault))
             raise Closing(Code.MALFORMED, "no such viewer") from None
+        self._log_head = row.head if row.status in OPEN else None
         self._view = await self._sockets.seats.view(row, viewer)
         try:
             self._sits = self._wants_to_sit(identify, caller, viewer)
@@ -369,6 +373,7 @@ class Connection:
                 raise Closing(Code.UNAUTHENTICATED, _REVOKED)
             await self._check_seat(caller)
             page = await self._page()
+            self._is_new = False
             if page.count:
                 await self._send_page(page)
             self.spot = page.end
@@ -397,7 +402,7 @@ class Connection:
         if page is not None:
             return page
         is_end = not self._relayed and sockets.feed.tails.end(spot.game_id) == spot.place
-        if is_end and not self._watch.rung_by(spot.game_id):
+        if is_end and not self._is_new and not self._watch.rung_by(spot.game_id):
             return Page("", 0, spot, more=False, over=False)
         return await sockets.pages.after(spot)
 
@@ -407,7 +412,6 @@ class Connection:
         """
         if self._seat_hint is None or not (self._watch.rung_by(self._seat_hint) or self._is_new):
             return
-        self._is_new = False
         spot = self.spot
         row = await self._sockets.rows.get(spot.game_id)
         if row is None or not caller.is_current(row.epochs):

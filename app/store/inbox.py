@@ -7,7 +7,7 @@ never its own, which may have been too late.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -19,7 +19,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import random_name
-from app.store.db import Append, Database
+from app.store.db import Append, Conflict, Database
 from app.store.tables import holders, inbox, refusals
 from engine.errors import InvalidAction
 from engine.events import Cause
@@ -186,7 +186,16 @@ class InboxStore:
 
     async def settle(self, game_id: str, request_id: str, outcome: RequestOutcome) -> RequestOutcome:
         """Commits the outcome unless the request has one, and returns the outcome that is stored."""
-        stored, _ = await self.settle_and_tell(game_id, request_id, outcome)
+        row = _row(game_id, request_id, outcome)
+
+        def write(at: int) -> list[tuple[Any, list[Any]]]:
+            return [(_SETTLE, [{**row, "at": at}])]
+
+        try:
+            return replace(outcome, at=await self._database.writer.append(write))
+        except Conflict:
+            stored = await self.outcome(game_id, request_id)
+        assert stored is not None
         return stored
 
     def settle_unrefused(self, game_id: str, request_id: str, outcome: RequestOutcome) -> Append:
@@ -207,12 +216,7 @@ class InboxStore:
         self, game_id: str, request_id: str, outcome: RequestOutcome
     ) -> tuple[RequestOutcome, list[StoredRefusal]]:
         """As ``settle``, with the refused answers. This must be quick: a deadline has just passed."""
-        row = _row(game_id, request_id, outcome)
-
-        def write(at: int) -> list[tuple[Any, list[Any]]]:
-            return [(self._settle, [{**row, "at": at}])]
-
-        await self._database.writer.append(write)
+        await self.settle(game_id, request_id, outcome)
         stored = await self.outcome_and_refusals(game_id, request_id)
         assert stored is not None
         return stored

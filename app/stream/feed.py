@@ -96,13 +96,17 @@ class Feed:
                     del self._watches[name]
 
     def committed(self, game_id: str, lines: Sequence[LogLine]) -> None:
-        """Keeps the events of a game that this process has just committed, and wakes the game's watchers. It
-        does not ring the game's name: the tail holds the new events.
+        """As ``learned``, for events that this process has just committed; other processes get a hint."""
+        self.learned(game_id, lines)
+        self.on_hint(game_id)
+
+    def learned(self, game_id: str, lines: Sequence[LogLine]) -> None:
+        """Keeps new events of a game, and wakes the game's watchers. It does not ring the game's name: the
+        tail holds the new events.
         """
         self.tails.add(game_id, lines)
         for watch in self._watches.get(game_id, ()):
             watch.ring()
-        self.on_hint(game_id)
 
     def hint(self, name: str) -> None:
         """Hints that there is more to read about this name, here and in other processes."""

@@ -25,7 +25,7 @@ class Tails:
         self._kept: dict[str, list[LogLine]] = {}
         self._keepers: dict[str, int] = {}
         self._begun: dict[str, int] = {}
-        """The length of the log of each game from whose end this process drives it."""
+        """The length that the log of each game had at some moment, where it is known."""
 
     @contextmanager
     def keep(self, game_id: str) -> Iterator[None]:
@@ -41,18 +41,18 @@ class Tails:
                 self._begun.pop(game_id, None)
 
     def begin(self, game_id: str, head: int) -> None:
-        """Notes that the log has ``head`` events and that this process is about to write the next ones. The
-        game's tail is kept.
+        """Notes that the log has ``head`` events, and that the next ones are added when this process commits
+        them or hears of them. The game's tail is kept.
         """
-        self._begun[game_id] = head
         kept = self._kept[game_id]
-        if kept and kept[-1].seq != head:
-            kept.clear()  # another process has written since
+        if kept and kept[-1].seq < head:
+            kept.clear()
+        self._begun[game_id] = max(head, self._begun.get(game_id, 0))
 
     def add(self, game_id: str, lines: Sequence[LogLine]) -> None:
         """Adds events that have just been committed."""
         kept = self._kept.get(game_id)
-        if kept is None or (kept and lines[0].seq <= kept[-1].seq):
+        if kept is None or lines[0].seq <= (self.end(game_id) or 0):
             return
         if kept and lines[0].seq != kept[-1].seq + 1:
             kept.clear()
