@@ -11,6 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from importlib.resources import files
@@ -45,7 +46,13 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry, NullPool, PoolProxiedConnection
+from sqlalchemy.pool import (
+    AsyncAdaptedQueuePool,
+    ConnectionPoolEntry,
+    NullPool,
+    PoolProxiedConnection,
+    QueuePool,
+)
 
 from app.base import metrics
 from app.base.clock import now_ms
@@ -78,6 +85,9 @@ ASK_AFTER_S: Final = 30.0
 
 CONNECTS_WITHIN_S: Final = 1.0
 """Seconds that a cancelled task still waits for the connection to PostgreSQL that it was opening."""
+
+READERS: Final = 4
+"""The most queries that an SQLite file answers at a time."""
 
 PREPARED: Final = 100
 """The most compiled statements to keep. There are a handful, each the same object at every commit."""
@@ -139,9 +149,11 @@ class Database:
     def __init__(self, settings: Settings) -> None:
         self.url = settings.database_url
         self.is_sqlite = self.url.startswith("sqlite")
+        self._reads: _SqliteReads | None = None
         if self.is_sqlite:
             self.write_engine = _sqlite_engine(self.url, settings, writes=True)
             self.read_engine = _sqlite_engine(self.url, settings, writes=False)
+            self._reads = _SqliteReads(self.url, settings)
         else:
             self.write_engine = postgres_engine(self.url, pool_size=5, max_overflow=4)
             _watch(self.write_engine.sync_engine)
@@ -160,6 +172,8 @@ class Database:
 
     async def rows(self, query: Executable) -> Sequence[Any]:
         """Everything that a query finds."""
+        if self._reads is not None:
+            return await self._reads.rows(query)
         async with self.read_engine.connect() as connection:
             return (await connection.execute(query)).all()
 
@@ -188,6 +202,8 @@ class Database:
     async def stop(self) -> None:
         """Commits what is waiting, then closes every connection."""
         await self.writer.stop()
+        if self._reads is not None:
+            self._reads.stop()
         await self.write_engine.dispose()
         await self.read_engine.dispose()
 
@@ -221,7 +237,7 @@ def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine
     engine = create_async_engine(
         url,
         poolclass=AsyncAdaptedQueuePool,
-        pool_size=1 if writes else 4,
+        pool_size=1 if writes else READERS,
         max_overflow=0,
         hide_parameters=True,  # errors must not quote what players say and hold
         # A read is one statement as a rule, and each step goes to the connection's thread and back.
@@ -443,6 +459,38 @@ def _sqlalchemy_error(fault: Exception) -> DBAPIError:
     message = ("a value does not fit its column",) if isinstance(fault, asyncpg.DataError) else fault.args[:1]
     kind = next((ours for theirs, ours in _ERRORS if isinstance(fault, theirs)), DBAPIError)
     return kind(None, None, type(fault)(*message), hide_parameters=True)
+
+
+class _SqliteReads:
+    """Reads from an SQLite file, each query on a thread from its beginning to its last row.
+
+    The asyncio driver changes between its thread and the loop four times a query, which takes longer than the
+    query.
+    """
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        self._engine = create_engine(
+            make_url(url).set(drivername="sqlite+pysqlite"),
+            poolclass=QueuePool,
+            pool_size=READERS,
+            max_overflow=0,
+            hide_parameters=True,
+            skip_autocommit_rollback=True,
+            isolation_level="AUTOCOMMIT",
+        )
+        _prepare(self._engine, settings, writes=False)
+        self._threads = ThreadPoolExecutor(READERS, "sqlite reads")
+
+    async def rows(self, query: Executable) -> Sequence[Any]:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._rows, query)
+
+    def _rows(self, query: Executable) -> Sequence[Any]:
+        with self._engine.connect() as connection:
+            return connection.execute(query).all()
+
+    def stop(self) -> None:
+        self._threads.shutdown()
+        self._engine.dispose()
 
 
 class _SqliteCommits:

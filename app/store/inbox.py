@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 import rfc8785
 from pydantic import JsonValue
-from sqlalchemy import bindparam, exists, func, insert, or_, select, tuple_, update
+from sqlalchemy import Select, bindparam, exists, func, insert, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -164,14 +164,14 @@ class InboxStore:
 
     async def outcome(self, game_id: str, request_id: str) -> RequestOutcome | None:
         """The request's outcome; None while it is open."""
-        async with self._database.read_engine.connect() as connection:
-            return await _outcome(connection, game_id, request_id)
+        rows = await self._database.rows(_outcome_query(game_id, request_id))
+        return RequestOutcome(*rows[0]) if rows else None
 
     async def state(self, game_id: str, request_id: str) -> RequestState:
         """The request's outcome, and the number of its answers that were refused."""
-        async with self._database.read_engine.connect() as connection:
-            outcome = await _outcome(connection, game_id, request_id)
-            return RequestState(outcome, await _refused(connection, game_id, request_id))
+        outcome = await self.outcome(game_id, request_id)
+        [refused] = await self._database.column(_refused_query(game_id, request_id))
+        return RequestState(outcome, refused)
 
     async def settled(self, keys: Sequence[Key]) -> set[Key]:
         """The requests among these that have an outcome."""
@@ -346,12 +346,18 @@ def _row(game_id: str, request_id: str, outcome: RequestOutcome) -> dict[str, An
     }
 
 
+def _outcome_query(game_id: str, request_id: str) -> Select[Any]:
+    return select(*_COLUMNS).where(inbox.c.game_id == game_id, inbox.c.request_id == request_id)
+
+
 async def _outcome(connection: AsyncConnection, game_id: str, request_id: str) -> RequestOutcome | None:
-    query = select(*_COLUMNS).where(inbox.c.game_id == game_id, inbox.c.request_id == request_id)
-    row = (await connection.execute(query)).one_or_none()
+    row = (await connection.execute(_outcome_query(game_id, request_id))).one_or_none()
     return None if row is None else RequestOutcome(*row)
 
 
+def _refused_query(game_id: str, request_id: str) -> Select[tuple[int]]:
+    return select(func.count()).where(refusals.c.game_id == game_id, refusals.c.request_id == request_id)
+
+
 async def _refused(connection: AsyncConnection, game_id: str, request_id: str) -> int:
-    query = select(func.count()).where(refusals.c.game_id == game_id, refusals.c.request_id == request_id)
-    return int((await connection.execute(query)).scalar_one())
+    return int((await connection.execute(_refused_query(game_id, request_id))).scalar_one())
