@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import Final
 
 from agents.table import play
 from app.base import metrics
 from app.base.errors import BudgetSpent
 from app.models.registry import ModelRegistry
 from app.seats.inboxes import Inboxes
-from app.seats.seating import has_models, has_remote, seat_agents
+from app.seats.seating import has_models, has_only_scripts, has_remote, seat_agents
 from app.store.call import BUDGET_SPENT
 from app.store.db import Append, Database
 from app.store.games import OPEN, GameStore
@@ -18,6 +19,9 @@ from engine.events import Event, GameCancelled, GameEnded
 from engine.rules import cancel
 
 __all__ = ["TellingJournal", "drive"]
+
+STEPS_TOGETHER: Final = 16
+"""Steps of a game of scripts that are appended together."""
 
 
 class TellingJournal:
@@ -49,6 +53,24 @@ class TellingJournal:
         elif isinstance(last, GameCancelled):
             metrics.games_ended.labels("cancelled", "").inc()
             self._feed.hint(self._batch_id)
+
+
+class GatheringJournal:
+    """Appends several steps together, as fits a game whose seats answer at once: each append waits for its
+    commit, which takes as long as ten steps.
+    """
+
+    def __init__(self, journal: TellingJournal) -> None:
+        self._journal = journal
+        self._gathered: list[Event] = []
+        self._steps = 0
+
+    async def append(self, events: Sequence[Event]) -> None:
+        self._gathered += events
+        self._steps += 1
+        if self._steps == STEPS_TOGETHER or isinstance(events[-1], GameEnded):
+            gathered, self._gathered, self._steps = self._gathered, [], 0
+            await self._journal.append(gathered)
 
 
 async def drive(
@@ -88,6 +110,6 @@ async def drive(
     )
     with nullcontext() if inbox is None else inboxes.driving(inbox, len(log)):
         try:
-            await play(log, agents, journal)
+            await play(log, agents, GatheringJournal(journal) if has_only_scripts(seats) else journal)
         except BudgetSpent:
             await journal.append(cancel(BUDGET_SPENT))
