@@ -52,7 +52,7 @@ from app.store.rows import GameRow
 from app.stream.feed import Feed
 from app.stream.pages import Pages
 from app.stream.positions import Positions
-from app.stream.pulse import Bell, Pulse
+from app.stream.pulse import Bell, News, Pulse
 from app.stream.relay import Relays
 from app.stream.shared import Shared
 
@@ -166,10 +166,9 @@ class Composition:
         self.reader = LogReader(self.database)
         self.feed = Feed()
         self.inbox = InboxStore(self.database)
-        # Other processes may write too: on PostgreSQL, and when this process does not drive the games.
-        shared = not self.database.is_sqlite or not settings.runner
-        self.pulse = Pulse(self.feed, self.store, self.inbox, everything=shared)
-        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed)
+        news = News(self.feed, self.reader)
+        self.pulse = Pulse(self.feed, self.store, self.inbox, news, self.database.version)
+        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed, news)
         self.rows: Shared[str, GameRow | None] = Shared(self.store.game, "row")
         self.positions = Positions(self.reader)
         self.pages = Pages(self.reader, self.feed.tails, self.positions)

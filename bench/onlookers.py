@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-__all__ = ["Crowd", "Onlooker", "identify"]
+__all__ = ["Crowd", "Onlooker", "identify", "masked"]
 
 EVENT: Final = b'{"seq":'
 
@@ -27,10 +27,10 @@ _TEXT, _CLOSE, _PING = 0x1, 0x8, 0x9
 def identify(game: str, after: int = 0, viewer: str = "public") -> bytes:
     """The first message, as a masked text frame; the mask is zero, which servers must accept."""
     text = json.dumps({"t": "identify", "v": 1, "game": game, "after": after, "viewer": viewer}).encode()
-    return _masked(_TEXT, text)
+    return masked(_TEXT, text)
 
 
-def _masked(opcode: int, payload: bytes) -> bytes:
+def masked(opcode: int, payload: bytes) -> bytes:
     head = (
         bytes((0x80 | opcode, 0x80 | len(payload)))
         if len(payload) < 126
@@ -126,7 +126,7 @@ class Onlooker:
                 self._rest, self._skip = data[at:], 0
                 return
             elif opcode == _PING:
-                self.sock.send(_masked(0xA, data[body : body + length]))
+                self.sock.send(masked(0xA, data[body : body + length]))
             elif opcode == _CLOSE:
                 self.close_code = int.from_bytes(data[body : body + 2], "big") or 1005
             at = body + length

@@ -214,23 +214,23 @@ async def serving(folder: Path, models: dict[str, Any]) -> AsyncIterator[Service
 def each_commit(service: Service, committed: Callable[[], None]) -> Any:
     """Calls ``committed`` as soon as anything has been committed."""
     writer = service.parts.database.writer
-    append, run = writer.append, writer.run
+    commits = writer._commits
+    commit, run = commits.commit, writer.run
 
-    async def appended(*arguments: Any) -> Any:
-        at = await append(*arguments)
+    async def group(*arguments: Any) -> None:
+        await commit(*arguments)
         committed()
-        return at
 
     async def ran(*arguments: Any) -> Any:
         result = await run(*arguments)
         committed()
         return result
 
-    writer.append, writer.run = appended, ran  # type: ignore[method-assign,assignment]
+    commits.commit, writer.run = group, ran  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
-        writer.append, writer.run = append, run  # type: ignore[method-assign]
+        commits.commit, writer.run = commit, run  # type: ignore[method-assign]
 
 
 async def vote(service: Service, tracer: Tracer) -> Journey:

@@ -11,7 +11,7 @@ import hashlib
 import math
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
@@ -64,6 +64,8 @@ class Caller:
     """The id of a key in the database; None for other credentials."""
     grant: Grant | None = None
     """What a token grants: no scopes, but one viewer of one game or batch. None for other credentials."""
+    row: GameRow | None = field(default=None, compare=False, repr=False)
+    """The game of a seat's token, as it was when the token was checked. None for other credentials."""
 
     def needs(self, scope: str) -> None:
         """Raises Forbidden if the credential lacks the scope."""
@@ -225,6 +227,7 @@ class Keys:
             game = await self._games.game(grant.game)
             if game is None or not caller.is_current(game.epochs):
                 raise Unauthenticated("this token was replaced by a newer one")
+            return replace(caller, row=game)
         return caller
 
     def is_valid(self, caller: Caller) -> bool:

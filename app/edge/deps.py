@@ -39,7 +39,8 @@ _bearer = HTTPBearer(
 def service(name: str) -> Any:
     """A dependency that passes the service of this name, an attribute of ``app.state``, to a route."""
 
-    def read(request: Request) -> Any:
+    # Without async, FastAPI would run it on a thread: that takes longer than most queries.
+    async def read(request: Request) -> Any:
         return getattr(request.app.state, name)
 
     return Depends(read)

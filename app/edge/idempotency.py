@@ -104,7 +104,7 @@ async def keep(connection: AsyncConnection, key: RequestKey | None, status: int,
     )
 
 
-def _repeats(request: Request) -> Repeats:
+async def _repeats(request: Request) -> Repeats:
     repeats: Repeats = request.app.state.repeats
     return repeats
 

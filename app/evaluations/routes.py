@@ -49,7 +49,7 @@ __all__ = ["router"]
 router = APIRouter(route_class=BodyRoute)
 
 
-def _evaluations(request: Request) -> Evaluations:
+async def _evaluations(request: Request) -> Evaluations:
     evaluations: Evaluations = request.app.state.evaluations
     return evaluations
 

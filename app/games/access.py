@@ -32,7 +32,9 @@ class Access:
 
     async def game(self, caller: Caller, game_id: str) -> GameRow:
         """The row of a game within the credential's reach. Raises NotFound."""
-        row = await self._store.game(game_id)
+        row = caller.row
+        if row is None or row.game_id != game_id:
+            row = await self._store.game(game_id)
         if row is None or not await self.reaches(caller, row):
             raise NotFound("no such game for this caller")
         return row

@@ -19,6 +19,7 @@ from app.protocol.messages import ActAck, Answer, OpenRequests, SentAnswer, read
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Refused, Seats, check_answers_for
 from app.store.games import OPEN
+from app.store.rows import GameRow
 from app.stream.feed import Feed
 from engine.errors import InvalidAction
 from engine.terms import FULL, PUBLIC, Seat
@@ -41,14 +42,15 @@ class _AnswersForSeats(Guard):
         if caller.seat is None and not caller.mints:
             game_id, viewer = request.path_params["game_id"], request.query_params.get("viewer")
             state = request.app.state
-            seat, _ = await _seat(state.access, state.seats, caller, game_id, viewer)
+            _, seat, _ = await _seat(state.access, state.seats, caller, game_id, viewer)
             check_answers_for(caller, seat)
 
 
 async def _seat(
     access: Access, seats: Seats, caller: Caller, game_id: str, viewer_name: str | None
-) -> tuple[Seat, RemoteSeat | None]:
-    """The seat that the caller views as, and its view; None as the view where no remote agent plays it.
+) -> tuple[GameRow, Seat, RemoteSeat | None]:
+    """The game, the seat that the caller views as, and its view; None as the view where no remote agent plays
+    it.
 
     Raises InvalidRequest when no seat is named, Forbidden for the public viewer, and NotFound.
     """
@@ -58,7 +60,7 @@ async def _seat(
         raise InvalidRequest("name the seat, e.g. ?viewer=seat:2", "/viewer", "missing")
     if viewer == PUBLIC:
         raise Forbidden("only a seat has requests: use its token")
-    return viewer, await seats.view(row, viewer)
+    return row, viewer, await seats.view(row, viewer)
 
 
 @router.get(
@@ -86,14 +88,15 @@ async def list_open_requests(
     ] = 0,
 ) -> OpenRequests:
     """The open request of the caller's seat, or none. `status` shows whether the game is over."""
-    _, view = await _seat(access, seats, caller, game_id, viewer_name)
+    row, _, view = await _seat(access, seats, caller, game_id, viewer_name)
     response.headers["Cache-Control"] = "no-store"
-    until = time.monotonic() + wait_s
+    until, has_asked = time.monotonic() + wait_s, False
     with feed.watch(game_id) as watch:
         while True:
             # Read the status first, so that the request is at least as new as the status.
-            status = await seats.status(game_id)
-            asked = await seats.open(view) if view is not None and status in OPEN else None
+            status = await seats.status(row, view)
+            asked = await seats.open(view, live=has_asked) if view is not None and status in OPEN else None
+            has_asked = True
             left = until - time.monotonic()
             if asked is not None or status not in OPEN or left <= 0 or lifecycle.draining:
                 return OpenRequests(status=status, requests=[] if asked is None else [asked])
@@ -123,7 +126,7 @@ async def answer_request(
     still open. 409 `illegal-action` and 422 `invalid-action` use up an attempt. A wrong thought does not cost
     the action: `thoughts_refused` says what was left out.
     """
-    seat, view = await _seat(access, seats, caller, game_id, viewer_name)
+    _, seat, view = await _seat(access, seats, caller, game_id, viewer_name)
     check_answers_for(caller, seat)
     if view is None:
         return _problem(Refused(UnknownRequest(f"seat {seat} is not played from outside"), None, None))

@@ -63,9 +63,17 @@ from app.seats.limits import BURST, RATE, Allowance, Strikes, Unidentified
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Accepted, Refused, Seats, check_answers_for
 from app.settings import Settings
+from app.store.games import OPEN
 from app.store.rows import GameRow
 from app.stream.feed import Feed, held_name
-from app.stream.metrics import close_label, socket_closes, socket_events, socket_frames, sockets_open
+from app.stream.metrics import (
+    close_label,
+    frames_in,
+    frames_out,
+    socket_closes,
+    socket_events,
+    sockets_open,
+)
 from app.stream.pages import Page, Pages, Spot
 from app.stream.positions import Positions
 from app.stream.relay import Relays
@@ -90,9 +98,6 @@ LAG_S: Final = 60.0
 CLOSING_S: Final = 2.0
 """How long a close frame may wait behind data that the peer has not read. A peer that reads nothing
 never gets it; the listening socket's TCP_USER_TIMEOUT ends that connection."""
-
-SEAT_CHECK_S: Final = 1.0
-"""The most seconds between two checks, by a seat's connection, of who holds the seat."""
 
 _REVOKED: Final = "this credential is no longer valid"
 _NO_SEAT: Final = "this connection does not hold a seat that is played from outside"
@@ -202,7 +207,8 @@ class Connection:
         """Whether a relay sends to it once it has caught up: True for viewers that many connections share."""
         self._seat_hint: str | None = None
         """The name of hints about the seat that this connection holds, or whose token it has."""
-        self._seat_checked = -math.inf
+        self._is_new = True
+        """Whether it has not yet read the log, and checked who holds its seat."""
         self._has_asked = False
         """Whether it has looked for its seat's open request before."""
 
@@ -246,6 +252,8 @@ class Connection:
             names.append(self._seat_hint)
         with self._sockets.feed.watch(*names) as watch, self._tail(spot.game_id):
             self._watch = watch
+            if self._log_head is not None and not self._relayed:
+                self._sockets.feed.tails.begin(spot.game_id, self._log_head)
             await self._welcome(spot)
             await self._both(self._listen(), self._follow(caller))
 
@@ -317,6 +325,7 @@ class Connection:
         except InvalidRequest as fault:
             await self._send_refusal(refusal(identify.id, fault))
             raise Closing(Code.MALFORMED, "no such viewer") from None
+        self._log_head = row.head if row.status in OPEN else None
         self._view = await self._sockets.seats.view(row, viewer)
         try:
             self._sits = self._wants_to_sit(identify, caller, viewer)
@@ -364,6 +373,7 @@ class Connection:
                 raise Closing(Code.UNAUTHENTICATED, _REVOKED)
             await self._check_seat(caller)
             page = await self._page()
+            self._is_new = False
             if page.count:
                 await self._send_page(page)
             self.spot = page.end
@@ -392,20 +402,16 @@ class Connection:
         if page is not None:
             return page
         is_end = not self._relayed and sockets.feed.tails.end(spot.game_id) == spot.place
-        if is_end and not self._watch.rung_by(spot.game_id):
+        if is_end and not self._is_new and not self._watch.rung_by(spot.game_id):
             return Page("", 0, spot, more=False, over=False)
         return await sockets.pages.after(spot)
 
     async def _check_seat(self, caller: Caller) -> None:
         """Raises Closing when the seat's tokens were revoked, or when a newer connection holds the seat.
-        Checks at a hint and every ``SEAT_CHECK_S``: another process's hint may get lost.
+        Checks at the beginning and at every hint.
         """
-        now = time.monotonic()
-        if self._seat_hint is None:
+        if self._seat_hint is None or not (self._watch.rung_by(self._seat_hint) or self._is_new):
             return
-        if not self._watch.rung_by(self._seat_hint) and now - self._seat_checked < SEAT_CHECK_S:
-            return
-        self._seat_checked = now
         spot = self.spot
         row = await self._sockets.rows.get(spot.game_id)
         if row is None or not caller.is_current(row.epochs):
@@ -420,9 +426,7 @@ class Connection:
         if self._view is None:
             return None
         has_asked, self._has_asked = self._has_asked, True
-        request = await unbroken(
-            self._sockets.seats.asked_after(self._view, self.spot.place, asked, live=has_asked)
-        )
+        request = await self._sockets.seats.asked_after(self._view, self.spot.place, asked, live=has_asked)
         if request is None:
             return asked
         await self._send(request.model_dump_json())
@@ -495,7 +499,7 @@ class Connection:
             fault = act if isinstance(act, AvalonError) else UnknownRequest(_NO_SEAT)
             await self._send_refusal(refusal(re, fault))
             return
-        outcome = await unbroken(self._outcome(self._view, value, act))
+        outcome = await self._outcome(self._view, value, act)
         if isinstance(outcome, Refused):
             remaining = {"attempts_left": outcome.attempts_left, "request": outcome.request}
             await self._send_refusal(refusal(re, outcome.error).model_copy(update=remaining))
@@ -520,7 +524,7 @@ class Connection:
             if isinstance(request_id, str) and text_fault(request_id) is None:
                 return await seats.act(view, request_id, act, via=self._id, message=message_id(value))
         assert isinstance(act, AvalonError)
-        return await seats.refuse(view, act)
+        return await unbroken(seats.refuse(view, act))
 
     # --- frames ------------------------------------------------------------------------------
 
@@ -532,7 +536,7 @@ class Connection:
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1005), message.get("reason"))
-        socket_frames.labels("in").inc()
+        frames_in.inc()
         text: str | None = message.get("text")
         if text is None:
             raise Closing(Code.BINARY, "text frames only")
@@ -562,13 +566,15 @@ class Connection:
 
     async def _send(self, text: str) -> None:
         """Returns when the ASGI server has taken the text. Raises Closing when the peer does not read."""
-        try:
-            async with asyncio.timeout(BLOCKED_S):
-                await self._websocket.send({"type": "websocket.send", "text": text})
-        except TimeoutError:
-            raise Closing(Code.TOO_SLOW, "the last write did not drain") from None
+        message = {"type": "websocket.send", "text": text}
+        if not send_at_once(self._websocket.send(message)):
+            try:
+                async with asyncio.timeout(BLOCKED_S):
+                    await self._websocket.send(message)
+            except TimeoutError:
+                raise Closing(Code.TOO_SLOW, "the last write did not drain") from None
         self._last_sent = time.monotonic()
-        socket_frames.labels("out").inc()
+        frames_out.inc()
 
     async def _close(self, code: int, reason: str) -> None:
         socket_closes.labels(str(code)).inc()

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import (
@@ -588,7 +588,7 @@ def thoughts_schema(table: Table, hand: Hand, request: Request) -> dict[str, Any
 def _thoughts_schema(
     players: int, seat: Seat, roles: tuple[Role, ...], menu: tuple[str, ...] | None
 ) -> dict[str, Any]:
-    schema = _plain(TypeAdapter(list[ThoughtModel]).json_schema())
+    schema = json.loads(_thought_models())
     parts = schema["$defs"]
     parts["Role"]["enum"] = list(roles)
     belief = parts["BeliefModel"]["properties"]
@@ -613,6 +613,12 @@ def _thoughts_schema(
         "allOf": once,
         "$defs": {name: part for name, part in parts.items() if name not in left_out},
     }
+
+
+@cache
+def _thought_models() -> str:
+    """JSON Schema of the models of thoughts, as text. It takes as long to make as a hundred requests."""
+    return json.dumps(_plain(TypeAdapter(list[ThoughtModel]).json_schema()))
 
 
 def _at_most_once(**fields: str) -> dict[str, Any]:

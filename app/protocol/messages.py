@@ -363,11 +363,14 @@ class Asked(Shown):
         description="When the default is played. Null: never, because the game is manual."
     )
     ttl_ms: int | None = Field(description="Milliseconds from now to the deadline; at least 0.")
-    schema_: dict[str, JsonValue] = Field(alias="schema", description="JSON Schema 2020-12 of the action.")
-    thoughts_schema: dict[str, JsonValue] = Field(
+    # Made here, so not validated again: that would take ten times as long as making the request.
+    schema_: Annotated[dict[str, JsonValue], WrapValidator(_as_sent)] = Field(
+        alias="schema", description="JSON Schema 2020-12 of the action."
+    )
+    thoughts_schema: Annotated[dict[str, JsonValue], WrapValidator(_as_sent)] = Field(
         description="JSON Schema 2020-12 of the `thoughts` that come with the action: matching ones are kept."
     )
-    legal: list[dict[str, JsonValue]] | None = Field(
+    legal: Annotated[list[dict[str, JsonValue]] | None, WrapValidator(_as_sent)] = Field(
         description="Every legal action; null when there are more than 256, or when the action is a text."
     )
     default: dict[str, JsonValue] = Field(description="What is played when no answer comes.")

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import Final
 
 from agents.table import play
 from app.base import metrics
 from app.base.errors import BudgetSpent
 from app.models.registry import ModelRegistry
 from app.seats.inboxes import Inboxes
-from app.seats.seating import has_models, has_remote, seat_agents
+from app.seats.seating import has_models, has_only_scripts, has_remote, seat_agents
 from app.store.call import BUDGET_SPENT
-from app.store.db import Database
+from app.store.db import Append, Database
 from app.store.games import OPEN, GameStore
 from app.store.log import GameLog, LogReader
 from app.stream.feed import Feed
@@ -19,18 +20,30 @@ from engine.rules import cancel
 
 __all__ = ["TellingJournal", "drive"]
 
+STEPS_TOGETHER: Final = 16
+"""Steps of a game of scripts that are appended together."""
+
 
 class TellingJournal:
     """Appends events to a game's log and, after the commit, notifies the watchers of the game."""
 
-    def __init__(self, log: GameLog, feed: Feed, game_id: str, batch_id: str) -> None:
+    def __init__(
+        self,
+        log: GameLog,
+        feed: Feed,
+        game_id: str,
+        batch_id: str,
+        taken: Callable[[], Sequence[Append]] = tuple,
+    ) -> None:
         self._log = log
+        self._taken = taken
+        """Gives the appends on which the next step builds."""
         self._feed = feed
         self._game_id = game_id
         self._batch_id = batch_id
 
     async def append(self, events: Sequence[Event]) -> None:
-        lines = await self._log.append(events)
+        lines = await self._log.append(events, self._taken())
         metrics.events_written.inc(len(events))
         self._feed.committed(self._game_id, lines)
         last = events[-1]
@@ -40,6 +53,24 @@ class TellingJournal:
         elif isinstance(last, GameCancelled):
             metrics.games_ended.labels("cancelled", "").inc()
             self._feed.hint(self._batch_id)
+
+
+class GatheringJournal:
+    """Appends several steps together, as fits a game whose seats answer at once: each append waits for its
+    commit, which takes as long as ten steps.
+    """
+
+    def __init__(self, journal: TellingJournal) -> None:
+        self._journal = journal
+        self._gathered: list[Event] = []
+        self._steps = 0
+
+    async def append(self, events: Sequence[Event]) -> None:
+        self._gathered += events
+        self._steps += 1
+        if self._steps == STEPS_TOGETHER or isinstance(events[-1], GameEnded):
+            gathered, self._gathered, self._steps = self._gathered, [], 0
+            await self._journal.append(gathered)
 
 
 async def drive(
@@ -57,25 +88,28 @@ async def drive(
     A game whose budget no longer pays for a model's answer is cancelled for that reason. ``on_wait`` is
     called each time the game waits for a remote seat, or for an endpoint that does not answer.
 
-    Raises Conflict when somebody else drives the game too, Stop where a model stops it, and every error of
-    an agent.
+    Raises Conflict when somebody else drives the game too, Unfounded when an answer that an agent took was
+    not committed, Stop where a model stops the game, and every error of an agent.
     """
     row = await store.game(game_id)
     if row is None or row.status not in OPEN or row.drive != "auto":
         return
     log = await reader.events(game_id)
-    journal = TellingJournal(GameLog(database, game_id, len(log)), feed, game_id, row.batch_id)
     seats = row.seats
     paid, remote = has_models(seats), has_remote(seats)
     batch = await store.batch(row.batch_id) if paid or remote else None
+    inbox = inboxes.of(row, batch, on_wait) if batch is not None and remote else None
+    game_log = GameLog(database, game_id, len(log))
+    taken = tuple if inbox is None else inbox.taken
+    journal = TellingJournal(game_log, feed, game_id, row.batch_id, taken)
     agents = seat_agents(
         seats,
         row.seed,
         await models.seats(row, batch, on_wait) if batch is not None and paid else None,
-        inboxes.of(row, batch, on_wait) if batch is not None and remote else None,
+        inbox,
     )
-    with inboxes.driving(game_id) if remote else nullcontext():
+    with nullcontext() if inbox is None else inboxes.driving(inbox, len(log)):
         try:
-            await play(log, agents, journal)
+            await play(log, agents, GatheringJournal(journal) if has_only_scripts(seats) else journal)
         except BudgetSpent:
             await journal.append(cancel(BUDGET_SPENT))

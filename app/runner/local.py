@@ -13,7 +13,7 @@ from app.models.registry import ModelRegistry
 from app.models.stops import BatchStops, GameParks, GameStops, Stop
 from app.runner.drive import drive
 from app.seats.inboxes import Inboxes
-from app.store.db import PASSING, Conflict, Database, is_ours
+from app.store.db import PASSING, Conflict, Database, Unfounded, is_ours
 from app.store.games import GameStore, Suspension
 from app.store.log import LogReader
 from app.stream.feed import Feed
@@ -194,6 +194,8 @@ class LocalRunner:
                 return stop
             except Stop as stop:
                 return await self._stop_game(game_id, stop)
+            except Unfounded:
+                continue  # the game goes on from the end of its log
             except Conflict:
                 # Another process has appended to the log: this process's state of the game is stale.
                 log.warning("left a game to another writer", game=game_id)

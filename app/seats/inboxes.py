@@ -1,6 +1,6 @@
 """Where remote agents wait for the outcome of a request, or its deadline, whichever comes first."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -11,7 +11,7 @@ from app.base.clock import now_ms
 from app.base.errors import NotAnswered
 from app.protocol.actions import stored_action
 from app.seats.remote_seat import RemoteSeat, allowances, deadline_ms
-from app.store.db import Conflict
+from app.store.db import Append, Conflict
 from app.store.games import OPEN, GameStore
 from app.store.inbox import InboxStore, RequestOutcome, StoredRefusal, no_answer
 from app.store.log import LogReader
@@ -39,18 +39,21 @@ class Inboxes:
         self.games = games
         self.reader = reader
         self.feed = feed
-        self.driven: dict[str, dict[Seat, RemoteSeat]] = {}
-        """The seats viewed so far, of each game that this process drives."""
+        self.driven: dict[str, GameInbox] = {}
+        """The inbox of each game that this process drives."""
 
     @contextmanager
-    def driving(self, game_id: str) -> Iterator[None]:
-        """Keeps the game's seats and its last events in memory while the block lasts."""
-        with self.feed.tails.keep(game_id):
-            self.driven[game_id] = {}
+    def driving(self, inbox: "GameInbox", head: int) -> Iterator[None]:
+        """Keeps the game's inbox and its last events in memory while the block lasts. ``head``: the length of
+        its log.
+        """
+        with self.feed.tails.keep(inbox.game_id):
+            self.feed.tails.begin(inbox.game_id, head)
+            self.driven[inbox.game_id] = inbox
             try:
                 yield
             finally:
-                del self.driven[game_id]
+                del self.driven[inbox.game_id]
 
     def of(self, row: GameRow, batch: BatchRow, on_wait: Callable[[], None] = lambda: None) -> "GameInbox":
         """The inbox of one game. ``on_wait`` is called when a request has to wait for its answer."""
@@ -74,10 +77,41 @@ class GameInbox:
         self._games = inboxes.games
         self._reader = inboxes.reader
         self._feed = inboxes.feed
-        self._game_id = game_id
+        self.game_id = game_id
+        self.seats: dict[Seat, RemoteSeat] = {}
+        """The seats viewed so far."""
         self._allowed = allowed
         self._on_wait = on_wait
         self._made_at = now_ms()
+        self._waiting: dict[str, RequestOutcome | None] = {}
+        """The requests whose agents wait here, each with the answer that its agent is to take."""
+        self._taken: list[Append] = []
+
+    # --- answers that this process accepts ---------------------------------------------------
+
+    def hand(self, request_id: str, answer: RequestOutcome) -> Append | None:
+        """Hands in the answer to be committed, and gives it to the agent that waits for it; the step of the
+        game that follows from it is committed together with it, or after it. None: no agent waits for it
+        here, or an earlier answer was refused.
+        """
+        if self._waiting.get(request_id, answer) is not None:
+            return None
+        append = self._store.settle_unrefused(self.game_id, request_id, answer)
+        self._waiting[request_id] = answer
+        self._taken.append(append)
+        self._feed.ring(request_name(self.game_id, request_id))
+        return append
+
+    def refused(self, request_id: str) -> None:
+        """Notes that an answer was refused: the log names it, so the outcome is read from the database."""
+        self._waiting.pop(request_id, None)
+
+    def taken(self) -> Sequence[Append]:
+        """The answers given to agents since the last call, which may not be committed yet."""
+        taken, self._taken = self._taken, []
+        return taken
+
+    # --- the agents' side --------------------------------------------------------------------
 
     async def take(self, request: Request) -> RemoteOutcome:
         """Returns the outcome of the request, and waits for it unless the game is stepped by hand.
@@ -85,13 +119,13 @@ class GameInbox:
         Raises NotAnswered when a game that is stepped by hand has no outcome yet, and Conflict when
         somebody else ended the game meanwhile.
         """
-        opened_at = self._feed.tails.opened_at(self._game_id)
+        opened_at = self._feed.tails.opened_at(self.game_id)
         # A request that opened after this inbox was made has no answer before the wait begins.
         just_opened = self._allowed is not None and opened_at is not None and opened_at > self._made_at
-        settled = None if just_opened else await self._store.outcome_and_refusals(self._game_id, request.id)
+        settled = None if just_opened else await self._store.outcome_and_refusals(self.game_id, request.id)
         if settled is None:
             if opened_at is None:
-                opened_at = await self._reader.opened_at(self._game_id)
+                opened_at = await self._reader.opened_at(self.game_id)
             deadline = deadline_ms(self._allowed, request.kind, opened_at)
             if deadline is None:
                 raise NotAnswered(f"{request.id} waits for its seat's answer")
@@ -106,31 +140,38 @@ class GameInbox:
         )
 
     async def _waited(self, request: Request, deadline: int, *, look_first: bool) -> Settled:
-        with self._feed.watch(request_name(self._game_id, request.id), self._game_id) as watch:
-            # Once more: from here on no hint is missed.
-            settled = (
-                await self._store.outcome_and_refusals(self._game_id, request.id) if look_first else None
-            )
-            while settled is None:
-                left_s = (deadline - now_ms()) / 1000
-                if left_s <= 0:
-                    # Without another look: settling finds an answer that came first.
-                    return await self._missed(request)
-                if await watch.wait(min(left_s, SILENCE_S)) or left_s > SILENCE_S:
-                    settled = await self._store.outcome_and_refusals(self._game_id, request.id)
-                    if settled is None:
-                        await self._check_open()
-        return settled
+        self._waiting[request.id] = None
+        try:
+            with self._feed.watch(request_name(self.game_id, request.id), self.game_id) as watch:
+                # Once more: from here on no hint is missed.
+                settled = (
+                    await self._store.outcome_and_refusals(self.game_id, request.id) if look_first else None
+                )
+                while settled is None:
+                    if (answer := self._waiting.get(request.id)) is not None:
+                        return answer, []
+                    left_s = (deadline - now_ms()) / 1000
+                    if left_s <= 0:
+                        # Without another look: settling finds an answer that came first.
+                        return await self._missed(request)
+                    rung = await watch.wait(min(left_s, SILENCE_S))
+                    if self._waiting.get(request.id) is None and (rung or left_s > SILENCE_S):
+                        settled = await self._store.outcome_and_refusals(self.game_id, request.id)
+                        if settled is None:
+                            await self._check_open()
+            return settled
+        finally:
+            self._waiting.pop(request.id, None)
 
     async def _check_open(self) -> None:
         """Raises Conflict when the game is over."""
-        row = await self._games.game(self._game_id)
+        row = await self._games.game(self.game_id)
         if row is None or row.status not in OPEN:
             raise Conflict("the game was ended while it waited for a seat")
 
     async def _missed(self, request: Request) -> Settled:
         late = no_answer(request.seat, "deadline")
-        settled = await self._store.settle_and_tell(self._game_id, request.id, late)
+        settled = await self._store.settle_and_tell(self.game_id, request.id, late)
         if settled[0].receipt == late.receipt:
             deadlines_missed.inc()
         return settled

@@ -21,6 +21,7 @@ from app.protocol.actions import (
 from app.protocol.messages import Asked
 from app.store.log import LogLine, LogReader, is_seen
 from app.store.rows import BatchRow, GameRow
+from app.stream.shared import unbroken
 from app.stream.tail import Tails
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Thought, read_event
@@ -90,6 +91,9 @@ class RemoteSeat:
 
     async def advance(self) -> None:
         """Reads on to the end of the seat's stream."""
+        await unbroken(self._locked_advance())
+
+    async def _locked_advance(self) -> None:
         async with self._reading:
             await self._advance()
 
@@ -99,16 +103,21 @@ class RemoteSeat:
 
     async def catch_up(self, place: int = 0) -> None:
         """Reads on as far as this process knows the log, and at least to ``place``."""
-        async with self._reading:
-            fresh = self._tails.after(self.game_id, self._read_to) if self._read_to else ()
-            if fresh:
-                before = self.request
-                seen = [line for line in fresh if is_seen(line, self.seat)]
-                self._take(seen, fresh[-1].seq)
-                if (request := self.request) is not None and request != before:
-                    self._just_opened = request.id
-            elif self._read_to < place or self._tails.end(self.game_id) != self._read_to:
-                await self._advance()
+        if not self.catch_up_at_once(place):
+            await self.advance()
+
+    def catch_up_at_once(self, place: int = 0) -> bool:
+        """As ``catch_up``, from memory. False: memory does not reach as far."""
+        if self._reading.locked() or not self._read_to:
+            return False
+        if fresh := self._tails.after(self.game_id, self._read_to):
+            before = self.request
+            seen = [line for line in fresh if is_seen(line, self.seat)]
+            self._take(seen, fresh[-1].seq)
+            if (request := self.request) is not None and request != before:
+                self._just_opened = request.id
+            return True
+        return self._read_to >= place and self._tails.end(self.game_id) == self._read_to
 
     def _take(self, lines: Sequence[LogLine], read_to: int) -> None:
         try:
@@ -129,6 +138,10 @@ class RemoteSeat:
     def place(self) -> int:
         """The place in the full log of the last event that it has read."""
         return self._place
+
+    def is_running(self) -> bool:
+        """Whether memory tells that the game is not over. False: it does not tell, or the game is over."""
+        return self.catch_up_at_once() and not self._state.table.over
 
     def is_asked(self, request_id: str) -> bool:
         """Whether this is the open request, as far as the seat has read."""
@@ -154,6 +167,11 @@ class RemoteSeat:
     def deadline(self, request: Request) -> int | None:
         """When the request's default is played, in ms since 1970; None: never."""
         return deadline_ms(self._allowed, request.kind, self._opened_at)
+
+    def is_late(self, request: Request) -> bool:
+        """Whether the request's deadline has passed."""
+        deadline = self.deadline(request)
+        return deadline is not None and now_ms() >= deadline
 
     def check(self, action: Action) -> None:
         """Raises IllegalAction for an action that the rules forbid, judged by what the seat itself sees."""

@@ -12,7 +12,16 @@ from agents.remote import RemoteAgent
 from engine.chance import secret
 from engine.terms import Seat
 
-__all__ = ["LLM", "REMOTE", "ModelSeats", "has_models", "has_remote", "remote_seats", "seat_agents"]
+__all__ = [
+    "LLM",
+    "REMOTE",
+    "ModelSeats",
+    "has_models",
+    "has_only_scripts",
+    "has_remote",
+    "remote_seats",
+    "seat_agents",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,11 @@ def remote_seats(seats: Iterable[Mapping[str, Any]]) -> tuple[Seat, ...]:
 def has_remote(seats: Iterable[Mapping[str, Any]]) -> bool:
     """Whether a remote agent plays any of these seats."""
     return any(spec.get("agent") == REMOTE for spec in seats)
+
+
+def has_only_scripts(seats: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether our own scripts play all of these seats: they answer at once, and the same every time."""
+    return all(spec.get("agent") in ("random", "scripted") for spec in seats)
 
 
 def seat_agents(

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from agents.table import ATTEMPTS
-from app.base.clock import now_ms, random_name
+from app.base.clock import random_name
 from app.base.errors import AlreadyAnswered, Forbidden, NotFound, RateLimited, TooLate, UnknownRequest
 from app.base.problems import problem_of
 from app.base.schemas import GameStatus
@@ -27,6 +27,7 @@ from app.seats.inboxes import Inboxes
 from app.seats.limits import BURST, RATE, Allowance
 from app.seats.remote_seat import RemoteSeat, allowances
 from app.seats.seating import REMOTE
+from app.store.db import Conflict
 from app.store.games import OPEN
 from app.store.inbox import (
     RequestOutcome,
@@ -39,6 +40,7 @@ from app.store.inbox import (
 from app.store.rows import GameRow
 from app.stream import metrics
 from app.stream.feed import held_name, request_name
+from app.stream.shared import unbroken
 from engine.errors import AvalonError, IllegalAction, InvalidAction, InvalidInput
 from engine.rules import Request
 from engine.terms import Kind, Seat, Viewer
@@ -103,7 +105,8 @@ class Seats:
         seats = row.seats
         if not 1 <= viewer <= len(seats) or seats[viewer - 1].get("agent") != REMOTE:
             return None
-        kept = self._driven.get(row.game_id, {})
+        driven = self._driven.get(row.game_id)
+        kept = {} if driven is None else driven.seats
         if viewer not in kept:
             batch = await self._games.batch(row.batch_id)
             assert batch is not None
@@ -112,44 +115,44 @@ class Seats:
         kept[viewer].is_over = row.status not in OPEN
         return kept[viewer]
 
-    async def status(self, game_id: str) -> GameStatus:
-        """The game's current status. Raises NotFound."""
-        row = await self._games.game(game_id)
-        if row is None:
+    async def status(self, row: GameRow, view: RemoteSeat | None) -> GameStatus:
+        """The game's current status; ``row`` may be older. Raises NotFound."""
+        if view is not None and row.game_id in self._driven and view.is_running():
+            return row.status
+        current = await self._games.game(row.game_id)
+        if current is None:
             raise NotFound("no such game for this caller")
-        return row.status
+        return current.status
 
-    async def open(self, view: RemoteSeat) -> Asked | None:
-        """The open request of the seat; None where it is not asked, has answered, or is too late."""
-        await view.advance()
-        request = view.request
-        if request is None:
-            return None
-        state = await self._inbox.state(view.game_id, request.id)
-        return self._still(view, request, state)
+    async def open(self, view: RemoteSeat, *, live: bool = False) -> Asked | None:
+        """The open request of the seat; None where it is not asked, has answered, or is too late. ``live``:
+        the caller has asked before, so nobody else has answered a request opened since.
+        """
+        await view.catch_up()
+        return None if view.request is None else await self._unanswered(view, view.request, live=live)
 
     async def asked_after(
         self, view: RemoteSeat, place: int, last: str | None, *, live: bool
     ) -> Asked | None:
-        """The open request of a seat whose connection has sent its stream up to ``place``; None where it is
-        the request ``last``, which was sent already, and where ``open`` gives None.
-
-        ``live``: the connection has asked before, so nobody else has answered a request opened since.
+        """As ``open``, for a connection that has sent its stream up to ``place``; None also where the request
+        is ``last``, which was sent already.
         """
         await view.catch_up(place)
         request = view.request
         # A request opened after that place has to wait for its events: their hint is on its way.
         if request is None or request.id == last or view.place > place:
             return None
+        return await self._unanswered(view, request, live=live)
+
+    async def _unanswered(self, view: RemoteSeat, request: Request, *, live: bool) -> Asked | None:
         if view.take_just_opened(request) and live:
             state = RequestState(None, 0)
         else:
-            state = await self._inbox.state(view.game_id, request.id)
+            state = await unbroken(self._inbox.state(view.game_id, request.id))
         return self._still(view, request, state)
 
     def _still(self, view: RemoteSeat, request: Request, state: RequestState) -> Asked | None:
-        deadline = view.deadline(request)
-        if state.outcome is not None or (deadline is not None and now_ms() >= deadline):
+        if state.outcome is not None or view.is_late(request):
             return None
         return view.shown(request, state.refused)
 
@@ -180,6 +183,40 @@ class Seats:
         ``answer``: the answer, or why it cannot be read. ``via``: the connection, or ``http``. ``message``:
         the client's message id, which identifies a refused message that is sent again.
         """
+        accepted = await self._act_at_once(view, request_id, answer, via)
+        if accepted is not None:
+            metrics.answers_accepted.inc()
+            return accepted
+        return await unbroken(self._act_by_database(view, request_id, answer, via, message))
+
+    async def _act_at_once(
+        self, view: RemoteSeat, request_id: str, answer: Answer | InvalidAction, via: str
+    ) -> Accepted | None:
+        """Gives the answer to the agent that waits for it in this process, and commits it. None: there is no
+        such agent, or something is wrong with the answer, and the database has to say what becomes of it.
+        """
+        inbox = self._driven.get(view.game_id)
+        if inbox is None or view.is_over or isinstance(answer, InvalidAction) or not view.catch_up_at_once():
+            return None
+        request = view.request
+        if request is None or request.id != request_id or view.is_late(request):
+            return None
+        try:
+            read = read_action(request.kind, answer.action)
+            view.check(read)
+        except (InvalidAction, IllegalAction):
+            return None
+        outcome, refused = _outcome(view, request, answer, _text(read), via)
+        append = inbox.hand(request_id, outcome)
+        try:
+            at = None if append is None else await append.done
+        except Conflict:
+            return None
+        return None if at is None else _accepted(view, request_id, at, refused)
+
+    async def _act_by_database(
+        self, view: RemoteSeat, request_id: str, answer: Answer | InvalidAction, via: str, message: str | None
+    ) -> Accepted | Refused:
         try:
             outcome = await self._act(view, request_id, answer, via, message)
         except (UnknownRequest, AlreadyAnswered, TooLate) as error:
@@ -205,9 +242,7 @@ class Seats:
         kind = _kind_of(request_id, view.seat)
         read = _read(kind, answer)
         # An unreadable answer equals no accepted one.
-        action_text = (
-            "" if isinstance(read, InvalidAction) else canonical(read.model_dump(exclude_unset=True))
-        )
+        action_text = "" if isinstance(read, InvalidAction) else _text(read)
         await view.catch_up()
         if not view.is_asked(request_id):
             # Perhaps an event that has not arrived here yet asks it.
@@ -220,8 +255,7 @@ class Seats:
             return _again(request_id, stored, action_text)
         if view.is_over:
             raise TooLate("the game is over")
-        deadline = view.deadline(request)
-        if deadline is not None and now_ms() >= deadline:
+        if view.is_late(request):
             stored = await self._inbox.settle(view.game_id, request_id, no_answer(view.seat, "deadline"))
             self._feed.hint(request_name(view.game_id, request_id))
             return _again(request_id, stored, action_text)
@@ -234,24 +268,12 @@ class Seats:
                 return _again(request_id, stored, action_text)
             return await self._refuse(view, request, refusal, answer, message)
         assert isinstance(answer, Answer)
-        thoughts = view.read_thoughts(request, answer.thoughts)
-        refused = [thought.model_dump() for thought in thoughts.refused]
-        return await self._accept(
-            view,
-            request,
-            answer_outcome(view.seat, action_text, thoughts.sent, refused, via),
-            thoughts.refused,
-        )
-
-    async def _accept(
-        self, view: RemoteSeat, request: Request, answer: RequestOutcome, refused: tuple[RefusedThought, ...]
-    ) -> Accepted:
-        stored = await self._inbox.settle(view.game_id, request.id, answer)
-        if stored.receipt != answer.receipt:
-            return _again(request.id, stored, answer.action or "")
-        self._feed.hint(request_name(view.game_id, request.id))
-        metrics.answer_seconds.observe(max(stored.at - view.opened_at, 0) / 1000)
-        return Accepted(request.id, duplicate=False, thoughts_refused=refused)
+        outcome, refused = _outcome(view, request, answer, action_text, via)
+        stored = await self._inbox.settle(view.game_id, request_id, outcome)
+        if stored.receipt != outcome.receipt:
+            return _again(request_id, stored, action_text)
+        self._feed.hint(request_name(view.game_id, request_id))
+        return _accepted(view, request_id, stored.at, refused)
 
     async def _refuse(
         self,
@@ -261,6 +283,8 @@ class Seats:
         answer: Answer | InvalidAction,
         message: str | None,
     ) -> Refused:
+        if (driven := self._driven.get(view.game_id)) is not None:
+            driven.refused(request.id)
         refusal = StoredRefusal(problem_of(error).code, str(error), error.pointer)
         sent: Any = str(answer) if isinstance(answer, InvalidAction) else [answer.action, answer.thoughts]
         state = await self._inbox.refuse(
@@ -310,6 +334,24 @@ def _read(kind: Kind, answer: Answer | InvalidAction) -> Action | InvalidAction:
         return answer if isinstance(answer, InvalidAction) else read_action(kind, answer.action)
     except InvalidAction as fault:
         return fault
+
+
+def _text(read: Action) -> str:
+    return canonical(read.model_dump(exclude_unset=True))
+
+
+def _outcome(
+    view: RemoteSeat, request: Request, answer: Answer, action_text: str, via: str
+) -> tuple[RequestOutcome, tuple[RefusedThought, ...]]:
+    """The outcome that accepts a legal answer, and what is wrong with thoughts that are left out."""
+    thoughts = view.read_thoughts(request, answer.thoughts)
+    refused = [thought.model_dump() for thought in thoughts.refused]
+    return answer_outcome(view.seat, action_text, thoughts.sent, refused, via), thoughts.refused
+
+
+def _accepted(view: RemoteSeat, request_id: str, at: int, refused: tuple[RefusedThought, ...]) -> Accepted:
+    metrics.answer_seconds.observe(max(at - view.opened_at, 0) / 1000)
+    return Accepted(request_id, duplicate=False, thoughts_refused=refused)
 
 
 def _unknown(seat: Seat) -> UnknownRequest:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import math
 import socket
 from collections.abc import Callable
@@ -183,5 +184,8 @@ async def serve(app: FastAPI, settings: Settings, on_bound: Callable[[str], None
 
 def run(app: FastAPI, settings: Settings, on_bound: Callable[[str], None] = lambda url: None) -> None:
     """Runs ``serve`` in a new loop. Raises CannotServe."""
+    # What is loaded now lives as long as the process: looking at it in each full collection stops all games
+    # for a quarter of a second.
+    gc.freeze()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve(app, settings, on_bound))

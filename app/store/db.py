@@ -11,12 +11,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from importlib.resources import files
 from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import asyncpg  # type: ignore[import-untyped]
@@ -44,7 +46,13 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry, NullPool, PoolProxiedConnection
+from sqlalchemy.pool import (
+    AsyncAdaptedQueuePool,
+    ConnectionPoolEntry,
+    NullPool,
+    PoolProxiedConnection,
+    QueuePool,
+)
 
 from app.base import metrics
 from app.base.clock import now_ms
@@ -55,6 +63,8 @@ __all__ = [
     "Append",
     "Conflict",
     "Database",
+    "Unfounded",
+    "Write",
     "Writer",
     "is_ours",
     "now_ms",
@@ -75,6 +85,9 @@ ASK_AFTER_S: Final = 30.0
 
 CONNECTS_WITHIN_S: Final = 1.0
 """Seconds that a cancelled task still waits for the connection to PostgreSQL that it was opening."""
+
+READERS: Final = 4
+"""The most queries that an SQLite file answers at a time."""
 
 PREPARED: Final = 100
 """The most compiled statements to keep. There are a handful, each the same object at every commit."""
@@ -102,14 +115,32 @@ class Conflict(Exception):
     """Another writer was first: this writer's view of the game is out of date."""
 
 
-class Append(NamedTuple):
-    """One game's step, waiting for its commit."""
+class Unfounded(Conflict):
+    """What an append builds on was not committed."""
 
-    write: Callable[[int], Sequence[tuple[Any, Any]]]
-    """Commit time → (statement, list of parameter sets), in order. Equal statements of a group are executed
-    together, so they must be the same object.
-    """
-    done: asyncio.Future[int]
+
+Write = Callable[[int], Sequence[tuple[Any, Any]]]
+"""Commit time → (statement, list of parameter sets), in order. Equal statements of a group are executed
+together, so they must be the same object.
+"""
+
+
+class Append:
+    """What one game writes together, waiting for its commit."""
+
+    __slots__ = ("after", "done", "failed", "write")
+
+    def __init__(self, write: Write, after: Sequence["Append"] = ()) -> None:
+        self.write = write
+        self.after = after
+        """Appends that were handed in before. If one of them fails, this one fails, too."""
+        self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """Gives the commit time in ms, or raises why nothing was written."""
+        self.failed = False
+
+    def fail(self, fault: Exception) -> None:
+        self.failed = True
+        _fail(self.done, fault)
 
 
 class Database:
@@ -118,9 +149,11 @@ class Database:
     def __init__(self, settings: Settings) -> None:
         self.url = settings.database_url
         self.is_sqlite = self.url.startswith("sqlite")
+        self._reads: _SqliteReads | None = None
         if self.is_sqlite:
             self.write_engine = _sqlite_engine(self.url, settings, writes=True)
             self.read_engine = _sqlite_engine(self.url, settings, writes=False)
+            self._reads = _SqliteReads(self.url, settings)
         else:
             self.write_engine = postgres_engine(self.url, pool_size=5, max_overflow=4)
             _watch(self.write_engine.sync_engine)
@@ -139,6 +172,8 @@ class Database:
 
     async def rows(self, query: Executable) -> Sequence[Any]:
         """Everything that a query finds."""
+        if self._reads is not None:
+            return await self._reads.rows(query)
         async with self.read_engine.connect() as connection:
             return (await connection.execute(query)).all()
 
@@ -158,9 +193,17 @@ class Database:
             return False
         return True
 
+    async def version(self) -> int | None:
+        """Changes whenever somebody else commits, in another process or past the writer's groups. None: this
+        database does not tell.
+        """
+        return await self.writer.version()
+
     async def stop(self) -> None:
         """Commits what is waiting, then closes every connection."""
         await self.writer.stop()
+        if self._reads is not None:
+            self._reads.stop()
         await self.write_engine.dispose()
         await self.read_engine.dispose()
 
@@ -194,7 +237,7 @@ def _sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine
     engine = create_async_engine(
         url,
         poolclass=AsyncAdaptedQueuePool,
-        pool_size=1 if writes else 4,
+        pool_size=1 if writes else READERS,
         max_overflow=0,
         hide_parameters=True,  # errors must not quote what players say and hold
         # A read is one statement as a rule, and each step goes to the connection's thread and back.
@@ -285,6 +328,11 @@ class _Commits(Protocol):
         is committed, unless the database went away during the commit itself.
         """
 
+    async def version(self) -> int | None:
+        """Changes with every commit of somebody else, in another process or over another connection. None:
+        this database does not tell.
+        """
+
     async def stop(self) -> None: ...
 
 
@@ -368,6 +416,9 @@ class _PostgresCommits:
             await self._drop()
             raise
 
+    async def version(self) -> int | None:
+        return None
+
     async def _connected(self) -> Any:
         if self._driver is not None and self._driver.is_closed():
             await self._drop()
@@ -410,6 +461,38 @@ def _sqlalchemy_error(fault: Exception) -> DBAPIError:
     return kind(None, None, type(fault)(*message), hide_parameters=True)
 
 
+class _SqliteReads:
+    """Reads from an SQLite file, each query on a thread from its beginning to its last row.
+
+    The asyncio driver changes between its thread and the loop four times a query, which takes longer than the
+    query.
+    """
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        self._engine = create_engine(
+            make_url(url).set(drivername="sqlite+pysqlite"),
+            poolclass=QueuePool,
+            pool_size=READERS,
+            max_overflow=0,
+            hide_parameters=True,
+            skip_autocommit_rollback=True,
+            isolation_level="AUTOCOMMIT",
+        )
+        _prepare(self._engine, settings, writes=False)
+        self._threads = ThreadPoolExecutor(READERS, "sqlite reads")
+
+    async def rows(self, query: Executable) -> Sequence[Any]:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._rows, query)
+
+    def _rows(self, query: Executable) -> Sequence[Any]:
+        with self._engine.connect() as connection:
+            return connection.execute(query).all()
+
+    def stop(self) -> None:
+        self._threads.shutdown()
+        self._engine.dispose()
+
+
 class _SqliteCommits:
     """Commits to an SQLite file on a thread of its own, a whole transaction at a time.
 
@@ -423,25 +506,33 @@ class _SqliteCommits:
         self._engine = create_engine(file, poolclass=NullPool, hide_parameters=True)
         _prepare(self._engine, settings, writes=True)
         self._connection: PoolProxiedConnection | None = None
+        self._opened = 0
+        """Connections so far."""
         self._statements = _PreparedStatements(self._engine.dialect)
         # The two futures that an executor makes for each commit would double the cost of handing it over.
-        self._waiting: SimpleQueue[tuple[Statements, asyncio.Future[None]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     async def commit(self, statements: Statements) -> None:
+        await self._on_thread(partial(self._commit, statements))
+
+    async def version(self) -> int | None:
+        return await self._on_thread(self._version)
+
+    def _on_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="sqlite commits", daemon=True)
             self._thread.start()
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.put((statements, done))
-        await done
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.put((work, done))
+        return done
 
     def _run(self) -> None:
         while (job := self._waiting.get()) is not None:
-            statements, done = job
-            outcome: tuple[Any, ...] = (_settle, done, None)
+            work, done = job
+            outcome: tuple[Any, ...]
             try:
-                self._commit(statements)
+                outcome = (_settle, done, work())
             except Exception as fault:
                 outcome = (_fail, done, fault)
             # Nobody waits on a loop that was closed in the meantime.
@@ -449,11 +540,21 @@ class _SqliteCommits:
                 done.get_loop().call_soon_threadsafe(*outcome)
         self._close()
 
-    def _commit(self, statements: Statements) -> None:
-        prepared = self._statements.prepare(statements)
+    def _connected(self) -> Any:
+        """The driver's connection."""
         if self._connection is None:
             self._connection = self._engine.raw_connection()
-        driver: Any = self._connection.driver_connection
+            self._opened += 1
+        return self._connection.driver_connection
+
+    def _version(self) -> int:
+        (version,) = self._connected().execute("PRAGMA data_version").fetchone()
+        # SQLite's number counts for one connection alone.
+        return (self._opened << 32) + int(version)
+
+    def _commit(self, statements: Statements) -> None:
+        prepared = self._statements.prepare(statements)
+        driver = self._connected()
         try:
             driver.execute("BEGIN IMMEDIATE")
             for statement, rows in prepared:
@@ -553,14 +654,19 @@ class Writer:
             self._task = None
             await self._commits.stop()
 
-    async def append(self, write: Callable[[int], Sequence[tuple[Any, Any]]]) -> int:
+    async def append(self, write: Write, after: Sequence[Append] = ()) -> int:
         """Commits one append, perhaps together with others, and returns the commit time in ms.
 
-        Raises Conflict if its rows exist already; then nothing was written.
+        Raises Conflict if its rows exist already, and Unfounded if one of ``after`` failed; then nothing was
+        written.
         """
-        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._queue.put_nowait(Append(write, done))
-        return await done
+        return await self.submit(write, after).done
+
+    def submit(self, write: Write, after: Sequence[Append] = ()) -> Append:
+        """Hands in an append; its ``done`` says what becomes of it."""
+        append = Append(write, after)
+        self._queue.put_nowait(append)
+        return append
 
     async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         """Runs ``work`` in a transaction of its own and returns its result.
@@ -589,6 +695,10 @@ class Writer:
             return (await connection.execute(statement)).rowcount
 
         return await self.run(work)
+
+    async def version(self) -> int | None:
+        """As ``Database.version``."""
+        return await self._commits.version()
 
     def stamp(self) -> int:
         """Now, in ms, and never earlier than the last stamp."""
@@ -627,6 +737,10 @@ class Writer:
             log.exception("a write's connection broke")
 
     async def _commit(self, group: Sequence[Append]) -> None:
+        for append in group:
+            if any(earlier.failed for earlier in append.after):
+                append.fail(Unfounded("what it builds on was not committed"))
+        group = [append for append in group if not append.failed]
         if not group:
             return
         started = time.perf_counter()
@@ -634,7 +748,7 @@ class Writer:
             at = await self._write(group)
         except IntegrityError:
             if len(group) == 1:
-                _fail(group[0].done, Conflict("another writer was first"))
+                group[0].fail(Conflict("another writer was first"))
                 return
             # One stale game must not cost the others their step.
             for append in group:
@@ -642,7 +756,7 @@ class Writer:
             return
         except Exception as fault:
             for append in group:
-                _fail(append.done, fault)
+                append.fail(fault)
             return
         for append in group:
             _settle(append.done, at)

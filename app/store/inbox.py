@@ -7,19 +7,19 @@ never its own, which may have been too late.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
 import rfc8785
 from pydantic import JsonValue
-from sqlalchemy import func, insert, or_, select, tuple_
+from sqlalchemy import Select, bindparam, exists, func, insert, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import random_name
-from app.store.db import Database
+from app.store.db import Append, Conflict, Database
 from app.store.tables import holders, inbox, refusals
 from engine.errors import InvalidAction
 from engine.events import Cause
@@ -126,6 +126,22 @@ _COLUMNS: Final = (
 )
 
 
+_SETTLE: Final = insert(inbox)
+
+_UNLESS_REFUSED: Final = (
+    update(inbox)
+    .where(
+        inbox.c.game_id == bindparam("game"),
+        inbox.c.request_id == bindparam("request"),
+        exists().where(refusals.c.game_id == inbox.c.game_id, refusals.c.request_id == inbox.c.request_id),
+    )
+    .values(receipt=None)
+)
+"""Violates a constraint, and so undoes the transaction, where an answer to the request was refused: another
+process may have done that.
+"""
+
+
 class InboxStore:
     """The tables ``inbox``, ``refusals`` and ``holders``."""
 
@@ -148,14 +164,14 @@ class InboxStore:
 
     async def outcome(self, game_id: str, request_id: str) -> RequestOutcome | None:
         """The request's outcome; None while it is open."""
-        async with self._database.read_engine.connect() as connection:
-            return await _outcome(connection, game_id, request_id)
+        rows = await self._database.rows(_outcome_query(game_id, request_id))
+        return RequestOutcome(*rows[0]) if rows else None
 
     async def state(self, game_id: str, request_id: str) -> RequestState:
         """The request's outcome, and the number of its answers that were refused."""
-        async with self._database.read_engine.connect() as connection:
-            outcome = await _outcome(connection, game_id, request_id)
-            return RequestState(outcome, await _refused(connection, game_id, request_id))
+        outcome = await self.outcome(game_id, request_id)
+        [refused] = await self._database.column(_refused_query(game_id, request_id))
+        return RequestState(outcome, refused)
 
     async def settled(self, keys: Sequence[Key]) -> set[Key]:
         """The requests among these that have an outcome."""
@@ -170,19 +186,37 @@ class InboxStore:
 
     async def settle(self, game_id: str, request_id: str, outcome: RequestOutcome) -> RequestOutcome:
         """Commits the outcome unless the request has one, and returns the outcome that is stored."""
-        stored, _ = await self.settle_and_tell(game_id, request_id, outcome)
+        row = _row(game_id, request_id, outcome)
+
+        def write(at: int) -> list[tuple[Any, list[Any]]]:
+            return [(_SETTLE, [{**row, "at": at}])]
+
+        try:
+            return replace(outcome, at=await self._database.writer.append(write))
+        except Conflict:
+            stored = await self.outcome(game_id, request_id)
+        assert stored is not None
         return stored
+
+    def settle_unrefused(self, game_id: str, request_id: str, outcome: RequestOutcome) -> Append:
+        """Hands in the outcome of a request none of whose answers was refused. It fails with Conflict if one
+        was, or if the request has an outcome.
+        """
+        row = _row(game_id, request_id, outcome)
+
+        def write(at: int) -> list[tuple[Any, list[Any]]]:
+            return [
+                (_SETTLE, [{**row, "at": at}]),
+                (_UNLESS_REFUSED, [{"game": game_id, "request": request_id}]),
+            ]
+
+        return self._database.writer.submit(write)
 
     async def settle_and_tell(
         self, game_id: str, request_id: str, outcome: RequestOutcome
     ) -> tuple[RequestOutcome, list[StoredRefusal]]:
         """As ``settle``, with the refused answers. This must be quick: a deadline has just passed."""
-        row = _row(game_id, request_id, outcome)
-
-        def write(at: int) -> list[tuple[Any, list[Any]]]:
-            return [(self._settle, [{**row, "at": at}])]
-
-        await self._database.writer.append(write)
+        await self.settle(game_id, request_id, outcome)
         stored = await self.outcome_and_refusals(game_id, request_id)
         assert stored is not None
         return stored
@@ -312,12 +346,18 @@ def _row(game_id: str, request_id: str, outcome: RequestOutcome) -> dict[str, An
     }
 
 
+def _outcome_query(game_id: str, request_id: str) -> Select[Any]:
+    return select(*_COLUMNS).where(inbox.c.game_id == game_id, inbox.c.request_id == request_id)
+
+
 async def _outcome(connection: AsyncConnection, game_id: str, request_id: str) -> RequestOutcome | None:
-    query = select(*_COLUMNS).where(inbox.c.game_id == game_id, inbox.c.request_id == request_id)
-    row = (await connection.execute(query)).one_or_none()
+    row = (await connection.execute(_outcome_query(game_id, request_id))).one_or_none()
     return None if row is None else RequestOutcome(*row)
 
 
+def _refused_query(game_id: str, request_id: str) -> Select[tuple[int]]:
+    return select(func.count()).where(refusals.c.game_id == game_id, refusals.c.request_id == request_id)
+
+
 async def _refused(connection: AsyncConnection, game_id: str, request_id: str) -> int:
-    query = select(func.count()).where(refusals.c.game_id == game_id, refusals.c.request_id == request_id)
-    return int((await connection.execute(query)).scalar_one())
+    return int((await connection.execute(_refused_query(game_id, request_id))).scalar_one())

@@ -5,11 +5,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 from sqlalchemy import and_, bindparam, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import timestamp
 from app.base.off_loop import off_loop
-from app.store.db import Database
+from app.store.db import Append, Database
 from app.store.rows import LAST_MS
 from app.store.tables import events, games
 from engine.errors import CorruptLog
@@ -92,9 +91,9 @@ class GameLog:
         self._game_id = game_id
         self.head = head
 
-    async def append(self, written: Sequence[Event]) -> list[LogLine]:
+    async def append(self, written: Sequence[Event], after: Sequence[Append] = ()) -> list[LogLine]:
         """Commits the events, and returns them as they are stored. Raises Conflict if another writer was
-        first.
+        first, or if one of ``after``, on which they build, failed.
         """
         first = self.head + 1
         head = self.head + len(written)
@@ -113,7 +112,7 @@ class GameLog:
                 index = (_MOVE_HEAD, [{"game": self._game_id, "new_head": head}])
             return [(INSERT_EVENTS, rows), index]
 
-        await self._database.writer.append(write)
+        await self._database.writer.append(write, after)
         self.head = head
         return [LogLine(row["seq"], row["at"], row["audience"], row["type"], row["payload"]) for row in rows]
 
@@ -182,7 +181,7 @@ def _follow_on(lines: Sequence[LogLine], after: int, last: int) -> bool:
     return len(lines) == last - after and all(line.seq == seq for seq, line in enumerate(lines, after + 1))
 
 
-async def _check_between(connection: AsyncConnection, game_id: str, after: int, last: int) -> None:
+async def _check_between(database: Database, game_id: str, after: int, last: int) -> None:
     """Raises CorruptLog unless every place after ``after`` up to ``last`` has an event with a valid audience.
     A viewer's own events cannot show a gap: the missing event might have been somebody else's.
     """
@@ -192,7 +191,7 @@ async def _check_between(connection: AsyncConnection, game_id: str, after: int, 
         events.c.seq <= last,
         events.c.audience.between(FULL, max(TEAM_SIZES)),
     )
-    if (await connection.execute(query)).scalar_one() != last - after:
+    if await database.column(query) != [last - after]:
         raise CorruptLog(f"the log of {game_id} has holes")
 
 
@@ -251,12 +250,11 @@ class LogReader:
             .where(events.c.game_id == game_id, events.c.seq > after_place, *_seen_by(viewer))
             .order_by(events.c.seq)
         )
-        async with self._database.read_engine.connect() as connection:
-            seqs = list((await connection.execute(query)).scalars())
-            if any(type(place) is not int for place in seqs):
-                raise CorruptLog(f"the log of {game_id} has a row without its place")
-            if seqs:
-                await _check_between(connection, game_id, after_place, seqs[-1])
+        seqs = await self._database.column(query)
+        if any(type(place) is not int for place in seqs):
+            raise CorruptLog(f"the log of {game_id} has a row without its place")
+        if seqs:
+            await _check_between(self._database, game_id, after_place, seqs[-1])
         return seqs
 
     async def follow(
@@ -276,17 +274,16 @@ class LogReader:
             .order_by(events.c.seq)
             .limit(limit)
         )
-        async with self._database.read_engine.connect() as connection:
-            rows = (await connection.execute(query)).all()
-            if not rows:
-                return None, []
-            status, head, seq, *_ = rows[0]
-            lines = [] if seq is None else [_line(game_id, row[2:]) for row in rows]
-            if type(head) is not int:
-                raise CorruptLog(f"the row of {game_id} cannot be read (head)")
-            last = lines[-1].seq if len(lines) == limit else head
-            if not (viewer == FULL and _follow_on(lines, after_place, last)):
-                await _check_between(connection, game_id, after_place, last)
+        rows = await self._database.rows(query)
+        if not rows:
+            return None, []
+        status, head, seq, *_ = rows[0]
+        lines = [] if seq is None else [_line(game_id, row[2:]) for row in rows]
+        if type(head) is not int:
+            raise CorruptLog(f"the row of {game_id} cannot be read (head)")
+        last = lines[-1].seq if len(lines) == limit else head
+        if not (viewer == FULL and _follow_on(lines, after_place, last)):
+            await _check_between(self._database, game_id, after_place, last)
         return status, lines
 
     async def opened_at(self, game_id: str) -> int:
@@ -306,16 +303,15 @@ class LogReader:
         """The viewer's next events after a place in the full log, at most ``limit``. Raises CorruptLog for a
         hole before the last of them.
         """
-        async with self._database.read_engine.connect() as connection:
-            query = (
-                select(*_COLUMNS)
-                .where(events.c.game_id == game_id, events.c.seq > after_place, *_seen_by(viewer))
-                .order_by(events.c.seq)
-                .limit(limit)
-            )
-            lines = [_line(game_id, row) for row in (await connection.execute(query)).all()]
-            if lines and not (viewer == FULL and _follow_on(lines, after_place, lines[-1].seq)):
-                await _check_between(connection, game_id, after_place, lines[-1].seq)
+        query = (
+            select(*_COLUMNS)
+            .where(events.c.game_id == game_id, events.c.seq > after_place, *_seen_by(viewer))
+            .order_by(events.c.seq)
+            .limit(limit)
+        )
+        lines = [_line(game_id, row) for row in await self._database.rows(query)]
+        if lines and not (viewer == FULL and _follow_on(lines, after_place, lines[-1].seq)):
+            await _check_between(self._database, game_id, after_place, lines[-1].seq)
         return lines
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from app.store.log import LogLine
 from app.stream.tail import Tails
+from engine.profile import TEAM_SIZES
 
 __all__ = ["Feed", "Watch", "held_name", "request_name"]
 
@@ -95,13 +96,17 @@ class Feed:
                     del self._watches[name]
 
     def committed(self, game_id: str, lines: Sequence[LogLine]) -> None:
-        """Keeps the events of a game that this process has just committed, and wakes the game's watchers. It
-        does not ring the game's name: the tail holds the new events.
+        """As ``learned``, for events that this process has just committed; other processes get a hint."""
+        self.learned(game_id, lines)
+        self.on_hint(game_id)
+
+    def learned(self, game_id: str, lines: Sequence[LogLine]) -> None:
+        """Keeps new events of a game, and wakes the game's watchers. It does not ring the game's name: the
+        tail holds the new events.
         """
         self.tails.add(game_id, lines)
         for watch in self._watches.get(game_id, ()):
             watch.ring()
-        self.on_hint(game_id)
 
     def hint(self, name: str) -> None:
         """Hints that there is more to read about this name, here and in other processes."""
@@ -112,6 +117,11 @@ class Feed:
         """Wakes the watchers of this name in this process."""
         for watch in self._watches.get(name, ()):
             watch.ring(name)
+
+    def ring_seats(self, game_id: str) -> None:
+        """Wakes the watchers of all seats of this game in this process."""
+        for seat in range(1, max(TEAM_SIZES) + 1):
+            self.ring(held_name(game_id, seat))
 
     def ring_all(self) -> None:
         """Wakes everybody: the service is stopping, or a credential may have ended."""

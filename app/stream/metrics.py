@@ -9,12 +9,14 @@ from app.base.metrics import REGISTRY
 __all__ = [
     "answer_seconds",
     "answers",
+    "answers_accepted",
     "close_label",
     "deadlines_missed",
+    "frames_in",
+    "frames_out",
     "requests_open",
     "socket_closes",
     "socket_events",
-    "socket_frames",
     "sockets_open",
 ]
 
@@ -22,6 +24,7 @@ sockets_open = Gauge("interintent_sockets_open", "Sockets open now", registry=RE
 socket_frames = Counter(
     "interintent_socket_frames_total", "Messages over sockets", ["direction"], registry=REGISTRY
 )
+frames_in, frames_out = socket_frames.labels("in"), socket_frames.labels("out")
 socket_events = Counter("interintent_socket_events_total", "Events sent over sockets", registry=REGISTRY)
 socket_closes = Counter(
     "interintent_socket_closes_total", "Sockets that ended, by close code", ["code"], registry=REGISTRY
@@ -36,6 +39,7 @@ answers = Counter(
     ["outcome"],
     registry=REGISTRY,
 )
+answers_accepted = answers.labels("accepted")
 deadlines_missed = Counter(
     "interintent_remote_deadlines_missed_total",
     "Requests to remote seats that were closed at their deadline",

@@ -5,28 +5,28 @@ PostgreSQL passes on their hints.
 import asyncio
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
 import structlog
-from sqlalchemy import text
 from sqlalchemy.pool import NullPool
 
 from app.store.db import postgres_engine
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
-from app.stream.feed import Feed
+from app.store.log import LogReader
+from app.stream.feed import Feed, held_name
+from app.stream.shared import Shared
+from app.stream.tail import MAX_LINES
+from engine.terms import FULL
 
-__all__ = ["Bell", "Pulse"]
+__all__ = ["Bell", "News", "Pulse"]
 
 log = structlog.get_logger()
 
 POLL_S: Final = 0.1
 """Seconds between two polls, whether or not a hint came."""
-
-GATHER_S: Final = 0.01
-"""Hints to other processes are gathered for this long and sent together."""
 
 CHANNEL: Final = "interintent_hints"
 
@@ -37,18 +37,57 @@ _AGAIN_S: Final = 2.0
 """A lost connection is replaced after this long; until then only the poll finds news."""
 
 
-class Pulse:
-    """Wakes waiters when the database has something new. Polls only while somebody waits.
+class News:
+    """Reads what other processes append to the games that are watched here, once for all who watch."""
 
-    ``everything``: also looks at games and seats, since other processes write games and hold seats. It always
-    looks for outcomes of requests: a second process that only serves may share even an SQLite file.
+    def __init__(self, feed: Feed, reader: LogReader) -> None:
+        self._feed = feed
+        self._reader = reader
+        self._reading: Shared[str, None] = Shared(self._read, "news")
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def tell(self, name: str) -> None:
+        """Wakes the watchers of this name: another process has hinted that there is more to read."""
+        if self._feed.tails.end(name) is None:
+            self._feed.ring(name)
+            return
+        task = asyncio.create_task(self._reading.get(name), name="news")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _read(self, game_id: str) -> None:
+        end = self._feed.tails.end(game_id)
+        try:
+            lines = [] if end is None else await self._reader.lines(game_id, FULL, end, MAX_LINES)
+        except Exception:
+            lines = []  # each watcher meets the fault itself
+        if lines and lines[0].seq - 1 == self._feed.tails.end(game_id):
+            self._feed.learned(game_id, lines)
+        else:
+            self._feed.ring(game_id)
+
+
+class Pulse:
+    """Wakes waiters when somebody else has written what they wait for. Polls only while somebody waits, and
+    looks only when the database does not say that nobody has written.
+
+    ``version``: changes with every commit of somebody else; None: unknown.
     """
 
-    def __init__(self, feed: Feed, games: GameStore, inbox: InboxStore, *, everything: bool) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        games: GameStore,
+        inbox: InboxStore,
+        news: News,
+        version: Callable[[], Awaitable[int | None]],
+    ) -> None:
         self._feed = feed
         self._games = games
         self._inbox = inbox
-        self._everything = everything
+        self._news = news
+        self._version = version
+        self._looked_at: int | None = None
         self._heads: dict[str, tuple[int, str, str]] = {}
         self._holders: dict[tuple[str, int], str] = {}
         self._awake = asyncio.Event()
@@ -76,7 +115,10 @@ class Pulse:
                 self._holders.clear()
                 continue
             try:
-                await self._look(names)
+                version = await self._version()
+                if version is None or version != self._looked_at:
+                    await self._look(names)
+                    self._looked_at = version
             except Exception as fault:
                 # The database is away; waiters read again when it is back.
                 log.warning("cannot look for what others wrote", cause=type(fault).__name__)
@@ -95,9 +137,8 @@ class Pulse:
         if requests:
             for game, request in await self._inbox.settled(requests):
                 self._feed.ring(f"{game}/{request}")
-        if self._everything:
-            await self._look_at_games(games)
-            await self._look_at_seats(seats)
+        await self._look_at_games(games)
+        await self._look_at_seats(seats)
 
     async def _look_at_games(self, names: list[str]) -> None:
         for name in names:
@@ -105,16 +146,24 @@ class Pulse:
                 self._feed.ring(name)  # a batch's progress is counted, not stored
         heads = await self._games.heads([name for name in names if not name.startswith("b_")])
         for name, head in heads.items():
+            before = self._heads.get(name)
             # Also at the first poll: the head may have moved since the watcher's own read.
-            if self._heads.get(name) != head:
-                self._feed.ring(name)
+            if before != head and not (before and before[1:] == head[1:] and self._is_known(name, head[0])):
+                self._news.tell(name)
+            if before and before[2] != head[2]:
+                self._feed.ring_seats(name)  # a seat's tokens were revoked
         self._heads = heads
+
+    def _is_known(self, game_id: str, head: int) -> bool:
+        """Whether the log's last event is one that this process has committed."""
+        end = self._feed.tails.end(game_id)
+        return end is not None and end >= head
 
     async def _look_at_seats(self, seats: list[tuple[str, int]]) -> None:
         holders = dict(await self._inbox.holders(seats)) if seats else {}
         for (game, seat), conn in holders.items():
             if self._holders.get((game, seat)) != conn:
-                self._feed.ring(f"{game}/seat:{seat}")
+                self._feed.ring(held_name(game, seat))
         self._holders = holders
 
 
@@ -123,9 +172,10 @@ class Bell:
     an append's transaction, since that would make all commits wait for each other.
     """
 
-    def __init__(self, url: str, feed: Feed) -> None:
+    def __init__(self, url: str, feed: Feed, news: News) -> None:
         self._url = url
         self._feed = feed
+        self._news = news
         self._own = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._names: set[str] = set()
         self._more = asyncio.Event()
@@ -165,12 +215,9 @@ class Bell:
                 try:
                     while True:
                         await self._more.wait()
-                        await asyncio.sleep(GATHER_S)
+                        # Hints that come meanwhile are sent together.
                         for payload in self._payloads():
-                            await connection.execute(
-                                text("SELECT pg_notify(:channel, :payload)"),
-                                {"channel": CHANNEL, "payload": payload},
-                            )
+                            await raw.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
                 finally:
                     if not raw.is_closed():
                         await raw.remove_listener(CHANNEL, self._on_notification)
@@ -192,4 +239,4 @@ class Bell:
         sender, *names = payload.split(" ")
         if sender != self._own:
             for name in names:
-                self._feed.ring(name)
+                self._news.tell(name)

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import structlog
 
 from app.stream.feed import Feed, Watch
-from app.stream.metrics import socket_events, socket_frames
+from app.stream.metrics import frames_out, socket_events
 from app.stream.pages import Page, Pages, Spot
 from engine.terms import Viewer
 
@@ -85,7 +85,7 @@ class Relay:
             if count % AT_ONCE == 0:
                 await asyncio.sleep(0)
                 now = time.monotonic()
-        socket_frames.labels("out").inc(written)
+        frames_out.inc(written)
         socket_events.inc(written * page.count)
 
     def release(self) -> None:

@@ -24,6 +24,8 @@ class Tails:
     def __init__(self) -> None:
         self._kept: dict[str, list[LogLine]] = {}
         self._keepers: dict[str, int] = {}
+        self._begun: dict[str, int] = {}
+        """The length that the log of each game had at some moment, where it is known."""
 
     @contextmanager
     def keep(self, game_id: str) -> Iterator[None]:
@@ -36,11 +38,21 @@ class Tails:
             self._keepers[game_id] -= 1
             if not self._keepers[game_id]:
                 del self._keepers[game_id], self._kept[game_id]
+                self._begun.pop(game_id, None)
+
+    def begin(self, game_id: str, head: int) -> None:
+        """Notes that the log has ``head`` events, and that the next ones are added when this process commits
+        them or hears of them. The game's tail is kept.
+        """
+        kept = self._kept[game_id]
+        if kept and kept[-1].seq < head:
+            kept.clear()
+        self._begun[game_id] = max(head, self._begun.get(game_id, 0))
 
     def add(self, game_id: str, lines: Sequence[LogLine]) -> None:
         """Adds events that have just been committed."""
         kept = self._kept.get(game_id)
-        if kept is None or (kept and lines[0].seq <= kept[-1].seq):
+        if kept is None or lines[0].seq <= (self.end(game_id) or 0):
             return
         if kept and lines[0].seq != kept[-1].seq + 1:
             kept.clear()
@@ -48,9 +60,12 @@ class Tails:
         del kept[:-MAX_LINES]
 
     def end(self, game_id: str) -> int | None:
-        """The place of the last event that is kept; None: none is kept, or it ends the game."""
-        kept = self._kept.get(game_id)
-        return kept[-1].seq if kept and not is_last(kept[-1]) else None
+        """The place of the last event, as far as this process knows; None: it does not know, or the event
+        ends the game.
+        """
+        if kept := self._kept.get(game_id):
+            return None if is_last(kept[-1]) else kept[-1].seq
+        return self._begun.get(game_id)
 
     def opened_at(self, game_id: str) -> int | None:
         """Commit time (ms) of the last public event that is kept; None: none is kept."""
