@@ -56,6 +56,7 @@ __all__ = [
     "read_settings",
     "record",
     "record_lines",
+    "seats_in_words",
     "situation",
     "table_settings",
 ]
@@ -110,6 +111,14 @@ def one_line(value: Any) -> str:
 def listed(seats: Iterable[Seat]) -> str:
     """The numbers of the seats with spaces between them; ``none`` where there are no seats."""
     return " ".join(map(str, seats)) or "none"
+
+
+def seats_in_words(seats: Sequence[Seat]) -> str:
+    """``seat 2``, ``seats 2 and 5``, ``seats 2, 4 and 5``; ``no seat`` where there is none."""
+    if not seats:
+        return "no seat"
+    *most, last = map(str, seats)
+    return f"seats {', '.join(most)} and {last}" if most else f"seat {last}"
 
 
 # --- the stable part ---------------------------------------------------------------------------------
@@ -309,11 +318,24 @@ def _votes(event: VotesRevealed) -> str:
     return f"votes: yes {listed(by[True])}; no {listed(by[False])}{unknown}; {result}"
 
 
+def _needed(table: Table) -> str:
+    loyal, evil = _WINS - table.succeeded, _WINS - table.failed
+    if not loyal or not evil:
+        return "no more are needed"
+    successes = "success" if loyal == 1 else "successes"
+    failures = "failure" if evil == 1 else "failures"
+    return f"loyal needs {loyal} more {successes}, evil needs {evil} more {failures}"
+
+
+_WINS: Final = 3
+"""Quests that decide the game."""
+
+
 def situation(table: Table, hand: Hand) -> str:
-    """The state of the game in one or two sentences, for the head of a question."""
+    """The state of the game in a few sentences, for the head of a question."""
     leads = "you lead" if hand.seat == table.leader else f"seat {table.leader} leads"
     team = f" The team is {listed(table.team)}." if table.team else " No team is proposed yet."
     return (
         f"Round {table.round}, attempt {table.attempt} of {table.profile.max_rejections}; {leads}. "
-        f"Quests: {table.succeeded} succeeded, {table.failed} failed.{team}"
+        f"Quests: {table.succeeded} succeeded, {table.failed} failed; {_needed(table)}.{team}"
     )

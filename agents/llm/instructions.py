@@ -12,8 +12,6 @@ from typing import Final
 from agents.llm.options import SeatOptions
 from agents.llm.replies import (
     BRIEF,
-    LAST,
-    QUESTIONS,
     SNIPPETS,
     Schema,
     Selected,
@@ -24,6 +22,7 @@ from agents.llm.replies import (
     modification_shape,
     selection_shape,
     speech_shape,
+    summary_questions,
     summary_shape,
     terse,
     vote_shape,
@@ -34,7 +33,7 @@ from engine.intentions import CATALOGUE, CATEGORIES, IntentionId, allowed
 from engine.profile import Profile
 from engine.terms import Role
 
-__all__ = ["common_instructions", "how_many", "off_menu", "other_roles"]
+__all__ = ["common_instructions", "how_many", "hunted", "off_menu", "other_roles"]
 
 _HEADER: Final = "=== THE STEPS ==="
 _IDS: Final = tuple(intention.id for intention in CATALOGUE)
@@ -56,12 +55,14 @@ def common_instructions(
         "generated": options.selection == "generated",
         "categories": CATEGORIES,
         "side": "",
+        "hunted": hunted(profile),
+        "memory": "summaries",
     }
     forms: dict[str, Schema] = {"vote": vote_shape().form.schema}
     if profile.discussion != "none":
         forms["compact"] = _turn(profile, options, fewest, most)
     if profile.summaries:
-        forms["summary"] = summary_shape((*QUESTIONS, *LAST)).form.schema
+        forms["summary"] = summary_shape(summary_questions(None, hunted=hunted(profile))).form.schema
     lines = [_HEADER]
     shown = {}
     for step, form in forms.items():
@@ -95,6 +96,11 @@ def _turn(profile: Profile, options: SeatOptions, fewest: int, most: int) -> Sch
         speech,
         speech,
     ).form.schema
+
+
+def hunted(profile: Profile) -> bool:
+    """Whether evil may shoot Merlin."""
+    return profile.assassination != "none" and Role.MERLIN in profile.roles
 
 
 def how_many(fewest: int, most: int) -> str:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from agents.llm.context import listed
 from agents.llm.fields import close_intention
 from agents.llm.instructions import how_many, off_menu
 from agents.llm.instructions import other_roles as roles_beside
@@ -43,6 +44,7 @@ from engine.events import (
     UtteranceMade,
 )
 from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed, menu
+from engine.knowledge import sees
 from engine.terms import Kind, Role, Seat
 from engine.thoughts import Belief, SelectionStage
 
@@ -150,12 +152,14 @@ async def ask_about(turn: ModelTurn, seat: Seat) -> BeliefAnswer:
     # their order.
     outcome = BeliefAnswer(seat)
     talk, situation = turn.talk_about(seat)
+    possible = possible_roles(turn, seat)
     words = turn.render(
         "first_order",
         situation=situation,
-        roles=_asked_roles(turn),
-        holders=[role.value for role in other_roles(turn)],
-        count=_count(turn, len(_their_intentions(turn))),
+        about=f"seat {seat}",
+        roles=_asked_roles(turn, seat),
+        holders=[role.value for role in possible],
+        count=_count(turn, len(_their_intentions(possible))),
         snippets=SNIPPETS,
     )
     try:
@@ -176,7 +180,7 @@ async def selection(turn: ModelTurn, talk: Talk, words: str, notes: list[Note] |
 
 async def formulation(turn: ModelTurn, talk: Talk, notes: list[Note] | None = None) -> SpeechReply:
     """Asks for a first draft. Unusable answers go to ``notes``, by default the turn's own."""
-    words = turn.render("formulation", opening=_opening(turn))
+    words = turn.render("formulation", opening=_opening(turn), heard=turn.heard)
     return await talk.ask("formulation", words, speech_shape("formulation"), notes=notes)
 
 
@@ -189,14 +193,14 @@ async def second_order(turn: ModelTurn, talk: Talk) -> Readings:
 
 async def modification(turn: ModelTurn, talk: Talk, first: Selected) -> Selected:
     """Asks for the final selection."""
-    words = turn.render("modification", count=_count(turn, len(offer(turn))))
+    words = turn.render("modification", count=_count(turn, len(offer(turn))), readings=True)
     return await talk.ask("modification", words, _selection_shape(turn, "modification"))
 
 
 async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction:
     """Asks for the final speech, and for the team where an opening leader proposes one."""
     size = _size(turn)
-    words = turn.render("refinement", size=size)
+    words = turn.render("refinement", size=size, readings=True)
     shape = speech_shape("refinement", size=size, players=turn.table.players)
 
     def build(speech: SpeechReply) -> SeatAction:
@@ -224,6 +228,8 @@ def compact_turn(turn: ModelTurn) -> Question[TurnReply]:
         off=off_menu(turn.role, on_offer),
         listed="compact" in turn.known_forms,
         others=[role.value for role in readers],
+        held=_held(turn, about),
+        heard=turn.heard,
         categories=CATEGORIES,
         size=size,
         opening=_opening(turn),
@@ -238,6 +244,14 @@ def compact_turn(turn: ModelTurn) -> Question[TurnReply]:
         speech_shape("final", size=size, players=turn.table.players, lengths=BRIEF),
     )
     return Question("compact", words, shape, lambda reply: _all_at_once(turn, reply))
+
+
+def _held(turn: ModelTurn, about: Sequence[Seat]) -> list[tuple[str, list[str]]]:
+    """(seats, roles that they may hold) for each group of seats that may hold the same roles."""
+    groups: dict[tuple[Role, ...], list[Seat]] = {}
+    for seat in about:
+        groups.setdefault(possible_roles(turn, seat), []).append(seat)
+    return [(listed(seats), [role.value for role in roles]) for roles, seats in groups.items()]
 
 
 def _all_at_once(turn: ModelTurn, reply: TurnReply) -> SeatAction:
@@ -260,7 +274,7 @@ def _all_at_once(turn: ModelTurn, reply: TurnReply) -> SeatAction:
 def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
     """The question for a speech without steps before it."""
     size = _size(turn)
-    words = turn.render("direct", size=size, opening=_opening(turn))
+    words = turn.render("direct", size=size, opening=_opening(turn), heard=turn.heard)
     shape = speech_shape("direct", thinks=False, size=size, players=turn.table.players, why=False)
     return Question("direct", words, shape, lambda speech: _spoken(turn, speech, tuple(turn.notes)))
 
@@ -282,14 +296,24 @@ def other_roles(turn: ModelTurn) -> tuple[Role, ...]:
     return roles_beside(turn.table.profile, turn.role)
 
 
-def _asked_roles(turn: ModelTurn) -> tuple[Role, ...]:
-    return () if turn.role is Role.MERLIN else other_roles(turn)
+def possible_roles(turn: ModelTurn, seat: Seat) -> tuple[Role, ...]:
+    """The roles that this other seat may hold as far as the asking seat knows, in deck order: those that it
+    would have been shown exactly if it was shown that seat.
+    """
+    others = other_roles(turn)
+    shown = seat in turn.hand.sees
+    fitting = tuple(role for role in others if bool(sees((turn.role, role), 1)) is shown)
+    # A foreign record may show a seat what our rules would not.
+    return fitting or others
 
 
-def _their_intentions(turn: ModelTurn) -> tuple[IntentionId, ...]:
-    lists = [allowed(role) for role in other_roles(turn)]
+def _asked_roles(turn: ModelTurn, seat: Seat) -> tuple[Role, ...]:
+    return () if turn.role is Role.MERLIN else possible_roles(turn, seat)
+
+
+def _their_intentions(roles: Sequence[Role]) -> tuple[IntentionId, ...]:
+    every = {id_ for role in roles for id_ in allowed(role)}
     # In the order of the catalogue, as in each role's list.
-    every = {id_ for ids in lists for id_ in ids}
     return tuple(id_ for id_ in _CATALOGUE_ORDER if id_ in every)
 
 
@@ -297,9 +321,12 @@ _CATALOGUE_ORDER: Final = tuple(dict.fromkeys(id_ for role in Role for id_ in al
 
 
 def _belief_of(turn: ModelTurn, lengths: Lengths = FULL) -> Callable[[Seat], Shape[Belief]]:
-    roles, theirs = _asked_roles(turn), _their_intentions(turn)
-    fewest, most = _limits(turn, len(theirs))
-    return lambda seat: belief_shape(seat, roles, theirs, fewest, most, lengths)
+    def shape(seat: Seat) -> Shape[Belief]:
+        theirs = _their_intentions(possible_roles(turn, seat))
+        fewest, most = _limits(turn, len(theirs))
+        return belief_shape(seat, _asked_roles(turn, seat), theirs, fewest, most, lengths)
+
+    return shape
 
 
 def offer(turn: ModelTurn) -> tuple[IntentionId, ...]:

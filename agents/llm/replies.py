@@ -13,14 +13,13 @@ from agents.llm.context import listed
 from agents.llm.fields import Fields, UnusableReply
 from agents.model.model import Form
 from engine.intentions import CATEGORIES, IntentionId
-from engine.terms import Role, Seat
+from engine.terms import Role, Seat, Side
 from engine.thoughts import Belief, Choice, Reading
 
 __all__ = [
     "BRIEF",
     "FULL",
-    "LAST",
-    "QUESTIONS",
+    "SNIPPETS",
     "THEN",
     "Explained",
     "Lengths",
@@ -43,6 +42,7 @@ __all__ = [
     "selection_shape",
     "sketch",
     "speech_shape",
+    "summary_questions",
     "summary_shape",
     "target_shape",
     "terse",
@@ -75,7 +75,7 @@ class Lengths:
 
 FULL: Final = Lengths()
 
-BRIEF: Final = Lengths(speech=620, reason=260, reading=180, reasoning=200, snippet=200, wording=120)
+BRIEF: Final = Lengths(speech=620, reason=235, reading=180, reasoning=200, snippet=200, wording=105)
 """For one answer that holds the whole turn: even the longest one, with beliefs about nine seats, fits into
 the 4,096 tokens of an answer, at four characters a token, so that a server that enforces the schema never
 cuts it off.
@@ -103,7 +103,8 @@ class Selected:
     own_words: tuple[str, ...] = ()
     """Intentions in the model's own words that are not in the catalogue."""
     why: str = ""
-    """In modification: what was kept, added or dropped, and why."""
+    """Of the selection as a whole: the situation and the aim; in modification what was kept, added or
+    dropped, and why."""
 
     @property
     def ids(self) -> frozenset[IntentionId]:
@@ -200,9 +201,12 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
     kind = schema["type"]
     if kind == "object":
         parts = list(schema["properties"].values())
-        if len(parts) > 1 and "$ref" in parts[0] and parts.count(parts[0]) == len(parts):
-            names = ", ".join(f'"{name}"' for name in schema["properties"])
-            return f"{{{names}, each: {sketch(parts[0], root)}}}"
+        if len(parts) > 1 and all("$ref" in part for part in parts):
+            groups = []
+            for part in (part for i, part in enumerate(parts) if part not in parts[:i]):
+                names = [f'"{name}"' for name, other in schema["properties"].items() if other == part]
+                groups.append(f"{', '.join(names)}, each: {sketch(part, root)}")
+            return f"{{{'; '.join(groups)}}}"
         inside = ", ".join(f'"{name}": {sketch(part, root)}' for name, part in schema["properties"].items())
         return f"{{{inside}}}"
     if kind == "array":
@@ -345,8 +349,12 @@ def belief_shape(
 
 
 def _choices(menu: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths) -> Schema:
-    choice = _object({"intention": _enum(menu, "intention id"), "reason": _text("why", lengths.reason)})
+    choice = _object({"reason": _text("why", lengths.reason), "intention": _enum(menu, "intention id")})
     return _list(choice, fewest, most)
+
+
+def _situation(lengths: Lengths) -> Schema:
+    return _text("one sentence: where you stand, and your aim", lengths.reason)
 
 
 def selection_shape(
@@ -356,9 +364,10 @@ def selection_shape(
 
     def read(fields: Fields) -> Selected:
         chosen = fields.choices("intentions", menu, fewest, most)
-        return Selected(tuple(Choice(*choice) for choice in chosen))
+        return Selected(tuple(Choice(*choice) for choice in chosen), why=fields.maybe_text("situation"))
 
-    return Shape(Form("selection", _object({"intentions": _choices(menu, fewest, most, lengths)})), read)
+    schema = {"situation": _situation(lengths), "intentions": _choices(menu, fewest, most, lengths)}
+    return Shape(Form("selection", _object(schema)), read)
 
 
 def modification_shape(
@@ -392,16 +401,18 @@ def generated_shape(
     written = _object(
         {
             "category": _enum(CATEGORIES),
-            "intention": _text("what you intend, 10 to 15 words", lengths.wording),
             "reason": _text("why", lengths.reason),
+            "intention": _text("what you intend, 10 to 15 words", lengths.wording),
         }
     )
     schema = {"categories": _list(_enum(CATEGORIES), 1, most), "intentions": _list(written, fewest, most)}
     if step == "modification":
         schema = {"why": _text("what you keep, add or drop, and why", lengths.reason), **schema}
+    else:
+        schema = {"situation": _situation(lengths), **schema}
 
     def read(fields: Fields) -> Selected:
-        why = fields.note("why") if step == "modification" else ""
+        why = fields.note("why") if step == "modification" else fields.maybe_text("situation")
         choices: dict[IntentionId, Choice] = {}
         own: list[str] = []
         for entry in fields.list_of("intentions", fewest, most):
@@ -459,7 +470,11 @@ def _team_fields(size: int, players: int, why: int = 0) -> dict[str, Schema]:
 
 def _readings(roles: Sequence[Role], lengths: Lengths) -> dict[str, Schema]:
     texts = {role.value: _text(f"how {role.value} would take it", lengths.reading) for role in roles}
-    return {"readings": _object(texts), "reveals_role": {"type": "boolean"}}
+    return {
+        "readings": _object(texts),
+        "clue": _text("what comes closest to giving you away", lengths.reading // 2),
+        "reveals_role": {"type": "boolean"},
+    }
 
 
 def _read_readings(fields: Fields, roles: Sequence[Role]) -> Readings:
@@ -487,9 +502,9 @@ def compact_shape(
 ) -> Shape[TurnReply]:
     """All steps of a turn in one object, in their order. The given parts have brief lengths."""
     schema: dict[str, Any] = {}
+    beliefs, defs = _belief_forms(about, belief)
     if about:
-        refer = {"$ref": "#/$defs/belief"}
-        schema["beliefs"] = _object({f"seat_{seat}": refer for seat in about})
+        schema["beliefs"] = beliefs
     schema |= {
         "first_selection": first.form.schema,
         "draft": draft.form.schema,
@@ -499,7 +514,7 @@ def compact_shape(
     }
     whole = _object(schema)
     if about:
-        whole["$defs"] = {"belief": belief(about[0]).form.schema}
+        whole["$defs"] = defs
 
     def read(fields: Fields) -> TurnReply:
         beliefs: list[Belief] = []
@@ -517,6 +532,24 @@ def compact_shape(
 
     name = "compact" + ("_beliefs" if about else "") + ("_team" if "_team" in speech.form.name else "")
     return Shape(Form(name, whole), read)
+
+
+def _belief_forms(
+    about: Sequence[Seat], belief: Callable[[Seat], Shape[Belief]]
+) -> tuple[Schema, dict[str, Schema]]:
+    """The form of the beliefs about these seats, and its parts by name: one for the seats that may hold the
+    same roles.
+    """
+    defs: dict[str, Schema] = {}
+    names: dict[str, Schema] = {}
+    for seat in about:
+        form = belief(seat).form.schema
+        known = next((name for name, other in defs.items() if other == form), None)
+        if known is None:
+            known = f"belief_{len(defs) + 1}" if defs else "belief"
+            defs[known] = form
+        names[f"seat_{seat}"] = {"$ref": f"#/$defs/{known}"}
+    return _object(names), defs
 
 
 THEN: Final = "then"
@@ -603,17 +636,30 @@ def target_shape(options: Sequence[Seat], *, may_hold: bool) -> Shape[Explained[
     return Shape(Form("assassination_or_not" if may_hold else "assassination", _object(schema)), read)
 
 
-QUESTIONS: Final = ("leader", "team", "why_team", "disagreed", "result")
-"""The first questions of every summary."""
+_SECOND: Final = frozenset({"claims", "merlin", "open"})
+"""Questions that the first version of the prompts did not ask: its stored answers lack them."""
 
-LAST: Final = ("suspects", "protect", "next")
-"""The last questions: the first of these for the loyal side, the second for evil, and the third for both."""
+
+def summary_questions(side: Side | None, *, hunted: bool) -> tuple[str, ...]:
+    """The questions of a seat's summary; ``side`` None: those of either side.
+
+    ``hunted``: whether evil may shoot Merlin, so that it has to find out who Merlin is.
+    """
+    loyal = ("suspects",) if side is not Side.EVIL else ()
+    merlin = ("merlin",) if hunted else ()
+    evil = ("protect", *merlin) if side is not Side.LOYAL else ()
+    return ("leader", "team", "why_team", "disagreed", "result", "claims", *loyal, *evil, "open", "next")
 
 
 def summary_shape(questions: Sequence[str]) -> Shape[tuple[tuple[str, str], ...]]:
     """One text for each question."""
     schema = _object({question: _text("in a sentence or two") for question in questions})
-    return Shape(
-        Form("summary", schema),
-        lambda fields: tuple((question, fields.text(question)) for question in questions),
-    )
+
+    def read(fields: Fields) -> tuple[tuple[str, str], ...]:
+        given = (
+            (question, fields.maybe_text(question) if question in _SECOND else fields.text(question))
+            for question in questions
+        )
+        return tuple((question, text) for question, text in given if text or question not in _SECOND)
+
+    return Shape(Form("summary", schema), read)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, TypeVar
 
 from agents.llm.context import (
@@ -23,7 +23,7 @@ from agents.llm.context import (
     table_settings,
 )
 from agents.llm.fields import Fields, UnusableReply
-from agents.llm.instructions import common_instructions
+from agents.llm.instructions import common_instructions, hunted
 from agents.llm.options import SeatOptions
 from agents.llm.preparation import events_about
 from agents.llm.question import Question
@@ -33,7 +33,7 @@ from agents.llm.templates import NOW, Templates
 from agents.model.model import Message, Reply
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
-from engine.events import ActionDefaulted, Event, Note, ReplyUnusable
+from engine.events import ActionDefaulted, Event, Note, ReplyUnusable, UtteranceMade
 from engine.profile import Profile
 from engine.rules import check, default
 from engine.state import fold
@@ -108,6 +108,20 @@ class ModelTurn:
         tallies = self.table.tallies
         return listed(tallies[-1].team) if self.request.attempt > 1 and tallies else ""
 
+    @property
+    def heard(self) -> bool:
+        """Whether anybody else has said anything in this game."""
+        return any(
+            type(event) is UtteranceMade and event.seat != self.seat and event.text for event in self.events
+        )
+
+    @cached_property
+    def _secret(self) -> str:
+        """What a speech of this seat must not betray."""
+        return self._templates.render(
+            "secret", role=self.role, sees=self.hand.sees, hunted=hunted(self.table.profile)
+        )
+
     def render(self, template: str, **values: Any) -> str:
         """The text of a question. Besides ``values``, which come first, every template may use the turn's
         own: situation, seat, role, side, round, attempt and so on. Where the system message already explains
@@ -124,6 +138,9 @@ class ModelTurn:
             "generated": self.options.selection == "generated",
             "early": False,
             "rejected": self.rejected,
+            "sees": self.hand.sees,
+            "secret": self._secret,
+            "memory": "summaries",
         }
         values = common | values
         if template in self.known_forms:
@@ -219,6 +236,9 @@ def _rendered_system(
         side=side_of(role),
         sees=listed(sees),
         shoots=shoots,
+        own_name=quoted(names[seat - 1]),
+        voice="",
+        brief=templates.render("brief", profile=profile, role=role, sees=sees, shoots=shoots),
     )
     if not steps or steps not in system:
         # Other templates may leave the steps out: then each question explains itself.

@@ -7,12 +7,14 @@ from typing import Any, Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from agents.llm.context import seats_in_words
+
 __all__ = ["NOW", "STANDING", "TEMPLATES", "Templates", "our_templates"]
 
 TEMPLATES: Final = (
     "system", "first_order", "selection", "selection_generated", "formulation", "second_order",
     "modification", "refinement", "compact", "direct", "proposal", "reconsideration", "vote", "card",
-    "assassination", "summary", "joined", "repair",
+    "assassination", "summary", "joined", "repair", "brief", "secret",
 )  # fmt: skip
 """Every template's name; its file is ``<name>.jinja``."""
 
@@ -42,6 +44,7 @@ class Templates:
             # Prompts are plain text; texts of others are quoted (context.quoted).
             autoescape=False,
         )
+        self._environment.filters["seats"] = seats_in_words
 
     def _source(self, name: str) -> str:
         if self._folder is not None:

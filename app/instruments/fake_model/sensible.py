@@ -201,12 +201,15 @@ def _chosen(act: _Act, stage: str) -> Draft:
     choices: list[Draft] = []
     for choice in selected.intentions:
         intention = BY_ID[choice.id]
-        own = {"category": intention.category, "intention": intention.label}
-        choices.append({**(own if act.own_words else {"intention": choice.id}), "reason": choice.reason})
+        chosen = intention.label if act.own_words else choice.id
+        category = {"category": intention.category} if act.own_words else {}
+        choices.append({**category, "reason": choice.reason, "intention": chosen})
     draft: Draft = {"intentions": choices}
     if act.own_words:
         draft = {"categories": list(dict.fromkeys(choice["category"] for choice in choices)), **draft}
-    return {"why": selected.reason, **draft} if stage == "final" else draft
+    if stage == "final":
+        return {"why": selected.reason, **draft}
+    return {"situation": selected.reason, **draft}
 
 
 def _drafted(act: _Act, stage: str) -> Draft:
@@ -234,8 +237,20 @@ def _readings(act: _Act) -> Draft:
     imagined = act.thought(ReadingsImagined)
     return {
         "readings": {reading.by: reading.text for reading in imagined.readings},
+        "clue": _clue(imagined),
         "reveals_role": imagined.reveals_role,
     }
+
+
+def _clue(imagined: ReadingsImagined) -> str:
+    """What gives the seat away, as the readings say it."""
+    given = [
+        text
+        for reading in imagined.readings
+        for _, found, text in [reading.text.partition("away: ")]
+        if found
+    ]
+    return given[0] if given else "Nothing that others could not say as well."
 
 
 def _compact(act: _Act) -> Draft:

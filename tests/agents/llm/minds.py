@@ -156,8 +156,8 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
 
 def chosen(action: SeatAction, stage: str) -> dict[str, Any]:
     (selected,) = (one for one in of(action, IntentionsSelected) if one.stage == stage)
-    why = {"why": selected.reason} if stage == "final" else {}
-    entries = [{"intention": one.id, "reason": one.reason} for one in selected.intentions]
+    why = {"why" if stage == "final" else "situation": selected.reason}
+    entries = [{"reason": one.reason, "intention": one.id} for one in selected.intentions]
     return {**why, "intentions": entries}
 
 
@@ -170,6 +170,7 @@ def readings(action: SeatAction) -> dict[str, Any]:
     (imagined,) = of(action, ReadingsImagined)
     return {
         "readings": {one.by: one.text for one in imagined.readings},
+        "clue": "Whom I ask first.",
         "reveals_role": imagined.reveals_role,
     }
 

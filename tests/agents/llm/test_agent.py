@@ -320,9 +320,10 @@ async def test_a_summary_answers_the_fixed_questions_of_its_side() -> None:
     state, _ = await played(FIVE, 3, noise(), deal=DEAL)
     for event in state.log:
         if isinstance(event, RoundSummarised):
-            side = "protect" if event.seat > 3 else "suspects"
+            side = ["protect", "merlin"] if event.seat > 3 else ["suspects"]
             questions = [question for question, _ in event.answers]
-            assert questions == ["leader", "team", "why_team", "disagreed", "result", side, "next"]
+            first = ["leader", "team", "why_team", "disagreed", "result", "claims"]
+            assert questions == [*first, *side, "open", "next"]
 
 
 async def test_every_card_vote_and_shot_is_explained() -> None:

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from agents.agent import Setup
+from agents.llm.replies import whole
 from agents.llm.talk import NOTES, UNUSABLE
 from agents.model.model import Form, Message, ModelUnavailable
 from agents.scripted.agent import ScriptedAgent
@@ -85,8 +86,8 @@ async def test_siblings_never_see_each_others_answers() -> None:
         for one in sessions[4].sent
         if one.key.step == "first_order" and one.key.request_id == "2.1.speak.4"
     ]
-    # The same bytes but for the last line, which names the seat in question.
-    assert len({one.text.rpartition("\n")[0] for one in siblings}) == 1
+    # The same bytes up to the last lines, which name the seat in question and what it may be.
+    assert len({one.text.rpartition("The seat to think about now: ")[0] for one in siblings}) == 1
     assert [one.text.rpartition("\n")[2] for one in siblings] == [
         f"This question is about: seat {seat}" for seat in (1, 2, 3, 5)
     ]
@@ -111,16 +112,45 @@ async def test_role_options_leave_out_the_own_role_unless_the_deal_holds_another
         )
         return list(sent.form.schema["properties"]["role"]["enum"])
 
-    assert options(2) == ["merlin", "servant", "assassin", "morgana"]
     assert options(3) == ["merlin", "percival", "servant", "assassin", "morgana"]
+
+
+async def test_role_options_are_those_that_fit_what_the_seat_was_shown() -> None:
+    _, sessions = await played(FIVE, 3, noise(), deal=DEAL)
+
+    def options(seat: Seat) -> dict[str, list[str]]:
+        return {
+            one.key.about: list(one.form.schema["properties"]["role"]["enum"])
+            for one in sessions[seat].sent
+            if one.key.step == "first_order" and one.key.request_id.startswith("2")
+        }
+
+    either, neither = ["merlin", "morgana"], ["servant", "assassin"]
+    assert options(2) == {"seat 1": either, "seat 3": neither, "seat 4": neither, "seat 5": either}
+    loyal = ["merlin", "percival", "servant"]
+    # The assassin is not asked whether its partner may be Merlin.
+    assert options(4) == {"seat 1": loyal, "seat 2": loyal, "seat 3": loyal, "seat 5": ["morgana"]}
+
+
+async def test_a_turn_in_one_answer_asks_of_each_seat_what_fits_what_was_shown() -> None:
+    _, sessions = await played(FIVE, 3, noise(), {"mechanism": "compact"}, deal=DEAL)
+    asked = next(one for one in sessions[4].sent if one.key.request_id == "2.1.speak.4")
+    beliefs = whole(asked.form.schema)["properties"]["beliefs"]["properties"]
+    roles = {seat: belief["properties"]["role"]["enum"] for seat, belief in beliefs.items()}
+    loyal = ["merlin", "percival", "servant"]
+    assert roles == {"seat_1": loyal, "seat_2": loyal, "seat_3": loyal, "seat_5": ["morgana"]}
+    assert "seats 1 2 3: merlin, percival, servant; seat 5: morgana." in asked.question
 
 
 async def test_intention_options_are_the_lists_of_every_role_the_other_may_be() -> None:
     _, sessions = await played(FIVE, 3, noise(), deal=DEAL)
-    sent = next(one for one in sessions[1].sent if one.key.step == "first_order")
-    options = set(sent.form.schema["properties"]["intentions"]["items"]["enum"])
-    others = set(DEAL) - {Role.MERLIN}
-    assert options == {id_ for id_, one in BY_ID.items() if one.roles & others}
+    evil = {Role.ASSASSIN, Role.MORGANA}
+    for about, others in (("seat 4", evil), ("seat 2", set(DEAL) - evil - {Role.MERLIN})):
+        sent = next(
+            one for one in sessions[1].sent if one.key.step == "first_order" and one.key.about == about
+        )
+        options = set(sent.form.schema["properties"]["intentions"]["items"]["enum"])
+        assert options == {id_ for id_, one in BY_ID.items() if one.roles & others}
 
 
 @pytest.mark.parametrize("mechanism", list(ORDER))
@@ -569,6 +599,8 @@ def reasoning(changes: bool, own_words: bool = False) -> Answer:
                 one["reason"] = "of this one"
             if "why" in part:
                 part["why"] = "of all that stand"
+            if "situation" in part:
+                part["situation"] = "the aim of all"
         return values
 
     return answer
@@ -595,7 +627,7 @@ async def test_the_reason_of_the_final_selection_is_recorded_whole_and_apart(
     assert len(stages["first"]) == len(stages["final"]) > 0
     for event in stages["first"] + stages["final"]:
         assert {choice.reason for choice in event.intentions} == {"of this one"}
-        assert event.reason == ("of all that stand" if event.stage == "final" else "")
+        assert event.reason == ("of all that stand" if event.stage == "final" else "the aim of all")
     if options["mechanism"] == "compact":
         # Kept or changed, it is told.
         assert {event.changed for event in stages["final"]} >= {changes}

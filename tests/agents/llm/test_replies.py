@@ -19,6 +19,7 @@ from agents.llm.replies import (
     readings_shape,
     selection_shape,
     speech_shape,
+    summary_questions,
     summary_shape,
     target_shape,
     vote_shape,
@@ -26,7 +27,7 @@ from agents.llm.replies import (
 from agents.model.request import can_be_strict
 from engine.intentions import BY_ID, CATALOGUE
 from engine.profile import make_profile
-from engine.terms import Role
+from engine.terms import Role, Side
 from tests.agents.llm.models import noise, played
 
 NAMES = ("Player 1", "Player 2", "Carla", "Dmitri", "Player 5")
@@ -201,6 +202,18 @@ def test_strictly_a_selection_has_its_number_and_no_doubles() -> None:
         value = {"intentions": [{"intention": one, "reason": ""} for one in chosen]}
         with pytest.raises(UnusableReply):
             SELECTION.read(fields(value))
+
+
+def test_answers_to_the_first_version_of_the_prompts_are_read() -> None:
+    chosen = [{"intention": one, "reason": "a"} for one in MENU[:2]]
+    assert SELECTION.read(fields({"intentions": chosen})).why == ""
+    told = {"readings": {"merlin": "a", "assassin": "b"}, "reveals_role": True}
+    assert READINGS.read(fields(told)).reveals_role
+    old = ("leader", "team", "why_team", "disagreed", "result", "protect", "next")
+    shape = summary_shape(summary_questions(Side.EVIL, hunted=True))
+    assert shape.read(fields(dict.fromkeys(old, "so"))) == tuple((name, "so") for name in old)
+    with pytest.raises(UnusableReply, match="disagreed"):
+        shape.read(fields({"leader": "so", "team": "so", "why_team": "so"}))
 
 
 def test_in_the_end_a_selection_keeps_what_is_clear() -> None:
