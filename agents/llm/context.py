@@ -11,9 +11,10 @@ within one line.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 from unicodedata import category
 
 from engine.events import (
@@ -34,7 +35,7 @@ from engine.events import (
     UtteranceMade,
     VotesRevealed,
 )
-from engine.intentions import CATALOGUE, CATEGORIES
+from engine.intentions import CATALOGUE, CATEGORIES, plain
 from engine.profile import PROFILES, Profile, make_profile, profile_from_settings
 from engine.rules import usual_names
 from engine.state import Hand, Table
@@ -43,11 +44,14 @@ from engine.thoughts import Belief
 
 __all__ = [
     "END_OF_RECORD",
+    "NOT_FOUND",
     "RECORD",
     "RECORD_GOES_ON",
+    "Memory",
     "believed",
     "catalogue",
     "listed",
+    "looked_up",
     "menus",
     "named",
     "one_line",
@@ -58,6 +62,7 @@ __all__ = [
     "record_lines",
     "seats_in_words",
     "situation",
+    "speeches_in_sight",
     "table_settings",
 ]
 
@@ -205,25 +210,71 @@ def read_names(text: str, players: int) -> tuple[str, ...]:
 # --- the record --------------------------------------------------------------------------------------
 
 
-def record(events: Sequence[Event], seat: Seat, *, brief: bool = False) -> str:
+Memory = Literal["summaries", "speeches"]
+"""What a seat's record keeps of earlier rounds. summaries: its own summary instead of the speeches.
+speeches: all that was said."""
+
+
+def record(events: Sequence[Event], seat: Seat, *, brief: bool = False, memory: Memory = "summaries") -> str:
     """The seat's stream as lines, oldest first, under the header ``RECORD``. ``END_OF_RECORD`` is left out,
     so that a longer record begins with a shorter one.
 
     Of an attempt in an earlier round, the record keeps the public facts and the seat's own card, summary and
-    beliefs (their roles and confidence); an attempt that the seat has not summarised stays whole. ``brief``:
-    beliefs are short in every round, summaries do not repeat the record, and drafts are left out.
+    beliefs (their roles and confidence), with the memory ``speeches`` what was said, too; an attempt that
+    the seat has not summarised stays whole. ``brief``: beliefs are short in every round, summaries do not
+    repeat the record, and drafts are left out.
     """
+    lines = [RECORD]
+    for event, short in _shortened(events):
+        if brief and type(event) in _OWN:
+            lines += _brief(event)
+        else:
+            said = memory == "speeches" and type(event) is UtteranceMade
+            lines += _lines(event, seat, short=short and not said)
+    return "\n".join(lines) + "\n"
+
+
+def _shortened(events: Sequence[Event]) -> Iterator[tuple[Event, bool]]:
+    """Each event, and whether it belongs to an attempt of an earlier round that the seat has summarised."""
     now = max((event.round for event in events if type(event) is ProposalOpened), default=0)
     summed = {
         (event.round, event.attempt) for event in events if type(event) is RoundSummarised and event.answers
     }
-    lines = [RECORD]
     short = False
     for event in events:
         if type(event) is ProposalOpened:
             short = event.round < now and (event.round, event.attempt) in summed
-        lines += _brief(event) if brief and type(event) in _OWN else _lines(event, seat, short=short)
-    return "\n".join(lines) + "\n"
+        yield event, short
+
+
+def speeches_in_sight(events: Sequence[Event], about: Seat, memory: Memory) -> list[str]:
+    """What the seat ``about`` said, as far as the record of these events shows it; oldest first."""
+    return [
+        event.text
+        for event, short in _shortened(events)
+        if type(event) is UtteranceMade
+        and event.seat == about
+        and event.text
+        and (memory == "speeches" or not short)
+    ]
+
+
+def looked_up(belief: Belief, speeches: Sequence[str]) -> Belief:
+    """The belief, with each snippet that stands in none of these speeches marked by ``NOT_FOUND``. Case,
+    punctuation and blanks do not matter.
+    """
+    texts = [f" {plain(speech)} " for speech in speeches]
+
+    def stands(snippet: str) -> bool:
+        words = plain(snippet)
+        return bool(words) and any(f" {words} " in text for text in texts)
+
+    snippets = tuple(one if stands(one) else f"{NOT_FOUND}{one}" for one in belief.snippets)
+    return replace(belief, snippets=snippets)
+
+
+NOT_FOUND: Final = "(not found) "
+"""Stands before a snippet that the seat's model gave, but nobody said in sight."""
 
 
 def record_lines(events: Sequence[Event], seat: Seat) -> list[str]:

@@ -56,7 +56,7 @@ def common_instructions(
         "categories": CATEGORIES,
         "side": "",
         "hunted": hunted(profile),
-        "memory": "summaries",
+        "memory": options.memory_in(profile),
     }
     forms: dict[str, Schema] = {"vote": vote_shape().form.schema}
     if profile.discussion != "none":

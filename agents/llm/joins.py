@@ -40,7 +40,7 @@ def whole_question(turn: ModelTurn) -> Question[Any]:
     if turn.request.kind is Kind.SUMMARISE and turn.table.next_leader() == turn.seat:
         ahead = _opening(turn)
         if ahead is not None:
-            return _joined(turn, first, compact_turn(ahead))
+            return _joined(turn, first, compact_turn(ahead, turn))
     return first
 
 
@@ -90,8 +90,9 @@ async def joined_action(turn: ModelTurn, session: ModelSession) -> SeatAction | 
     earlier = await _answered(turn, session, done)
     if earlier is None:
         return None
-    step, reply = earlier
-    second = question(turn)
+    step, reply, shown = earlier
+    speaks = offered(turn.table, turn.hand, turn.request.kind) is not None
+    second: Question[Any] = compact_turn(turn, shown) if speaks else question(turn)
     try:
         fields = Fields(reply.value, turn.table.names, loose=False).inside(THEN)
         return turn.legal(second.build(second.shape.read(fields)))
@@ -117,9 +118,9 @@ def _earlier(turn: ModelTurn) -> int | None:
 _NOTES: Final = frozenset(get_args(Note))
 
 
-async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[str, Reply] | None:
-    """The step and the answer that led to the event at this place of the seat's stream; None where that
-    answer held only one action, or is not stored.
+async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[str, Reply, ModelTurn] | None:
+    """The step and the answer that led to the event at this place of the seat's stream, and the turn in which
+    it was given; None where that answer held only one action, or is not stored.
     """
     events, seat = turn.events, turn.seat
     start = done
@@ -141,7 +142,7 @@ async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[
     became = project(decide(state, [(seat, action)]), seat)
     if became != list(events[start : start + len(became)]) or earlier.reply is None:
         return None
-    return both.step, earlier.reply
+    return both.step, earlier.reply, earlier
 
 
 class _Memory:

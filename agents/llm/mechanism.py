@@ -5,10 +5,10 @@ other seat, all at once) and leaves one record. The records have the same order 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from agents.llm.context import listed
+from agents.llm.context import listed, looked_up
 from agents.llm.fields import close_intention
 from agents.llm.instructions import how_many, off_menu
 from agents.llm.instructions import other_roles as roles_beside
@@ -151,7 +151,7 @@ async def ask_about(turn: ModelTurn, seat: Seat) -> BeliefAnswer:
     # Nothing is raised here: one fault would cancel the other questions, and their remains would depend on
     # their order.
     outcome = BeliefAnswer(seat)
-    talk, situation = turn.talk_about(seat)
+    talk, situation, said = turn.talk_about(seat)
     possible = possible_roles(turn, seat)
     words = turn.render(
         "first_order",
@@ -161,10 +161,12 @@ async def ask_about(turn: ModelTurn, seat: Seat) -> BeliefAnswer:
         holders=[role.value for role in possible],
         count=_count(turn, len(_their_intentions(possible))),
         snippets=SNIPPETS,
+        spoken=bool(said),
     )
+    shape = _belief_shape(turn, seat, said, FULL)
     try:
         outcome.belief = await talk.ask(
-            "first_order", words, _belief_of(turn)(seat), about=f"seat {seat}", notes=outcome.notes
+            "first_order", words, shape, about=f"seat {seat}", notes=outcome.notes
         )
     except StepFailed:
         pass
@@ -213,8 +215,11 @@ async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction
 # --- the presets of one question -----------------------------------------------------------------------
 
 
-def compact_turn(turn: ModelTurn) -> Question[TurnReply]:
-    """The question for the whole turn in one answer."""
+def compact_turn(turn: ModelTurn, shown: ModelTurn | None = None) -> Question[TurnReply]:
+    """The question for the whole turn in one answer. ``shown``: the turn whose record the answer is based on,
+    where that is an earlier one.
+    """
+    shown = turn if shown is None else shown
     about = seats_to_analyse(turn)
     size = _size(turn)
     readers = other_roles(turn)
@@ -236,7 +241,7 @@ def compact_turn(turn: ModelTurn) -> Question[TurnReply]:
     )
     shape = compact_shape(
         about,
-        _belief_of(turn, BRIEF),
+        lambda seat: _belief_shape(turn, seat, shown.speeches_of(seat), BRIEF),
         _selection_shape(turn, "selection", BRIEF),
         readers,
         _selection_shape(turn, "modification", BRIEF),
@@ -320,13 +325,13 @@ def _their_intentions(roles: Sequence[Role]) -> tuple[IntentionId, ...]:
 _CATALOGUE_ORDER: Final = tuple(dict.fromkeys(id_ for role in Role for id_ in allowed(role)))
 
 
-def _belief_of(turn: ModelTurn, lengths: Lengths = FULL) -> Callable[[Seat], Shape[Belief]]:
-    def shape(seat: Seat) -> Shape[Belief]:
-        theirs = _their_intentions(possible_roles(turn, seat))
-        fewest, most = _limits(turn, len(theirs))
-        return belief_shape(seat, _asked_roles(turn, seat), theirs, fewest, most, lengths)
-
-    return shape
+def _belief_shape(turn: ModelTurn, seat: Seat, said: Sequence[str], lengths: Lengths) -> Shape[Belief]:
+    """The form of a belief about the seat, and its reading; ``said``: what it said in sight."""
+    theirs = _their_intentions(possible_roles(turn, seat))
+    fewest, most = _limits(turn, len(theirs))
+    roles = _asked_roles(turn, seat)
+    shape = belief_shape(seat, roles, theirs, fewest, most, lengths, spoken=bool(said))
+    return Shape(shape.form, lambda fields: looked_up(shape.read(fields), said))
 
 
 def offer(turn: ModelTurn) -> tuple[IntentionId, ...]:

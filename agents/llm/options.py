@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, get_args
 
 from agents.errors import InvalidAgent
+from agents.llm.context import Memory
+from engine.profile import Profile
 
 __all__ = [
     "Instructions",
@@ -55,6 +57,14 @@ class SeatOptions:
     """once: in ``compact`` the system message explains the steps, so that servers take the text from their
     caches. each: every question explains itself, and prompts are shorter in total."""
 
+    memory: Memory | None = None
+    """What the record keeps of earlier rounds. summaries: the seat's own summaries, as in the paper.
+    speeches: all that was said. None: summaries in the profile ``interintent``, speeches elsewhere."""
+
+    def memory_in(self, profile: Profile) -> Memory:
+        """The memory of a game with this profile."""
+        return self.memory or ("summaries" if profile.name == "interintent" else "speeches")
+
     @property
     def intends(self) -> bool:
         """Whether the mechanism uses intentions at all."""
@@ -90,6 +100,7 @@ _WRONG: Final[Mapping[str, Callable[[object], str | None]]] = {
     "timing": _one_of(get_args(Timing)),
     "one_option": _one_of(get_args(OneOption)),
     "instructions": _one_of(get_args(Instructions)),
+    "memory": _one_of(get_args(Memory)),
 }
 assert set(_WRONG) == {field.name for field in fields(SeatOptions)}
 

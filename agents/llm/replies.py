@@ -301,12 +301,18 @@ def whole(schema: Schema, root: Schema | None = None) -> Schema:
 
 
 def _belief(
-    roles: Sequence[Role], intentions: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths
+    roles: Sequence[Role],
+    intentions: Sequence[IntentionId],
+    fewest: int,
+    most: int,
+    lengths: Lengths,
+    spoken: bool,
 ) -> dict[str, Any]:
     asked_role = {"role": _enum([role.value for role in roles])} if roles else {}
+    words = _list(_text("words of that seat it rests on", lengths.snippet), 0, SNIPPETS)
     return _object(
         {
-            "snippets": _list(_text("words of that seat it rests on", lengths.snippet), 0, SNIPPETS),
+            **({"snippets": words} if spoken else {}),
             "reasoning": _text("why, in a few sentences", lengths.reasoning),
             **asked_role,
             "intentions": _list(_enum(intentions, "intention id"), fewest, most),
@@ -322,13 +328,14 @@ def _read_belief(
     intentions: Sequence[IntentionId],
     fewest: int,
     most: int,
+    spoken: bool,
 ) -> Belief:
     return Belief(
         about=about,
         role=fields.word("role", {role.value: (role, ()) for role in roles}) if roles else None,
         intentions=fields.ids("intentions", intentions, fewest, most),
         confidence=fields.whole("confidence", 0, 5),
-        snippets=fields.texts("snippets", SNIPPETS),
+        snippets=fields.texts("snippets", SNIPPETS) if spoken else (),
         reasoning=fields.note("reasoning"),
     )
 
@@ -340,11 +347,15 @@ def belief_shape(
     fewest: int,
     most: int,
     lengths: Lengths = FULL,
+    *,
+    spoken: bool = True,
 ) -> Shape[Belief]:
-    """A belief about one other seat; where ``roles`` is empty, no role is asked for."""
+    """A belief about one other seat; where ``roles`` is empty, no role is asked for, and where no speech of
+    that seat is in sight (``spoken`` false), no snippets.
+    """
     return Shape(
-        Form("first_order", _belief(roles, intentions, fewest, most, lengths)),
-        lambda fields: _read_belief(fields, about, roles, intentions, fewest, most),
+        Form("first_order", _belief(roles, intentions, fewest, most, lengths, spoken)),
+        lambda fields: _read_belief(fields, about, roles, intentions, fewest, most, spoken),
     )
 
 

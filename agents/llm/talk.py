@@ -20,6 +20,7 @@ from agents.llm.context import (
     record,
     record_lines,
     situation,
+    speeches_in_sight,
     table_settings,
 )
 from agents.llm.fields import Fields, UnusableReply
@@ -87,7 +88,8 @@ class ModelTurn:
         self.system, known_forms = _system(observation, options, templates)
         self.known_forms: Mapping[str, Schema] = known_forms
         """The forms of the steps that the system message explains, by step."""
-        self.record = record(self.events, self.seat, brief=options.mechanism == "compact")
+        self.memory = options.memory_in(table.profile)
+        self.record = record(self.events, self.seat, brief=options.mechanism == "compact", memory=self.memory)
         self.situation = situation(table, hand)
         self.notes: list[Note] = []
         at_hand = (table.round, table.attempt) == (self.request.round, self.request.attempt)
@@ -140,7 +142,7 @@ class ModelTurn:
             "rejected": self.rejected,
             "sees": self.hand.sees,
             "secret": self._secret,
-            "memory": "summaries",
+            "memory": self.memory,
         }
         values = common | values
         if template in self.known_forms:
@@ -166,17 +168,24 @@ class ModelTurn:
         lines = [believed(belief) for belief in beliefs]
         return Talk(self, _head(self.record, lines))
 
-    def talk_about(self, seat: Seat) -> tuple["Talk", str]:
-        """A conversation about one other seat, and the state of the game at the end of its record."""
+    def talk_about(self, seat: Seat) -> tuple["Talk", str, list[str]]:
+        """A conversation about one other seat, the state of the game at the end of its record, and what the
+        seat says in that record.
+        """
         if self.options.timing == "exact":
-            return Talk(self, _head(self.record, ())), self.situation
+            return Talk(self, _head(self.record, ())), self.situation, self.speeches_of(seat)
         part = events_about(self.events, self.request, self.opens, seat)
-        return self.talk_through(part), situation(fold(part).table, self.hand)
+        said = speeches_in_sight(part, seat, self.memory)
+        return self.talk_through(part), situation(fold(part).table, self.hand), said
+
+    def speeches_of(self, seat: Seat) -> list[str]:
+        """What the other seat says in the turn's record."""
+        return speeches_in_sight(self.events, seat, self.memory)
 
     def talk_through(self, part: Sequence[Event], beliefs: Iterable[Belief] = ()) -> "Talk":
         """A conversation that begins with an earlier record, and with beliefs formed meanwhile."""
         lines = [believed(belief) for belief in beliefs]
-        return Talk(self, _head(record(part, self.seat), lines))
+        return Talk(self, _head(record(part, self.seat, memory=self.memory), lines))
 
     def legal(self, action: SeatAction) -> SeatAction:
         """The action itself. Raises UnusableReply where the rules do not allow it."""

@@ -317,6 +317,8 @@ def prompt(one: Sent, seat: int, options: Mapping[str, object]) -> tuple[str, st
         holds.add("of an opening leader")
         if int(attempt) > 1:
             holds |= {"of an opening leader after a rejection", "after a rejection"}
+    if "snippets" in one.form.schema["properties"]:
+        holds.add("about a seat whose speech is in sight")
     if "beliefs" in one.form.schema["properties"]:
         holds.add("with seats to analyse")
     name, joined, _ = one.key.step.partition("+")
