@@ -43,7 +43,7 @@ from engine.events import (
     SpeechDrafted,
     UtteranceMade,
 )
-from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed, menu
+from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed, menu, opening_menu
 from engine.knowledge import sees
 from engine.terms import Kind, Role, Seat
 from engine.thoughts import Belief, SelectionStage
@@ -335,10 +335,14 @@ def _belief_shape(turn: ModelTurn, seat: Seat, said: Sequence[str], lengths: Len
 
 
 def offer(turn: ModelTurn) -> tuple[IntentionId, ...]:
-    """The menu of this turn, shortened where the options require it."""
+    """The menu of this turn, as the options require it."""
+    first, chosen = turn.request.round == 1, turn.options.menu_in(turn.table.profile)
+    if chosen == "sensible" and turn.opens:
+        proposes = turn.request.kind is Kind.PROPOSE_TEAM
+        return opening_menu(turn.role, first_quest=first, proposes=proposes)
     # The same as ``offered`` gives in the turn; a question before the turn cannot call that.
-    whole = menu(turn.role, opener=turn.opens, first_quest=turn.request.round == 1)
-    if turn.options.menu == "whole":
+    whole = menu(turn.role, opener=turn.opens, first_quest=first)
+    if chosen != "impactful":
         return whole
     impactful = tuple(id_ for id_ in whole if id_ in IMPACTFUL_RELEASE)
     return impactful if len(impactful) >= turn.options.min_intentions else whole

@@ -21,7 +21,7 @@ __all__ = [
 
 Mechanism = Literal["paper", "compact", "contemplation", "direct"]
 Selection = Literal["catalogue", "generated"]
-Menu = Literal["whole", "impactful"]
+Menu = Literal["published", "sensible", "impactful"]
 Timing = Literal["exact", "eager"]
 OneOption = Literal["asked", "settled"]
 Instructions = Literal["once", "each"]
@@ -39,9 +39,11 @@ class SeatOptions:
     writes intentions in its own words."""
     min_intentions: int = 2
     max_intentions: int = 3
-    menu: Menu = "whole"
-    """whole: all intentions that the turn offers. impactful: only those of them that are impactful, where
-    there are enough."""
+    menu: Menu | None = None
+    """published: all intentions that the turn offers, as the paper has them. sensible: for a seat that opens
+    as the leader, those that do not contradict its place. impactful: only the impactful intentions of the
+    published ones, where there are enough. None: published in the profile ``interintent``, sensible
+    elsewhere."""
     temperature: float = 0.8
     max_output_tokens: int = 4096
     repairs: int = 2
@@ -64,6 +66,10 @@ class SeatOptions:
     def memory_in(self, profile: Profile) -> Memory:
         """The memory of a game with this profile."""
         return self.memory or ("summaries" if profile.name == "interintent" else "speeches")
+
+    def menu_in(self, profile: Profile) -> Menu:
+        """The menu of a game with this profile."""
+        return self.menu or ("published" if profile.name == "interintent" else "sensible")
 
     @property
     def intends(self) -> bool:
@@ -88,12 +94,15 @@ def _temperature(value: object) -> str | None:
     return None if fits else "a number from 0 to 2"
 
 
+_OLD_MENU: Final[Mapping[str, Menu]] = {"whole": "published"}
+"""The earlier name of a menu."""
+
 _WRONG: Final[Mapping[str, Callable[[object], str | None]]] = {
     "mechanism": _one_of(get_args(Mechanism)),
     "selection": _one_of(get_args(Selection)),
     "min_intentions": _whole(1, 10),
     "max_intentions": _whole(1, 10),
-    "menu": _one_of(get_args(Menu)),
+    "menu": _one_of((*get_args(Menu), *_OLD_MENU)),
     "temperature": _temperature,
     "max_output_tokens": _whole(16, 1_000_000),
     "repairs": _whole(0, 5),
@@ -117,7 +126,8 @@ def read_options(values: Mapping[str, Any]) -> SeatOptions:
         if expected := _WRONG[name](value):
             raise InvalidAgent(f"{name} must be {expected}, got {value!r}", f"/options/{name}")
     settled = {"one_option": "settled"} if values.get("mechanism") == "compact" else {}
-    options = SeatOptions(**{**settled, **values})
+    menu = {"menu": _OLD_MENU[values["menu"]]} if values.get("menu") in _OLD_MENU else {}
+    options = SeatOptions(**{**settled, **values, **menu})
     if options.min_intentions > options.max_intentions:
         raise InvalidAgent(
             f"min_intentions must not exceed max_intentions, got {options.min_intentions} "

@@ -339,14 +339,20 @@ def test_the_defaults_are_the_papers() -> None:
         selection="catalogue",
         min_intentions=2,
         max_intentions=3,
-        menu="whole",
+        menu=None,
         temperature=0.8,
         max_output_tokens=4096,
         repairs=2,
         timing="exact",
         one_option="asked",
         instructions="once",
+        memory=None,
     )
+    options = read_options({})
+    assert (options.menu_in(FIVE), options.memory_in(FIVE)) == ("published", "summaries")
+    official = make_profile("official", 5)
+    assert (options.menu_in(official), options.memory_in(official)) == ("sensible", "speeches")
+    assert read_options({"menu": "whole"}).menu == "published"
 
 
 def test_compact_settles_a_single_option_unless_it_is_told_to_ask() -> None:

@@ -47,7 +47,7 @@ async def seats_with(folder: Path, **options: Any) -> dict[Seat, WatchedSession]
 
 
 @pytest.mark.parametrize("selection", ["catalogue", "generated"])
-@pytest.mark.parametrize("menu", ["whole", "impactful"])
+@pytest.mark.parametrize("menu", ["published", "sensible", "impactful"])
 async def test_system_and_question_together_name_every_field_of_the_form(selection: str, menu: str) -> None:
     _, sessions = await played(FIVE, 3, noise(), {**COMPACT, "selection": selection, "menu": menu})
     for session in sessions.values():

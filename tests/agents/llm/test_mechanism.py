@@ -48,7 +48,7 @@ async def test_a_model_that_thinks_like_the_scripted_seat_leaves_the_scripted_lo
     log = create(make_profile(profile, players), 5)
     scripted = {seat: ScriptedAgent(Setup(seat, secret(1, seat))) for seat in range(1, players + 1)}
     # The scripted seat quotes speeches of earlier rounds, too.
-    options = {"mechanism": mechanism, "one_option": "asked", "memory": "speeches"}
+    options = {"mechanism": mechanism, "one_option": "asked", "memory": "speeches", "menu": "published"}
     puppets = {seat: Puppet(seat, options) for seat in range(1, players + 1)}
     assert (await play(log, puppets, MemoryJournal())).log == (await play(log, scripted, MemoryJournal())).log
 
@@ -380,6 +380,25 @@ async def test_the_impactful_menu_offers_impactful_intentions_where_there_are_en
                 assert set(menu) <= IMPACTFUL_RELEASE or len(set(menu) & IMPACTFUL_RELEASE) < 2
                 whole += not set(menu) <= IMPACTFUL_RELEASE
     assert whole < 3
+
+
+@pytest.mark.parametrize(("profile", "sensible"), [("interintent", False), ("official", True)])
+async def test_a_loyal_opener_need_not_contradict_itself_outside_the_papers_profile(
+    profile: str, sensible: bool
+) -> None:
+    asked = 0
+    for options in ({}, {"menu": "sensible"}, {"menu": "published"}):
+        _, sessions = await played(make_profile(profile), 3, noise(), options)
+        for session in sessions.values():
+            for one in session.sent:
+                if one.key.step != "selection" or "; you lead." not in one.question:
+                    continue
+                schema = one.form.schema["properties"]["intentions"]["items"]["properties"]
+                menu = set(schema["intention"]["enum"])
+                expected = options["menu"] == "sensible" if options else sensible
+                assert ("convince_leader" not in menu) is ("defend_self" in menu) is expected
+                asked += 1
+    assert asked > 5
 
 
 async def test_the_limits_of_the_selection_are_those_of_the_options() -> None:
