@@ -29,7 +29,11 @@ class LlmAgent:
         self._options = read_options(setup.options)
         self._session = session
         self._templates = our_templates() if templates is None else templates
-        self._eager = self._options.timing == "eager" and self._options.mechanism == "paper"
+        options = self._options
+        passes = options.one_pass or options.mechanism == "two_pass"
+        self._stepwise = not passes and bool(options.turn_steps)
+        """Whether a turn of the discussion takes its steps one by one."""
+        self._eager = options.timing == "eager" and self._stepwise
         self._preparation = Preparation()
         """The preparation of the coming speech."""
         self._turn_preparation = Preparation()
@@ -78,7 +82,7 @@ class LlmAgent:
             if cards is not None and len(cards) == 1:
                 await self._session.linger(turn.seat)
                 return cards[0]
-        if _speaks(turn) and options.mechanism in ("paper", "contemplation"):
+        if _speaks(turn) and (self._stepwise or options.mechanism == "two_pass"):
             return await speaking_turn(turn)
         action = await joined_action(turn, self._session)
         if action is not None:

@@ -1,4 +1,4 @@
-"""The instructions that a seat of the preset compact gets once a game: what its steps ask, and in which form.
+"""The instructions that a seat with one_pass gets once a game: what its steps ask, and in which form.
 
 They are part of the system message and the same for every seat of a game, so that servers take them from
 their caches; a question holds only what is new. Steps that few seats get, or that come once a game, are
@@ -17,9 +17,11 @@ from agents.llm.replies import (
     Selected,
     Shape,
     belief_shape,
-    compact_shape,
+    first_pass_shape,
     generated_shape,
     modification_shape,
+    one_pass_shape,
+    second_pass_shape,
     selection_shape,
     speech_shape,
     summary_questions,
@@ -46,7 +48,7 @@ def common_instructions(
     """The text, and by step the form of each step that the text explains. Both are empty where each question
     explains itself, as in the other presets: with their many steps, the text would cost more than it saves.
     """
-    if options.mechanism != "compact" or options.instructions == "each":
+    if not options.one_pass or options.instructions == "each":
         return "", {}
     fewest, most = options.min_intentions, options.max_intentions
     values = {
@@ -55,12 +57,13 @@ def common_instructions(
         "generated": options.selection == "generated",
         "categories": CATEGORIES,
         "side": "",
+        "off_told": True,
         "hunted": hunted(profile),
         "memory": options.memory_in(profile),
     }
     forms: dict[str, Schema] = {"vote": vote_shape().form.schema}
     if profile.discussion != "none":
-        forms["compact"] = _turn(profile, options, fewest, most)
+        forms["one_pass"] = _turn(profile, options, fewest, most)
     if profile.summaries:
         forms["summary"] = summary_shape(summary_questions(None, hunted=hunted(profile))).form.schema
     lines = [_HEADER]
@@ -87,15 +90,13 @@ def _turn(profile: Profile, options: SeatOptions, fewest: int, most: int) -> Sch
         shape = selection_shape if step == "selection" else modification_shape
         return shape(_IDS, fewest, most, BRIEF)
 
-    return compact_shape(
+    first = first_pass_shape(
         profile.seats,
         lambda seat: belief_shape(seat, roles, _IDS, fewest, most, BRIEF),
         chosen("selection"),
-        roles,
-        chosen("modification"),
         speech,
-        speech,
-    ).form.schema
+    )
+    return one_pass_shape(first, second_pass_shape(roles, chosen("modification"), speech)).form.schema
 
 
 def hunted(profile: Profile) -> bool:

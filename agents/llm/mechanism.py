@@ -1,4 +1,4 @@
-"""A speaking turn: the six steps of the intention mechanism, one function each, and the presets.
+"""A speaking turn: the six steps of the intention mechanism, one function each; a turn takes a list of them.
 
 Source: InterIntent (EMNLP 2024), section 2. Every step asks one question (the first step asks one about each
 other seat, all at once) and leaves one record. The records have the same order as those of a scripted seat.
@@ -6,7 +6,7 @@ other seat, all at once) and leaves one record. The records have the same order 
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from agents.llm.context import listed, looked_up
 from agents.llm.fields import close_intention
@@ -17,17 +17,20 @@ from agents.llm.replies import (
     BRIEF,
     FULL,
     SNIPPETS,
+    FirstPass,
     Lengths,
     Readings,
+    SecondPass,
     Selected,
     Shape,
     SpeechReply,
-    TurnReply,
     belief_shape,
-    compact_shape,
+    first_pass_shape,
     generated_shape,
     modification_shape,
+    one_pass_shape,
     readings_shape,
+    second_pass_shape,
     selection_shape,
     speech_shape,
 )
@@ -49,19 +52,23 @@ from engine.terms import Kind, Role, Seat
 from engine.thoughts import Belief, SelectionStage
 
 __all__ = [
+    "NOTHING_SELECTED",
     "BeliefAnswer",
     "ask_about",
-    "compact_turn",
     "direct_turn",
     "drafted",
+    "drafted_turn",
     "formed",
     "formulation",
+    "one_pass_turn",
     "revised",
     "seats_to_analyse",
     "selected_first",
     "selection",
     "selection_words",
     "speaking_turn",
+    "speaks_at_once",
+    "spoken_draft",
 ]
 
 
@@ -69,32 +76,43 @@ async def speaking_turn(turn: ModelTurn) -> SeatAction:
     """Plays a turn of the discussion in several questions. Raises StepFailed or ModelUnavailable; the turn's
     notes then hold the steps completed before.
     """
-    return await (_paper(turn) if turn.options.mechanism == "paper" else _contemplation(turn))
-
-
-async def _paper(turn: ModelTurn) -> SeatAction:
+    if turn.options.mechanism == "two_pass":
+        return await _two_passes(turn)
     talk = turn.talk(formed(turn, await first_order(turn, seats_to_analyse(turn))))
-    first = await selection(turn, talk, selection_words(turn))
-    turn.notes += selected_first(turn, first)
+    first = NOTHING_SELECTED
+    if turn.options.selects:
+        first = await selection(turn, talk, selection_words(turn))
+        turn.notes += selected_first(turn, first)
+    return await drafted_turn(turn, talk, first)
+
+
+async def drafted_turn(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
+    """Plays the draft and the steps after it."""
+    if speaks_at_once(turn):
+        return await spoken_draft(turn, talk, first)
     draft = await formulation(turn, talk)
     turn.notes.append(drafted(turn, first, draft))
     return await revised(turn, talk, first)
 
 
+NOTHING_SELECTED: Final = Selected(())
+
+
+def speaks_at_once(turn: ModelTurn) -> bool:
+    """Whether the formulation is the turn's last step, so that it is spoken as it is."""
+    return turn.options.turn_steps[-1] == "formulation"
+
+
 async def revised(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
-    """Plays the last three steps of a turn, those after the draft."""
-    await _read_by_others(turn, talk)
-    final = await modification(turn, talk, first)
-    turn.notes += _modified(turn, first, final)
+    """Plays the steps of a turn after the draft."""
+    steps = turn.options.turn_steps
+    if "second_order" in steps:
+        await _read_by_others(turn, talk)
+    final = first
+    if "modification" in steps:
+        final = await modification(turn, talk, first)
+        turn.notes += _modified(turn, first, final)
     return await refinement(turn, talk, final)
-
-
-async def _contemplation(turn: ModelTurn) -> SeatAction:
-    talk = turn.talk()
-    draft = await formulation(turn, talk)
-    turn.notes.append(SpeechDrafted(turn.seat, "formulation", draft.think, draft.speak))
-    await _read_by_others(turn, talk)
-    return await refinement(turn, talk, Selected(()))
 
 
 async def _read_by_others(turn: ModelTurn, talk: Talk) -> None:
@@ -182,8 +200,20 @@ async def selection(turn: ModelTurn, talk: Talk, words: str, notes: list[Note] |
 
 async def formulation(turn: ModelTurn, talk: Talk, notes: list[Note] | None = None) -> SpeechReply:
     """Asks for a first draft. Unusable answers go to ``notes``, by default the turn's own."""
-    words = turn.render("formulation", opening=_opening(turn), heard=turn.heard)
+    words = turn.render("formulation", opening=_opening(turn), heard=turn.heard, last=False, size=0)
     return await talk.ask("formulation", words, speech_shape("formulation"), notes=notes)
+
+
+async def spoken_draft(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
+    """Asks for a draft that is spoken as it is, and for the team where an opening leader proposes one."""
+    size = _size(turn)
+    words = turn.render("formulation", opening=_opening(turn), heard=turn.heard, last=True, size=size)
+    shape = speech_shape("formulation", size=size, players=turn.table.players)
+
+    def build(speech: SpeechReply) -> SeatAction:
+        return _spoken(turn, speech, (*turn.notes, drafted(turn, first, speech)))
+
+    return await talk.ask_action(Question("formulation", words, shape, build))
 
 
 async def second_order(turn: ModelTurn, talk: Talk) -> Readings:
@@ -195,14 +225,14 @@ async def second_order(turn: ModelTurn, talk: Talk) -> Readings:
 
 async def modification(turn: ModelTurn, talk: Talk, first: Selected) -> Selected:
     """Asks for the final selection."""
-    words = turn.render("modification", count=_count(turn, len(offer(turn))), readings=True)
+    words = turn.render("modification", count=_count(turn, len(offer(turn))), readings=turn.was_read)
     return await talk.ask("modification", words, _selection_shape(turn, "modification"))
 
 
 async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction:
     """Asks for the final speech, and for the team where an opening leader proposes one."""
     size = _size(turn)
-    words = turn.render("refinement", size=size, readings=True)
+    words = turn.render("refinement", size=size, readings=turn.was_read)
     shape = speech_shape("refinement", size=size, players=turn.table.players)
 
     def build(speech: SpeechReply) -> SeatAction:
@@ -215,40 +245,72 @@ async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction
 # --- the presets of one question -----------------------------------------------------------------------
 
 
-def compact_turn(turn: ModelTurn, shown: ModelTurn | None = None) -> Question[TurnReply]:
+def one_pass_turn(turn: ModelTurn, shown: ModelTurn | None = None) -> Question[tuple[FirstPass, SecondPass]]:
     """The question for the whole turn in one answer. ``shown``: the turn whose record the answer is based on,
     where that is an earlier one.
     """
-    shown = turn if shown is None else shown
-    about = seats_to_analyse(turn)
-    size = _size(turn)
-    readers = other_roles(turn)
-    on_offer = offer(turn)
+    listed_ = "one_pass" in turn.known_forms
     words = turn.render(
-        "compact",
-        abouts=about,
-        count=_count(turn, len(on_offer)),
-        snippets=SNIPPETS,
-        menu=on_offer,
-        off=off_menu(turn.role, on_offer),
-        listed="compact" in turn.known_forms,
-        others=[role.value for role in readers],
-        held=_held(turn, about),
-        heard=turn.heard,
-        categories=CATEGORIES,
-        size=size,
-        opening=_opening(turn),
+        "one_pass",
+        **_words_of_passes(turn),
+        off=off_menu(turn.role, offer(turn)),
+        listed=listed_,
+        off_told=listed_,
     )
-    shape = compact_shape(
-        about,
+    shape = one_pass_shape(_first_pass(turn, turn if shown is None else shown), _second_pass(turn))
+
+    def build(reply: tuple[FirstPass, SecondPass]) -> SeatAction:
+        first, second = reply
+        return _revised_at_once(turn, first, second, (*turn.notes, *_notes_of(turn, first)))
+
+    return Question(turn.options.mechanism, words, shape, build)
+
+
+async def _two_passes(turn: ModelTurn) -> SeatAction:
+    """Plays a turn in two questions: the draft with what precedes it, and its revision."""
+    words = _words_of_passes(turn)
+    talk = turn.talk()
+    first = await talk.ask(
+        "first_pass", turn.render("first_pass", **words, off_told=False), _first_pass(turn, turn)
+    )
+    turn.notes += _notes_of(turn, first)
+
+    def build(second: SecondPass) -> SeatAction:
+        return _revised_at_once(turn, first, second, tuple(turn.notes))
+
+    revision = turn.render("second_pass", **words)
+    return await talk.ask_action(Question("second_pass", revision, _second_pass(turn), build))
+
+
+def _words_of_passes(turn: ModelTurn) -> dict[str, Any]:
+    """The values of the templates of a turn in one or two answers."""
+    about, on_offer = seats_to_analyse(turn), offer(turn)
+    return {
+        "abouts": about,
+        "count": _count(turn, len(on_offer)),
+        "snippets": SNIPPETS,
+        "menu": on_offer,
+        "others": [role.value for role in other_roles(turn)],
+        "held": _held(turn, about),
+        "heard": turn.heard,
+        "categories": CATEGORIES,
+        "size": _size(turn),
+        "opening": _opening(turn),
+    }
+
+
+def _first_pass(turn: ModelTurn, shown: ModelTurn) -> Shape[FirstPass]:
+    return first_pass_shape(
+        seats_to_analyse(turn),
         lambda seat: _belief_shape(turn, seat, shown.speeches_of(seat), BRIEF),
         _selection_shape(turn, "selection", BRIEF),
-        readers,
-        _selection_shape(turn, "modification", BRIEF),
         speech_shape("draft", lengths=BRIEF),
-        speech_shape("final", size=size, players=turn.table.players, lengths=BRIEF),
     )
-    return Question("compact", words, shape, lambda reply: _all_at_once(turn, reply))
+
+
+def _second_pass(turn: ModelTurn) -> Shape[SecondPass]:
+    speech = speech_shape("final", size=_size(turn), players=turn.table.players, lengths=BRIEF)
+    return second_pass_shape(other_roles(turn), _selection_shape(turn, "modification", BRIEF), speech)
 
 
 def _held(turn: ModelTurn, about: Sequence[Seat]) -> list[tuple[str, list[str]]]:
@@ -259,21 +321,24 @@ def _held(turn: ModelTurn, about: Sequence[Seat]) -> list[tuple[str, list[str]]]
     return [(listed(seats), [role.value for role in roles]) for roles, seats in groups.items()]
 
 
-def _all_at_once(turn: ModelTurn, reply: TurnReply) -> SeatAction:
-    """The action with the record of every step, in the order of the steps."""
-    seat = turn.seat
-    formed = (BeliefsFormed(seat, reply.beliefs),) if reply.beliefs else ()
-    read = reply.readings
+def _notes_of(turn: ModelTurn, reply: FirstPass) -> tuple[Note, ...]:
+    """The records of the steps up to the draft, in the order of the steps."""
+    formed = (BeliefsFormed(turn.seat, reply.beliefs),) if reply.beliefs else ()
+    return (*formed, *selected_first(turn, reply.first), drafted(turn, reply.first, reply.draft))
+
+
+def _revised_at_once(
+    turn: ModelTurn, first: FirstPass, second: SecondPass, before: tuple[Note, ...]
+) -> SeatAction:
+    """The action with the records of the steps after the draft, in the order of the steps."""
+    read, seat = second.readings, turn.seat
     notes: tuple[Note, ...] = (
-        *turn.notes,
-        *formed,
-        *selected_first(turn, reply.first),
-        SpeechDrafted(seat, "formulation", _think(reply.first, reply.draft), reply.draft.speak),
+        *before,
         ReadingsImagined(seat, read.readings, read.reveals_role),
-        *_modified(turn, reply.first, reply.final),
-        SpeechDrafted(seat, "refinement", _think(reply.final, reply.speech), reply.speech.speak),
+        *_modified(turn, first.first, second.final),
+        SpeechDrafted(seat, "refinement", _think(second.final, second.speech), second.speech.speak),
     )
-    return _spoken(turn, reply.speech, notes)
+    return _spoken(turn, second.speech, notes)
 
 
 def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
@@ -288,7 +353,11 @@ def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
 
 
 def seats_to_analyse(turn: ModelTurn) -> tuple[Seat, ...]:
-    """The seats to analyse: all others, but in the game's first discussion only those that have spoken."""
+    """The seats to analyse: all others, but in the game's first discussion only those that have spoken; none
+    where the turn forms no beliefs.
+    """
+    if "first_order" not in turn.options.turn_steps:
+        return ()
     others = tuple(seat for seat in range(1, turn.table.players + 1) if seat != turn.seat)
     if turn.request.round > 1 or turn.request.attempt > 1:
         return others

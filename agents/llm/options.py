@@ -1,7 +1,9 @@
 """The options of a seat's spec: how its model is used."""
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Final, Literal, get_args
 
 from agents.errors import InvalidAgent
@@ -9,17 +11,23 @@ from agents.llm.context import Memory
 from engine.profile import Profile
 
 __all__ = [
+    "PRESETS",
+    "STEPS",
     "Instructions",
     "Mechanism",
     "Menu",
     "OneOption",
     "SeatOptions",
     "Selection",
+    "Step",
     "Timing",
+    "mechanism_name",
     "read_options",
+    "senseless",
 ]
 
-Mechanism = Literal["paper", "compact", "contemplation", "direct"]
+Mechanism = Literal["paper", "one_pass", "two_pass", "contemplation", "direct", "compact"]
+Step = Literal["first_order", "selection", "formulation", "second_order", "modification", "refinement"]
 Selection = Literal["catalogue", "generated"]
 Menu = Literal["published", "sensible", "impactful"]
 Timing = Literal["exact", "eager"]
@@ -32,8 +40,11 @@ class SeatOptions:
     """How one seat plays. The defaults are the paper's."""
 
     mechanism: Mechanism = "paper"
-    """paper: six steps a turn. compact: the same records from one reply. contemplation: think, speak,
-    readings, revise, without intentions. direct: speak at once."""
+    """A named list of steps (``PRESETS``), or a way to record the six steps without doing them one by one:
+    one_pass, all in one answer; two_pass, a draft in one answer and its revision in a second one that sees
+    the first. compact: the earlier name of one_pass; its stored answers are keyed by that name."""
+    steps: tuple[Step, ...] | None = None
+    """The steps of a turn, in their order; None: those of the mechanism."""
     selection: Selection = "catalogue"
     """catalogue: intentions are chosen from the menu. generated: the model chooses categories and
     writes intentions in its own words."""
@@ -54,9 +65,9 @@ class SeatOptions:
     that they can start while others speak."""
     one_option: OneOption = "asked"
     """asked: a seat is asked for its card although it may only play success. settled: it plays success
-    without a call; this is the default of ``compact``."""
+    without a call; this is the default of ``one_pass``."""
     instructions: Instructions = "once"
-    """once: in ``compact`` the system message explains the steps, so that servers take the text from their
+    """once: in ``one_pass`` the system message explains the steps, so that servers take the text from their
     caches. each: every question explains itself, and prompts are shorter in total."""
 
     memory: Memory | None = None
@@ -72,9 +83,62 @@ class SeatOptions:
         return self.menu or ("published" if profile.name == "interintent" else "sensible")
 
     @property
+    def one_pass(self) -> bool:
+        """Whether a whole turn is one answer."""
+        return self.mechanism in ("one_pass", "compact")
+
+    @property
+    def turn_steps(self) -> tuple[Step, ...]:
+        """The steps that a turn records."""
+        return PRESETS.get(self.mechanism, STEPS) if self.steps is None else self.steps
+
+    @property
+    def name(self) -> str:
+        """The name of the mechanism; steps that no preset names are joined by ``+``."""
+        if self.steps is None:
+            return "one_pass" if self.one_pass else self.mechanism
+        named = (name for name, steps in PRESETS.items() if steps == self.steps)
+        return next(named, "+".join(self.steps))
+
+    @property
     def intends(self) -> bool:
-        """Whether the mechanism uses intentions at all."""
-        return self.mechanism in ("paper", "compact")
+        """Whether intentions are named at all."""
+        return "first_order" in self.turn_steps or self.selects
+
+    @property
+    def selects(self) -> bool:
+        """Whether a turn selects intentions."""
+        return "selection" in self.turn_steps
+
+
+STEPS: Final[tuple[Step, ...]] = get_args(Step)
+"""The steps of a turn in the paper, in their order."""
+
+PRESETS: Final[Mapping[str, tuple[Step, ...]]] = {
+    "paper": STEPS,
+    "contemplation": ("formulation", "second_order", "refinement"),
+    "direct": (),
+}
+"""Named lists of steps. Without any step a seat speaks at once."""
+
+
+def senseless(steps: Sequence[str]) -> str | None:
+    """What is wrong with a list of steps, in words; None: nothing."""
+    for step in steps:
+        if step not in STEPS:
+            return f"no step is called {step!r}; the steps are {', '.join(STEPS)}"
+    places = [STEPS.index(step) for step in steps if step in STEPS]
+    if sorted(set(places)) != places:
+        return f"steps come once each and in the order {', '.join(STEPS)}; got {', '.join(steps)}"
+    has = frozenset(steps)
+    if has and "formulation" not in has:
+        return "no step of the list speaks: add formulation, or leave out all steps to speak at once"
+    if "modification" in has and "selection" not in has:
+        return "modification changes intentions that nobody selected: add selection, or leave it out"
+    if has & {"second_order", "modification"} and "refinement" not in has:
+        left = "modification" if "modification" in has else "second_order"
+        return f"nothing follows from {left}: add refinement, or leave it out"
+    return None
 
 
 def _one_of(words: tuple[str, ...]) -> Callable[[object], str | None]:
@@ -89,6 +153,13 @@ def _whole(low: int, high: int) -> Callable[[object], str | None]:
     return wrong
 
 
+def _steps(value: object) -> str | None:
+    if not isinstance(value, list | tuple) or not all(isinstance(step, str) for step in value):
+        return "a list of steps"
+    fault = senseless(value)
+    return None if fault is None else f"a list that makes sense ({fault})"
+
+
 def _temperature(value: object) -> str | None:
     fits = type(value) in (int, float) and 0 <= value <= 2  # type: ignore[operator]
     return None if fits else "a number from 0 to 2"
@@ -99,6 +170,7 @@ _OLD_MENU: Final[Mapping[str, Menu]] = {"whole": "published"}
 
 _WRONG: Final[Mapping[str, Callable[[object], str | None]]] = {
     "mechanism": _one_of(get_args(Mechanism)),
+    "steps": _steps,
     "selection": _one_of(get_args(Selection)),
     "min_intentions": _whole(1, 10),
     "max_intentions": _whole(1, 10),
@@ -125,9 +197,16 @@ def read_options(values: Mapping[str, Any]) -> SeatOptions:
             raise InvalidAgent(f"no option is called {name!r}; the options are {known}", "/options")
         if expected := _WRONG[name](value):
             raise InvalidAgent(f"{name} must be {expected}, got {value!r}", f"/options/{name}")
-    settled = {"one_option": "settled"} if values.get("mechanism") == "compact" else {}
+    if values.get("mechanism") == "compact":
+        _warn_of_compact()
+    if "steps" in values and values.get("mechanism", "paper") != "paper":
+        raise InvalidAgent(
+            f"{values['mechanism']} has its own steps: give either a mechanism or steps", "/options/steps"
+        )
+    steps = {"steps": tuple(values["steps"])} if "steps" in values else {}
+    settled = {"one_option": "settled"} if values.get("mechanism") in ("one_pass", "compact") else {}
     menu = {"menu": _OLD_MENU[values["menu"]]} if values.get("menu") in _OLD_MENU else {}
-    options = SeatOptions(**{**settled, **values, **menu})
+    options = SeatOptions(**{**settled, **values, **menu, **steps})
     if options.min_intentions > options.max_intentions:
         raise InvalidAgent(
             f"min_intentions must not exceed max_intentions, got {options.min_intentions} "
@@ -135,3 +214,16 @@ def read_options(values: Mapping[str, Any]) -> SeatOptions:
             "/options/min_intentions",
         )
     return options
+
+
+@cache
+def _warn_of_compact() -> None:
+    logging.getLogger(__name__).warning("the mechanism compact is called one_pass now; use that name")
+
+
+def mechanism_name(spec: Mapping[str, Any]) -> str:
+    """The name of the mechanism in the spec of an ``llm`` seat, by which results are kept apart."""
+    own = spec.get("options") or {}
+    chosen: Any = spec.get("mechanism") or own.get("mechanism") or "paper"
+    given = own.get("steps")
+    return SeatOptions(mechanism=chosen, steps=None if given is None else tuple(given)).name

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from agents.llm.context import listed
 from agents.llm.instructions import hunted
-from agents.llm.mechanism import compact_turn, direct_turn
+from agents.llm.mechanism import direct_turn, one_pass_turn
 from agents.llm.question import Question
 from agents.llm.replies import (
     Explained,
@@ -29,7 +29,7 @@ def question(turn: ModelTurn) -> Question[Any]:
     """The question to the seat, for a request that takes only one."""
     request = turn.request
     if offered(turn.table, turn.hand, request.kind) is not None:
-        return compact_turn(turn) if turn.options.mechanism == "compact" else direct_turn(turn)
+        return one_pass_turn(turn) if turn.options.one_pass else direct_turn(turn)
     match request.kind:
         case Kind.PROPOSE_TEAM:
             return _proposal(turn)

@@ -22,23 +22,26 @@ __all__ = [
     "SNIPPETS",
     "THEN",
     "Explained",
+    "FirstPass",
     "Lengths",
     "Readings",
     "Schema",
+    "SecondPass",
     "Selected",
     "Shape",
     "SpeechReply",
     "TeamReply",
-    "TurnReply",
     "belief_shape",
     "card_shape",
-    "compact_shape",
+    "first_pass_shape",
     "generated_shape",
     "joined_shape",
     "modification_shape",
+    "one_pass_shape",
     "outline",
     "proposal_shape",
     "readings_shape",
+    "second_pass_shape",
     "selection_shape",
     "sketch",
     "speech_shape",
@@ -130,12 +133,18 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnReply:
-    """A whole turn in one answer."""
+class FirstPass:
+    """A turn up to its draft in one answer."""
 
     beliefs: tuple[Belief, ...]
     first: Selected
     draft: SpeechReply
+
+
+@dataclass(frozen=True, slots=True)
+class SecondPass:
+    """The revision of a draft in one answer."""
+
     readings: Readings
     final: Selected
     speech: SpeechReply
@@ -502,47 +511,61 @@ def readings_shape(roles: Sequence[Role]) -> Shape[Readings]:
     )
 
 
-def compact_shape(
+def first_pass_shape(
     about: Sequence[Seat],
     belief: Callable[[Seat], Shape[Belief]],
     first: Shape[Selected],
-    readers: Sequence[Role],
-    final: Shape[Selected],
     draft: Shape[SpeechReply],
-    speech: Shape[SpeechReply],
-) -> Shape[TurnReply]:
-    """All steps of a turn in one object, in their order. The given parts have brief lengths."""
-    schema: dict[str, Any] = {}
+) -> Shape[FirstPass]:
+    """The steps of a turn up to its draft in one object, in their order. All parts have brief lengths."""
     beliefs, defs = _belief_forms(about, belief)
-    if about:
-        schema["beliefs"] = beliefs
-    schema |= {
-        "first_selection": first.form.schema,
-        "draft": draft.form.schema,
-        "reading": _object(_readings(readers, BRIEF)),
-        "final_selection": final.form.schema,
-        "final": speech.form.schema,
-    }
+    schema: dict[str, Schema] = {"beliefs": beliefs} if about else {}
+    schema |= {"first_selection": first.form.schema, "draft": draft.form.schema}
     whole = _object(schema)
     if about:
         whole["$defs"] = defs
 
-    def read(fields: Fields) -> TurnReply:
-        beliefs: list[Belief] = []
+    def read(fields: Fields) -> FirstPass:
+        held: list[Belief] = []
         if about:
             inside = fields.inside("beliefs")
-            beliefs = [belief(seat).read(inside.inside(f"seat_{seat}")) for seat in about]
-        return TurnReply(
-            tuple(beliefs),
-            first.read(fields.inside("first_selection")),
-            draft.read(fields.inside("draft")),
+            held = [belief(seat).read(inside.inside(f"seat_{seat}")) for seat in about]
+        return FirstPass(
+            tuple(held), first.read(fields.inside("first_selection")), draft.read(fields.inside("draft"))
+        )
+
+    return Shape(Form("first_pass" + ("_beliefs" if about else ""), whole), read)
+
+
+def second_pass_shape(
+    readers: Sequence[Role], final: Shape[Selected], speech: Shape[SpeechReply]
+) -> Shape[SecondPass]:
+    """The steps of a turn after its draft in one object, in their order. All parts have brief lengths."""
+    schema = {
+        "reading": _object(_readings(readers, BRIEF)),
+        "final_selection": final.form.schema,
+        "final": speech.form.schema,
+    }
+
+    def read(fields: Fields) -> SecondPass:
+        return SecondPass(
             _read_readings(fields.inside("reading"), readers),
             final.read(fields.inside("final_selection")),
             speech.read(fields.inside("final")),
         )
 
-    name = "compact" + ("_beliefs" if about else "") + ("_team" if "_team" in speech.form.name else "")
-    return Shape(Form(name, whole), read)
+    name = "second_pass" + ("_team" if speech.form.name.endswith("_team") else "")
+    return Shape(Form(name, _object(schema)), read)
+
+
+def one_pass_shape(first: Shape[FirstPass], second: Shape[SecondPass]) -> Shape[tuple[FirstPass, SecondPass]]:
+    """All steps of a turn in one object, in their order."""
+    before, after = first.form.schema, second.form.schema
+    whole = _object({**before["properties"], **after["properties"]})
+    if "$defs" in before:
+        whole["$defs"] = before["$defs"]
+    name = first.form.name.replace("first", "one") + second.form.name.removeprefix("second_pass")
+    return Shape(Form(name, whole), lambda fields: (first.read(fields), second.read(fields)))
 
 
 def _belief_forms(

@@ -34,7 +34,7 @@ from agents.llm.templates import NOW, Templates
 from agents.model.model import Message, Reply
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
-from engine.events import ActionDefaulted, Event, Note, ReplyUnusable, UtteranceMade
+from engine.events import ActionDefaulted, Event, Note, ReadingsImagined, ReplyUnusable, UtteranceMade
 from engine.profile import Profile
 from engine.rules import check, default
 from engine.state import fold
@@ -89,7 +89,7 @@ class ModelTurn:
         self.known_forms: Mapping[str, Schema] = known_forms
         """The forms of the steps that the system message explains, by step."""
         self.memory = options.memory_in(table.profile)
-        self.record = record(self.events, self.seat, brief=options.mechanism == "compact", memory=self.memory)
+        self.record = record(self.events, self.seat, brief=options.one_pass, memory=self.memory)
         self.situation = situation(table, hand)
         self.notes: list[Note] = []
         at_hand = (table.round, table.attempt) == (self.request.round, self.request.attempt)
@@ -117,6 +117,11 @@ class ModelTurn:
             type(event) is UtteranceMade and event.seat != self.seat and event.text for event in self.events
         )
 
+    @property
+    def was_read(self) -> bool:
+        """Whether readings of the draft were imagined in this turn."""
+        return any(type(note) is ReadingsImagined for note in self.notes)
+
     @cached_property
     def _secret(self) -> str:
         """What a speech of this seat must not betray."""
@@ -136,7 +141,7 @@ class ModelTurn:
             "side": self.side,
             "round": self.request.round,
             "attempt": self.request.attempt,
-            "intends": self.options.intends,
+            "intends": self.options.selects,
             "generated": self.options.selection == "generated",
             "early": False,
             "rejected": self.rejected,
@@ -153,7 +158,7 @@ class ModelTurn:
 
     def sketch(self, question: Question[Any]) -> str:
         """The form of an answer in short, without the parts that the system message explains."""
-        first, _, second = question.step.partition("+")
+        first, _, second = question.step.replace("compact", "one_pass").partition("+")
         known = {**self.known_forms.get(first, {}).get("properties", {})}
         if second in self.known_forms:
             known[THEN] = self.known_forms[second]

@@ -12,9 +12,10 @@ from agents.llm.context import seats_in_words
 __all__ = ["NOW", "STANDING", "TEMPLATES", "Templates", "our_templates"]
 
 TEMPLATES: Final = (
-    "system", "first_order", "selection", "selection_generated", "formulation", "second_order",
-    "modification", "refinement", "compact", "direct", "proposal", "reconsideration", "vote", "card",
-    "assassination", "summary", "joined", "repair", "brief", "secret",
+    "system", "brief", "secret",
+    "first_order", "selection", "selection_generated", "formulation", "second_order", "modification",
+    "refinement", "one_pass", "first_pass", "second_pass", "draft_parts", "revision_parts", "direct",
+    "proposal", "reconsideration", "vote", "card", "assassination", "summary", "joined", "repair",
 )  # fmt: skip
 """Every template's name; its file is ``<name>.jinja``."""
 

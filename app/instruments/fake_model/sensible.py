@@ -229,6 +229,11 @@ def _final(act: _Act) -> Draft:
     return {"think": draft["think"], "why_team": act.why, "team": _seats(action.team), "speak": action.text}
 
 
+def _formulated(act: _Act) -> Draft:
+    # Where the draft is spoken as it is, the form asks for the team as well; else it is left out.
+    return {**_final(act), **_drafted(act, "formulation")}
+
+
 def _direct(act: _Act) -> Draft:
     return {key: value for key, value in _final(act).items() if key in ("team", "speak")}
 
@@ -253,13 +258,18 @@ def _clue(imagined: ReadingsImagined) -> str:
     return given[0] if given else "Nothing that others could not say as well."
 
 
-def _compact(act: _Act) -> Draft:
+def _first_pass(act: _Act) -> Draft:
     formed = [thought for thought in act.action.thoughts if isinstance(thought, BeliefsFormed)]
     beliefs_ = {f"seat_{belief.about}": _belief(belief) for thought in formed for belief in thought.beliefs}
     return {
         **({"beliefs": beliefs_} if beliefs_ else {}),
         "first_selection": _chosen(act, "first"),
         "draft": _drafted(act, "formulation"),
+    }
+
+
+def _second_pass(act: _Act) -> Draft:
+    return {
         "reading": _readings(act),
         "final_selection": _chosen(act, "final"),
         "final": _final(act),
@@ -285,11 +295,13 @@ def _choice(act: _Act) -> Draft:
 
 _STEPS: Final[dict[str, Callable[[_Act], Draft]]] = {
     "selection": lambda act: _chosen(act, "first"),
-    "formulation": lambda act: _drafted(act, "formulation"),
+    "formulation": _formulated,
     "second_order": _readings,
     "modification": lambda act: _chosen(act, "final"),
     "refinement": _final,
-    "compact": _compact,
+    **dict.fromkeys(("one_pass", "compact"), lambda act: {**_first_pass(act), **_second_pass(act)}),
+    "first_pass": _first_pass,
+    "second_pass": _second_pass,
     "direct": _direct,
     **dict.fromkeys(("proposal", "reconsideration", "vote", "card", "assassination", "summary"), _choice),
 }

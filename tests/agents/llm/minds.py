@@ -109,14 +109,14 @@ def answer(action: SeatAction, step: str, about: str) -> dict[str, Any]:
         case "selection":
             return chosen(action, "first")
         case "formulation":
-            return drafted(action, "formulation")
+            return {**drafted(action, "formulation"), **team_of(action)}
         case "second_order":
             return readings(action)
         case "modification":
             return chosen(action, "final")
         case "refinement" | "direct":
             return {**drafted(action, "refinement"), **team_of(action)}
-        case "compact":
+        case "one_pass" | "compact" | "first_pass" | "second_pass":
             return whole_turn(action)
         case "proposal" | "reconsideration":
             assert isinstance(action, ProposeTeam | Reconsider)

@@ -10,7 +10,7 @@ from agents.agent import Setup
 from agents.conformance import check_agent_kind
 from agents.errors import InvalidAgent
 from agents.llm.agent import LlmAgent
-from agents.llm.options import SeatOptions, read_options
+from agents.llm.options import STEPS, SeatOptions, mechanism_name, read_options
 from agents.llm.session import CallKey, MemorySession
 from agents.llm.talk import LONGEST_RAW
 from agents.model.model import Form, Message, ModelUnavailable, Reply
@@ -48,7 +48,7 @@ from tests.agents.llm.models import (
 FIVE = make_profile("interintent", 5)
 QUIET = make_profile("official", 5, rules={"discussion": "none", "first_leader": 1})
 DEAL = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
-PRESETS = ["paper", "compact", "contemplation", "direct"]
+PRESETS = ["paper", "one_pass", "contemplation", "direct"]
 
 
 def count(state: State, kind: type) -> int:
@@ -74,7 +74,7 @@ async def test_valid_noise_with_doubles_in_its_lists_is_played_without_a_default
     # nothing could be merged, is no list.
     state, _ = await played(FIVE, 2, noise(duplicates=True), {"mechanism": mechanism})
     assert state.table.over
-    assert bool(count(state, ReplyUnusable)) is (mechanism in ("paper", "compact"))
+    assert bool(count(state, ReplyUnusable)) is (mechanism in ("paper", "one_pass"))
     assert not count(state, ActionDefaulted)
 
 
@@ -289,7 +289,7 @@ def test_an_llm_seat_conforms() -> None:
     # The preset with the fewest prompts to build: the other presets play whole games above. What a seat
     # made anew has answered before, its session still knows.
     session = ByQuestion(FunctionModel(noise()))
-    check_agent_kind(lambda setup: LlmAgent(setup, session), options={"mechanism": "compact"})
+    check_agent_kind(lambda setup: LlmAgent(setup, session), options={"mechanism": "one_pass"})
 
 
 class ByQuestion(MemorySession):
@@ -336,6 +336,7 @@ async def test_every_card_vote_and_shot_is_explained() -> None:
 def test_the_defaults_are_the_papers() -> None:
     assert read_options({}) == SeatOptions(
         mechanism="paper",
+        steps=None,
         selection="catalogue",
         min_intentions=2,
         max_intentions=3,
@@ -355,9 +356,43 @@ def test_the_defaults_are_the_papers() -> None:
     assert read_options({"menu": "whole"}).menu == "published"
 
 
-def test_compact_settles_a_single_option_unless_it_is_told_to_ask() -> None:
-    assert read_options({"mechanism": "compact"}).one_option == "settled"
-    assert read_options({"mechanism": "compact", "one_option": "asked"}).one_option == "asked"
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        (["think"], "no step is called 'think'"),
+        (["selection", "first_order", "formulation"], "in the order first_order, selection"),
+        (["formulation", "formulation"], "once each"),
+        (["first_order", "selection"], "no step of the list speaks"),
+        (["selection", "refinement"], "no step of the list speaks"),
+        (["formulation", "modification", "refinement"], "intentions that nobody selected"),
+        (["formulation", "second_order"], "nothing follows from second_order"),
+        (["selection", "formulation", "modification"], "nothing follows from modification"),
+        ("formulation", "a list of steps"),
+    ],
+)
+def test_a_list_of_steps_that_makes_no_sense_is_refused_in_words(steps: object, why: str) -> None:
+    with pytest.raises(InvalidAgent, match=why) as refused:
+        read_options({"steps": steps})
+    assert refused.value.pointer == "/options/steps"
+
+
+def test_steps_and_another_mechanism_exclude_each_other() -> None:
+    with pytest.raises(InvalidAgent, match="one_pass has its own steps"):
+        read_options({"mechanism": "one_pass", "steps": ["formulation"]})
+    assert read_options({"mechanism": "paper", "steps": ["formulation"]}).name == "formulation"
+
+
+def test_results_are_kept_apart_by_what_was_played() -> None:
+    assert mechanism_name({"agent": "llm"}) == "paper"
+    assert mechanism_name({"mechanism": "compact"}) == mechanism_name({"mechanism": "one_pass"}) == "one_pass"
+    assert mechanism_name({"options": {"mechanism": "direct"}}) == "direct"
+    assert mechanism_name({"options": {"steps": ["selection", "formulation"]}}) == "selection+formulation"
+    assert mechanism_name({"options": {"steps": list(STEPS)}}) == "paper"
+
+
+def test_one_pass_settles_a_single_option_unless_it_is_told_to_ask() -> None:
+    assert read_options({"mechanism": "one_pass"}).one_option == "settled"
+    assert read_options({"mechanism": "one_pass", "one_option": "asked"}).one_option == "asked"
     assert read_options({"one_option": "settled"}).one_option == "settled"
 
 

@@ -300,7 +300,7 @@ async def test_most_of_a_paper_prompt_is_a_prefix_of_what_the_seat_was_sent_befo
 
 async def test_most_of_a_compact_prompt_is_a_prefix_of_what_was_sent_before_in_its_game() -> None:
     sent: list[Sent] = []
-    agents, sessions = llm_seats(5, FunctionModel(wordy), {"mechanism": "compact"})
+    agents, sessions = llm_seats(5, FunctionModel(wordy), {"mechanism": "one_pass"})
     for session in sessions.values():
         session.sent = sent
     await play(create(FIVE, 3), agents, MemoryJournal())
@@ -324,7 +324,7 @@ PRESETS: list[dict[str, Any]] = [
     {"mechanism": "paper"},
     {"mechanism": "paper", "timing": "eager"},
     {"mechanism": "paper", "selection": "generated"},
-    {"mechanism": "compact"},
+    {"mechanism": "one_pass"},
     {"mechanism": "contemplation"},
     {"mechanism": "direct"},
 ]
@@ -538,7 +538,7 @@ def test_a_snippet_that_nobody_said_in_sight_is_marked() -> None:
     assert looked_up(belief, []).snippets == tuple(f"{NOT_FOUND}{one}" for one in belief.snippets)
 
 
-@pytest.mark.parametrize("mechanism", ["paper", "compact"])
+@pytest.mark.parametrize("mechanism", ["paper", "one_pass"])
 async def test_snippets_are_asked_of_what_is_in_sight_and_looked_up(mechanism: str) -> None:
     state_, sessions = await played(FIVE, 3, noise(), {"mechanism": mechanism})
     formed = [event for event in state_.log if isinstance(event, BeliefsFormed)]

@@ -133,7 +133,7 @@ DEMANDED: Mapping[str, set[str]] = {
         "an opening leader adds the team",
         "about 100 words",
     },
-    "compact": {
+    "one_pass": {
         "selection",
         "think",
         "second-order",
@@ -142,6 +142,16 @@ DEMANDED: Mapping[str, set[str]] = {
         "confidence 0-5",
         "a different team",
     },
+    "first_pass": {
+        "the situation and the aim first",
+        "selection",
+        "think",
+        "confidence 0-5",
+        "answers questions put to the seat",
+    },
+    "second_pass": {"the draft in view", "second-order", "modification", "refinement"},
+    "draft_parts": {"selection"},
+    "revision_parts": {"second-order", "modification", "refinement"},
     "direct": {"speak", "a different team"},
     "proposal": {"goal", "earlier results", "what is needed", "a team", "a different team"},
     "reconsideration": {
@@ -211,7 +221,9 @@ async def all_prompts() -> list[tuple[str, str, set[str]]]:
     games: list[tuple[Profile, dict[str, object]]] = [
         (FIVE, {}),
         (FIVE, {"selection": "generated"}),
-        (FIVE, {"mechanism": "compact"}),
+        (FIVE, {"mechanism": "one_pass"}),
+        (FIVE, {"mechanism": "two_pass"}),
+        (FIVE, {"steps": ["first_order", "selection", "formulation"]}),
         (FIVE, {"mechanism": "contemplation"}),
         (FIVE, {"mechanism": "direct"}),
         (make_profile("official", 5), {"mechanism": "direct"}),
@@ -223,15 +235,19 @@ async def all_prompts() -> list[tuple[str, str, set[str]]]:
                 name, text, holds = prompt(one, seat, options)
                 system = one.messages[0].content
                 found += [(name, text, holds), ("system", system, set()), ("brief", system, holds)]
-                if name in ("refinement", "direct", "compact", "proposal", "reconsideration"):
+                if name in ("refinement", "direct", "one_pass", "second_pass", "proposal", "reconsideration"):
                     found.append(("secret", text, holds))
+                if name in ("one_pass", "first_pass"):
+                    found.append(("draft_parts", text, holds))
+                if name in ("one_pass", "second_pass"):
+                    found.append(("revision_parts", text, holds))
     _, sessions = await played(FIVE, 3, prose, deal=DEAL)
     for session in sessions.values():
         found += [("repair", one.messages[-1].content, set()) for one in session.sent if one.key.attempt == 2]
     # Where every team is rejected: the next leader opens, or proposes after the talk. With so few tokens
     # no opening is asked for in the answer of a summary.
     games = [
-        (FIVE, {"mechanism": "compact", "max_output_tokens": 1500}),
+        (FIVE, {"mechanism": "one_pass", "max_output_tokens": 1500}),
         (FIVE, {"mechanism": "direct"}),
         (make_profile("official", 5), {"mechanism": "direct"}),
     ]
@@ -258,9 +274,11 @@ def rejecting(messages: Sequence[Message], form: Form) -> object:
         {"mechanism": "paper"},
         {"mechanism": "paper", "timing": "eager"},
         {"mechanism": "paper", "selection": "generated"},
-        {"mechanism": "compact"},
-        {"mechanism": "compact", "instructions": "each"},
-        {"mechanism": "compact", "max_output_tokens": 1500},
+        {"mechanism": "one_pass"},
+        {"mechanism": "one_pass", "instructions": "each"},
+        {"mechanism": "one_pass", "max_output_tokens": 1500},
+        {"mechanism": "two_pass"},
+        {"steps": ["selection", "formulation"]},
         {"mechanism": "contemplation"},
         {"mechanism": "direct"},
     ],
@@ -310,7 +328,7 @@ def prompt(one: Sent, seat: int, options: Mapping[str, object]) -> tuple[str, st
         int(other) != seat for other in re.findall(r'^seat (\d+) says (?:on the team )?"', one.text, re.M)
     ):
         holds.add("after others have spoken")
-    if options.get("mechanism", "paper") in ("paper", "compact"):
+    if options.get("mechanism", "paper") in ("paper", "one_pass", "two_pass"):
         holds.add("with intentions")
     _, attempt, kind, _ = one.key.request_id.split(".")
     if kind == "propose_team":
@@ -325,7 +343,7 @@ def prompt(one: Sent, seat: int, options: Mapping[str, object]) -> tuple[str, st
     if joined:
         return "joined", one.question, holds
     text = one.question
-    if options.get("mechanism") == "compact":
+    if options.get("mechanism") == "one_pass":
         # What its steps ask is told once, in the system message.
         text = f"{one.messages[0].content}\n{text}"
     if name == "selection" and options.get("selection") == "generated":

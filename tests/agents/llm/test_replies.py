@@ -12,11 +12,13 @@ from agents.llm.options import SeatOptions
 from agents.llm.replies import (
     belief_shape,
     card_shape,
-    compact_shape,
+    first_pass_shape,
     generated_shape,
     modification_shape,
+    one_pass_shape,
     proposal_shape,
     readings_shape,
+    second_pass_shape,
     selection_shape,
     speech_shape,
     summary_questions,
@@ -41,6 +43,13 @@ def fields(value: object, *, loose: bool = False) -> Fields:
 SELECTION = selection_shape(MENU, 2, 3)
 BELIEF = belief_shape(4, (Role.MERLIN, Role.ASSASSIN), MENU, 2, 3)
 READINGS = readings_shape((Role.MERLIN, Role.ASSASSIN))
+FIRST_PASS = first_pass_shape(
+    (2, 3),
+    lambda seat: belief_shape(seat, (Role.MERLIN,), MENU, 2, 3),
+    SELECTION,
+    speech_shape("draft"),
+)
+SECOND_PASS = second_pass_shape((Role.MERLIN,), modification_shape(MENU, 2, 3), speech_shape("final"))
 SHAPES: dict[str, Any] = {
     "belief": BELIEF,
     "belief without role": belief_shape(4, (), MENU, 2, 3),
@@ -50,15 +59,9 @@ SHAPES: dict[str, Any] = {
     "formulation": speech_shape("formulation"),
     "refinement with a team": speech_shape("refinement", size=2, players=5),
     "readings": READINGS,
-    "compact": compact_shape(
-        (2, 3),
-        lambda seat: belief_shape(seat, (Role.MERLIN,), MENU, 2, 3),
-        SELECTION,
-        (Role.MERLIN,),
-        modification_shape(MENU, 2, 3),
-        speech_shape("draft"),
-        speech_shape("final"),
-    ),
+    "first pass": FIRST_PASS,
+    "second pass": SECOND_PASS,
+    "one pass": one_pass_shape(FIRST_PASS, SECOND_PASS),
     "proposal": proposal_shape("proposal", 3, 5, talks=True),
     "vote": vote_shape(),
     "card": card_shape(may_fail=True),
@@ -318,7 +321,7 @@ def longest(schema: Mapping[str, Any], root: Mapping[str, Any]) -> int:
             return int(schema["maxLength"]) + 2
 
 
-@pytest.mark.parametrize("mechanism", ["paper", "compact"])
+@pytest.mark.parametrize("mechanism", ["paper", "one_pass", "two_pass"])
 @pytest.mark.parametrize("selection", ["catalogue", "generated"])
 @pytest.mark.parametrize("players", [5, 10])
 async def test_no_answer_of_an_asked_form_can_be_cut_off(
