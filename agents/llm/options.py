@@ -11,6 +11,7 @@ from agents.llm.context import Memory
 from engine.profile import Profile
 
 __all__ = [
+    "OURS",
     "PRESETS",
     "STEPS",
     "Instructions",
@@ -21,6 +22,7 @@ __all__ = [
     "Selection",
     "Step",
     "Timing",
+    "Voice",
     "mechanism_name",
     "read_options",
     "senseless",
@@ -33,6 +35,11 @@ Menu = Literal["published", "sensible", "impactful"]
 Timing = Literal["exact", "eager"]
 OneOption = Literal["asked", "settled"]
 Instructions = Literal["once", "each"]
+Voice = Literal["own", "seeded"]
+
+
+OURS: Final = "second"
+"""The name of this package's prompts: their second version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,10 @@ class SeatOptions:
     """once: in ``one_pass`` the system message explains the steps, so that servers take the text from their
     caches. each: every question explains itself, and prompts are shorter in total."""
 
+    prompts: str = OURS
+    """The name of the templates that its prompts are made of."""
+    voice: Voice = "own"
+    """own: the seat finds its manner of speaking itself. seeded: one is drawn for it from its seed."""
     memory: Memory | None = None
     """What the record keeps of earlier rounds. summaries: the seat's own summaries, as in the paper.
     speeches: all that was said. None: summaries in the profile ``interintent``, speeches elsewhere."""
@@ -153,6 +164,10 @@ def _whole(low: int, high: int) -> Callable[[object], str | None]:
     return wrong
 
 
+def _name(value: object) -> str | None:
+    return None if isinstance(value, str) and value else "the name of a set of prompts"
+
+
 def _steps(value: object) -> str | None:
     if not isinstance(value, list | tuple) or not all(isinstance(step, str) for step in value):
         return "a list of steps"
@@ -181,6 +196,8 @@ _WRONG: Final[Mapping[str, Callable[[object], str | None]]] = {
     "timing": _one_of(get_args(Timing)),
     "one_option": _one_of(get_args(OneOption)),
     "instructions": _one_of(get_args(Instructions)),
+    "prompts": _name,
+    "voice": _one_of(get_args(Voice)),
     "memory": _one_of(get_args(Memory)),
 }
 assert set(_WRONG) == {field.name for field in fields(SeatOptions)}

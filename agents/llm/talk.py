@@ -69,8 +69,14 @@ class ModelTurn:
     """
 
     def __init__(
-        self, observation: Observation, options: SeatOptions, session: Answering, templates: Templates
+        self,
+        observation: Observation,
+        options: SeatOptions,
+        session: Answering,
+        templates: Templates,
+        voice: str,
     ) -> None:
+        """``voice``: the manner of speaking that was drawn for the seat; empty: none was."""
         table, hand = observation.table, observation.hand
         assert hand.role is not None, "a seat is asked after it has learned its role"
         assert hand.side is not None
@@ -85,7 +91,7 @@ class ModelTurn:
         self.role = hand.role
         self.side = hand.side
         self.events: Sequence[Event] = observation.events
-        self.system, known_forms = _system(observation, options, templates)
+        self.system, known_forms = _system(observation, options, templates, voice)
         self.known_forms: Mapping[str, Schema] = known_forms
         """The forms of the steps that the system message explains, by step."""
         self.memory = options.memory_in(table.profile)
@@ -103,6 +109,7 @@ class ModelTurn:
         self.reply: Reply | None = None
         """The last usable answer."""
         self._templates = templates
+        self._voice = voice
 
     @property
     def rejected(self) -> str:
@@ -166,7 +173,7 @@ class ModelTurn:
 
     def at(self, observation: Observation, session: Answering | None = None) -> "ModelTurn":
         """The same seat at another point of its game, with ``session``, by default the same session."""
-        return ModelTurn(observation, self.options, session or self.session, self._templates)
+        return ModelTurn(observation, self.options, session or self.session, self._templates, self._voice)
 
     def talk(self, beliefs: Iterable[Belief] = ()) -> "Talk":
         """A conversation that begins with the record, and with beliefs formed in this turn."""
@@ -215,12 +222,12 @@ def _notes(lines: Sequence[str]) -> str:
 
 
 def _system(
-    observation: Observation, options: SeatOptions, templates: Templates
+    observation: Observation, options: SeatOptions, templates: Templates, voice: str
 ) -> tuple[str, Mapping[str, Schema]]:
     table, hand = observation.table, observation.hand
     assert hand.role is not None
     known = (hand.seat, hand.role, hand.sees, hand.shoots)
-    return _rendered_system(templates, table.profile, table.names, known, options)
+    return _rendered_system(templates, table.profile, table.names, known, options, voice)
 
 
 # The same for every request of a game.
@@ -231,6 +238,7 @@ def _rendered_system(
     names: tuple[str, ...],
     known: tuple[Seat, Role, tuple[Seat, ...], bool],
     options: SeatOptions,
+    voice: str,
 ) -> tuple[str, Mapping[str, Schema]]:
     """The system message, and the forms of the steps that it explains, by step."""
     seat, role, sees, shoots = known
@@ -251,7 +259,7 @@ def _rendered_system(
         sees=listed(sees),
         shoots=shoots,
         own_name=quoted(names[seat - 1]),
-        voice="",
+        voice=voice,
         brief=templates.render("brief", profile=profile, role=role, sees=sees, shoots=shoots),
     )
     if not steps or steps not in system:

@@ -1,6 +1,7 @@
 """The text of the prompts: one Jinja template for each step, from the package or from another directory."""
 
-from functools import cache
+from functools import cache, cached_property
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -64,6 +65,12 @@ class Templates:
         if not template.blocks.keys() >= {NOW, STANDING}:
             return None
         return "".join(template.blocks[block](template.new_context(values))).strip("\n")
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all templates, those of the package included, in 16 hexadecimal digits."""
+        texts = "".join(f"{name}\0{self._source(f'{name}.jinja')}\0" for name in TEMPLATES)
+        return sha256(texts.encode()).hexdigest()[:16]
 
 
 @cache

@@ -1,7 +1,11 @@
 """A seat that always answers: asked again, mapped, defaulted and marked, whatever its model does."""
 
 import asyncio
+import json
+import re
 from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +14,11 @@ from agents.agent import Setup
 from agents.conformance import check_agent_kind
 from agents.errors import InvalidAgent
 from agents.llm.agent import LlmAgent
-from agents.llm.options import STEPS, SeatOptions, mechanism_name, read_options
+from agents.llm.options import OURS, STEPS, SeatOptions, mechanism_name, read_options
 from agents.llm.session import CallKey, MemorySession
 from agents.llm.talk import LONGEST_RAW
+from agents.llm.templates import Templates, our_templates
+from agents.llm.voices import VOICES
 from agents.model.model import Form, Message, ModelUnavailable, Reply
 from agents.table import MemoryJournal, play, step
 from engine.actions import CastVote, ProposeTeam
@@ -347,6 +353,8 @@ def test_the_defaults_are_the_papers() -> None:
         timing="exact",
         one_option="asked",
         instructions="once",
+        prompts=OURS,
+        voice="own",
         memory=None,
     )
     options = read_options({})
@@ -354,6 +362,42 @@ def test_the_defaults_are_the_papers() -> None:
     official = make_profile("official", 5)
     assert (options.menu_in(official), options.memory_in(official)) == ("sensible", "speeches")
     assert read_options({"menu": "whole"}).menu == "published"
+
+
+def test_prompts_of_an_unknown_name_are_refused() -> None:
+    with pytest.raises(InvalidAgent, match="no prompts are called 'klingon'; there are second") as refused:
+        seat({"prompts": "klingon"})
+    assert refused.value.pointer == "/options/prompts"
+
+
+def test_a_seat_tells_its_prompts_by_name_and_hash_and_all_parameters(tmp_path: Path) -> None:
+    told = seat({"memory": "speeches"}).described(FIVE)
+    assert set(told) == {*(field.name for field in fields(SeatOptions)), "prompts_hash"}
+    assert (told["prompts"], told["prompts_hash"]) == (OURS, our_templates().digest)
+    assert (told["mechanism"], told["steps"]) == ("paper", list(STEPS))
+    assert (told["menu"], told["memory"], told["temperature"]) == ("published", "speeches", 0.8)
+    json.dumps(told)
+    # One other word is another version.
+    (tmp_path / "vote.jinja").write_text("Aye or nay?", "utf-8")
+    assert Templates(tmp_path).digest != our_templates().digest == Templates().digest
+
+
+async def test_a_voice_is_drawn_from_the_seed_and_told_in_the_system_message() -> None:
+    _, sessions = await played(FIVE, 3, noise(), {"mechanism": "direct", "voice": "seeded"})
+    told = {
+        number: re.findall("^your voice: (.*)$", session.sent[0].messages[0].content, re.M)
+        for number, session in sessions.items()
+    }
+    assert all(len(one) == 1 and one[0] in VOICES for one in told.values())
+    assert len({one[0] for one in told.values()}) > 1
+    _, again = await played(FIVE, 3, noise(), {"mechanism": "direct", "voice": "seeded"})
+    assert all(again[number].sent[0].text == sessions[number].sent[0].text for number in told)
+    _, silent = await played(FIVE, 3, noise(), {"mechanism": "direct"})
+    assert "your voice" not in silent[1].sent[0].text
+
+
+def seat(options: dict[str, Any]) -> LlmAgent:
+    return LlmAgent(Setup(1, "1", options), MemorySession(FunctionModel(noise())))
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,11 @@ def names(schema: Mapping[str, Any]) -> set[str]:
 
 async def seats_with(folder: Path, **options: Any) -> dict[Seat, WatchedSession]:
     sessions = {seat: WatchedSession(FunctionModel(noise())) for seat in range(1, 6)}
-    words = Templates(folder)
+    prompts = {"german": Templates(folder)}
     agents = {
-        seat: LlmAgent(Setup(seat, secret(1, seat), {**COMPACT, **options}), session, words)
+        seat: LlmAgent(
+            Setup(seat, secret(1, seat), {**COMPACT, "prompts": "german", **options}), session, prompts
+        )
         for seat, session in sessions.items()
     }
     await play(create(FIVE, 3, deal=DEAL), agents, MemoryJournal())

@@ -382,7 +382,9 @@ async def test_a_folder_of_templates_replaces_ours_one_by_one(tmp_path: Path) ->
     state = fold(create(make_profile("official", 5, rules={"discussion": "none", "first_leader": 1}), 3))
     agents = {
         seat: LlmAgent(
-            Setup(seat, "1"), session if seat == 2 else MemorySession(FunctionModel(noise())), words
+            Setup(seat, "1", {"prompts": "german"}),
+            session if seat == 2 else MemorySession(FunctionModel(noise())),
+            {"german": words},
         )
         for seat, words in ((seat, Templates(tmp_path)) for seat in range(1, 6))
     }
