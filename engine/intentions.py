@@ -26,6 +26,7 @@ __all__ = [
     "menu",
     "missing_facts",
     "normalise",
+    "opening_menu",
     "plain",
 ]
 
@@ -101,6 +102,39 @@ def menu(role: Role, *, opener: bool, first_quest: bool) -> tuple[IntentionId, .
         for intention in CATALOGUE
         if role in intention.roles
         and intention.turn[role] in turns
+        and (intention.first_quest or not first_quest)
+    )
+
+
+_OF_OTHERS: Final = frozenset(
+    {
+        "question_leader_pick",
+        "question_leader_absence",
+        "defend_team",
+        "counter_not_on_team",
+        "counter_evil_on_team",
+        "disagree_not_on_team",
+        "convince_leader",
+    }
+)
+"""Intentions about another seat's team: whoever leads would turn against itself, or persuade itself."""
+
+
+@cache
+def opening_menu(role: Role, *, first_quest: bool, proposes: bool) -> tuple[IntentionId, ...]:
+    """The intentions that make sense for the seat that opens the discussion as its leader, in catalogue
+    order. ``proposes``: its team is proposed with the speech, so that it can support it.
+
+    With the published menu (``menu``) most pairs of a loyal opener contradict its being the leader.
+    """
+    left_out = _OF_OTHERS if proposes else _OF_OTHERS | {"support_proposal"}
+    # In the first round nobody has said anything that could have changed.
+    left_out |= {"question_changed_statements", "defend_teammate"} if first_quest else frozenset()
+    return tuple(
+        intention.id
+        for intention in CATALOGUE
+        if role in intention.roles
+        and intention.id not in left_out
         and (intention.first_quest or not first_quest)
     )
 

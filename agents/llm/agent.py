@@ -1,15 +1,23 @@
 """A seat played by a language model: chooses the steps that a request needs."""
 
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
 from agents.agent import Setup
+from agents.errors import InvalidAgent
 from agents.llm.eager import Preparation, eager_turn, prepare
 from agents.llm.joins import joined_action, whole_question
 from agents.llm.mechanism import speaking_turn
-from agents.llm.options import read_options
+from agents.llm.options import OURS, read_options
 from agents.llm.session import ModelSession
 from agents.llm.talk import ModelTurn, StepFailed
 from agents.llm.templates import Templates, our_templates
+from agents.llm.voices import VOICES
 from agents.model.model import ModelUnavailable
 from engine.actions import SeatAction
+from engine.chance import pick
+from engine.profile import Profile
 from engine.rules import legal, offered
 from engine.terms import Kind
 from engine.view import Observation
@@ -24,16 +32,47 @@ class LlmAgent:
     made anew for a request answers like one that has played from the start.
     """
 
-    def __init__(self, setup: Setup, session: ModelSession, templates: Templates | None = None) -> None:
-        """``templates``: other templates for the prompts. Raises InvalidAgent for invalid options."""
+    def __init__(
+        self, setup: Setup, session: ModelSession, prompts: Mapping[str, Templates] | None = None
+    ) -> None:
+        """``prompts``: further sets of templates by name, of which the option ``prompts`` chooses one.
+
+        Raises InvalidAgent for invalid options, and for prompts of an unknown name.
+        """
         self._options = read_options(setup.options)
         self._session = session
-        self._templates = our_templates() if templates is None else templates
-        self._eager = self._options.timing == "eager" and self._options.mechanism == "paper"
+        known = {OURS: our_templates(), **(prompts or {})}
+        if self._options.prompts not in known:
+            raise InvalidAgent(
+                f"no prompts are called {self._options.prompts!r}; there are {', '.join(known)}",
+                "/options/prompts",
+            )
+        self._templates = known[self._options.prompts]
+        self._voice = pick(VOICES, setup.seed, "voice") if self._options.voice == "seeded" else ""
+        options = self._options
+        passes = options.one_pass or options.mechanism == "two_pass"
+        self._stepwise = not passes and bool(options.turn_steps)
+        """Whether a turn of the discussion takes its steps one by one."""
+        self._eager = options.timing == "eager" and self._stepwise
         self._preparation = Preparation()
         """The preparation of the coming speech."""
         self._turn_preparation = Preparation()
         """The preparation of the speech that is asked for now."""
+
+    def described(self, profile: Profile) -> dict[str, Any]:
+        """What makes this seat's prompts in a game with this profile, as plain values: the name and the hash
+        of its templates, its steps, and all parameters, those that were left out included.
+        """
+        options = self._options
+        return {
+            **asdict(options),
+            "mechanism": options.name,
+            "steps": list(options.turn_steps),
+            "menu": options.menu_in(profile),
+            "memory": options.memory_in(profile),
+            "voice": self._voice or options.voice,
+            "prompts_hash": self._templates.digest,
+        }
 
     async def act(self, observation: Observation) -> SeatAction:
         """The model's answer; the default, marked ``model_error``, where no answer is usable."""
@@ -70,7 +109,7 @@ class LlmAgent:
         return self._turn_preparation
 
     def _turn(self, observation: Observation) -> ModelTurn:
-        return ModelTurn(observation, self._options, self._session, self._templates)
+        return ModelTurn(observation, self._options, self._session, self._templates, self._voice)
 
     async def _answer(self, turn: ModelTurn) -> SeatAction:
         options, request = turn.options, turn.request
@@ -79,7 +118,7 @@ class LlmAgent:
             if cards is not None and len(cards) == 1:
                 await self._session.linger(turn.seat)
                 return cards[0]
-        if _speaks(turn) and options.mechanism in ("paper", "contemplation"):
+        if _speaks(turn) and (self._stepwise or options.mechanism == "two_pass"):
             return await speaking_turn(turn)
         action = await joined_action(turn, self._session)
         if action is not None:

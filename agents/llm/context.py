@@ -11,9 +11,10 @@ within one line.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 from unicodedata import category
 
 from engine.events import (
@@ -34,7 +35,7 @@ from engine.events import (
     UtteranceMade,
     VotesRevealed,
 )
-from engine.intentions import CATALOGUE, CATEGORIES
+from engine.intentions import CATALOGUE, CATEGORIES, plain
 from engine.profile import PROFILES, Profile, make_profile, profile_from_settings
 from engine.rules import usual_names
 from engine.state import Hand, Table
@@ -43,11 +44,14 @@ from engine.thoughts import Belief
 
 __all__ = [
     "END_OF_RECORD",
+    "NOT_FOUND",
     "RECORD",
     "RECORD_GOES_ON",
+    "Memory",
     "believed",
     "catalogue",
     "listed",
+    "looked_up",
     "menus",
     "named",
     "one_line",
@@ -56,7 +60,9 @@ __all__ = [
     "read_settings",
     "record",
     "record_lines",
+    "seats_in_words",
     "situation",
+    "speeches_in_sight",
     "table_settings",
 ]
 
@@ -110,6 +116,14 @@ def one_line(value: Any) -> str:
 def listed(seats: Iterable[Seat]) -> str:
     """The numbers of the seats with spaces between them; ``none`` where there are no seats."""
     return " ".join(map(str, seats)) or "none"
+
+
+def seats_in_words(seats: Sequence[Seat]) -> str:
+    """``seat 2``, ``seats 2 and 5``, ``seats 2, 4 and 5``; ``no seat`` where there is none."""
+    if not seats:
+        return "no seat"
+    *most, last = map(str, seats)
+    return f"seats {', '.join(most)} and {last}" if most else f"seat {last}"
 
 
 # --- the stable part ---------------------------------------------------------------------------------
@@ -196,25 +210,71 @@ def read_names(text: str, players: int) -> tuple[str, ...]:
 # --- the record --------------------------------------------------------------------------------------
 
 
-def record(events: Sequence[Event], seat: Seat, *, brief: bool = False) -> str:
+Memory = Literal["summaries", "speeches"]
+"""What a seat's record keeps of earlier rounds. summaries: its own summary instead of the speeches.
+speeches: all that was said."""
+
+
+def record(events: Sequence[Event], seat: Seat, *, brief: bool = False, memory: Memory = "summaries") -> str:
     """The seat's stream as lines, oldest first, under the header ``RECORD``. ``END_OF_RECORD`` is left out,
     so that a longer record begins with a shorter one.
 
     Of an attempt in an earlier round, the record keeps the public facts and the seat's own card, summary and
-    beliefs (their roles and confidence); an attempt that the seat has not summarised stays whole. ``brief``:
-    beliefs are short in every round, summaries do not repeat the record, and drafts are left out.
+    beliefs (their roles and confidence), with the memory ``speeches`` what was said, too; an attempt that
+    the seat has not summarised stays whole. ``brief``: beliefs are short in every round, summaries do not
+    repeat the record, and drafts are left out.
     """
+    lines = [RECORD]
+    for event, short in _shortened(events):
+        if brief and type(event) in _OWN:
+            lines += _brief(event)
+        else:
+            said = memory == "speeches" and type(event) is UtteranceMade
+            lines += _lines(event, seat, short=short and not said)
+    return "\n".join(lines) + "\n"
+
+
+def _shortened(events: Sequence[Event]) -> Iterator[tuple[Event, bool]]:
+    """Each event, and whether it belongs to an attempt of an earlier round that the seat has summarised."""
     now = max((event.round for event in events if type(event) is ProposalOpened), default=0)
     summed = {
         (event.round, event.attempt) for event in events if type(event) is RoundSummarised and event.answers
     }
-    lines = [RECORD]
     short = False
     for event in events:
         if type(event) is ProposalOpened:
             short = event.round < now and (event.round, event.attempt) in summed
-        lines += _brief(event) if brief and type(event) in _OWN else _lines(event, seat, short=short)
-    return "\n".join(lines) + "\n"
+        yield event, short
+
+
+def speeches_in_sight(events: Sequence[Event], about: Seat, memory: Memory) -> list[str]:
+    """What the seat ``about`` said, as far as the record of these events shows it; oldest first."""
+    return [
+        event.text
+        for event, short in _shortened(events)
+        if type(event) is UtteranceMade
+        and event.seat == about
+        and event.text
+        and (memory == "speeches" or not short)
+    ]
+
+
+def looked_up(belief: Belief, speeches: Sequence[str]) -> Belief:
+    """The belief, with each snippet that stands in none of these speeches marked by ``NOT_FOUND``. Case,
+    punctuation and blanks do not matter.
+    """
+    texts = [f" {plain(speech)} " for speech in speeches]
+
+    def stands(snippet: str) -> bool:
+        words = plain(snippet)
+        return bool(words) and any(f" {words} " in text for text in texts)
+
+    snippets = tuple(one if stands(one) else f"{NOT_FOUND}{one}" for one in belief.snippets)
+    return replace(belief, snippets=snippets)
+
+
+NOT_FOUND: Final = "(not found) "
+"""Stands before a snippet that the seat's model gave, but nobody said in sight."""
 
 
 def record_lines(events: Sequence[Event], seat: Seat) -> list[str]:
@@ -309,11 +369,24 @@ def _votes(event: VotesRevealed) -> str:
     return f"votes: yes {listed(by[True])}; no {listed(by[False])}{unknown}; {result}"
 
 
+def _needed(table: Table) -> str:
+    loyal, evil = _WINS - table.succeeded, _WINS - table.failed
+    if not loyal or not evil:
+        return "no more are needed"
+    successes = "success" if loyal == 1 else "successes"
+    failures = "failure" if evil == 1 else "failures"
+    return f"loyal needs {loyal} more {successes}, evil needs {evil} more {failures}"
+
+
+_WINS: Final = 3
+"""Quests that decide the game."""
+
+
 def situation(table: Table, hand: Hand) -> str:
-    """The state of the game in one or two sentences, for the head of a question."""
+    """The state of the game in a few sentences, for the head of a question."""
     leads = "you lead" if hand.seat == table.leader else f"seat {table.leader} leads"
     team = f" The team is {listed(table.team)}." if table.team else " No team is proposed yet."
     return (
         f"Round {table.round}, attempt {table.attempt} of {table.profile.max_rejections}; {leads}. "
-        f"Quests: {table.succeeded} succeeded, {table.failed} failed.{team}"
+        f"Quests: {table.succeeded} succeeded, {table.failed} failed; {_needed(table)}.{team}"
     )

@@ -1,4 +1,4 @@
-"""A turn of the preset ``paper`` with the timing ``eager``: its first questions are asked before the turn.
+"""A turn in steps with the timing ``eager``: its first questions are asked before the turn.
 
 A seat prepares its coming speech while others still speak. It is asked about each other seat after that
 seat's last action before this turn. It selects its intentions when it knows all but the last speech, and
@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 
 from agents.llm.context import situation
 from agents.llm.mechanism import (
+    NOTHING_SELECTED,
     BeliefAnswer,
     ask_about,
     drafted,
+    drafted_turn,
     formed,
     formulation,
     revised,
@@ -23,6 +25,8 @@ from agents.llm.mechanism import (
     selected_first,
     selection,
     selection_words,
+    speaks_at_once,
+    spoken_draft,
 )
 from agents.llm.preparation import events_for_selection, last_on_quest, missing_part
 from agents.llm.replies import Selected, SpeechReply
@@ -78,7 +82,7 @@ def prepare(turn: ModelTurn, preparation: Preparation) -> None:
     for seat in _ready_seats(turn):
         if seat not in preparation.about:
             preparation.about[seat] = asyncio.create_task(ask_about(turn, seat))
-    if preparation.first is None and _ready_to_select(turn):
+    if preparation.first is None and turn.options.selects and _ready_to_select(turn):
         preparation.first = asyncio.create_task(_first_selection(turn, preparation.about))
 
 
@@ -87,7 +91,10 @@ async def eager_turn(turn: ModelTurn, preparation: Preparation) -> SeatAction:
     hold the steps completed before.
     """
     about = seats_to_analyse(turn)
+    if not turn.options.selects:
+        return await _without_selection(turn, preparation, about)
     late = _late(turn, about)
+    at_once = speaks_at_once(turn)
     try:
         async with asyncio.TaskGroup() as group:
             asked = {
@@ -99,8 +106,8 @@ async def eager_turn(turn: ModelTurn, preparation: Preparation) -> SeatAction:
                 # It began before the turn: from here on it writes this turn's notes.
                 first.talk.continue_in(turn)
             # An opener has had time for all beliefs; a responder drafts while it is asked about the last
-            # speaker.
-            late_results = [await asked[seat] for seat in late] if turn.opens else []
+            # speaker, unless the draft is all that it says.
+            late_results = [await asked[seat] for seat in late] if turn.opens or at_once else []
             draft = await _first_draft(turn, first, late_results)
             results = [await asked[seat] for seat in about]
     except ExceptionGroup as faults:
@@ -115,6 +122,8 @@ async def eager_turn(turn: ModelTurn, preparation: Preparation) -> SeatAction:
     if first.without is not None:
         turn.notes.append(SelectionPrepared(turn.seat, first.without))
     turn.notes += selected_first(turn, first.selected)
+    if at_once:
+        return await spoken_draft(turn, first.talk, first.selected)
     turn.notes += draft.notes
     if draft.fault is not None:
         raise draft.fault
@@ -125,6 +134,21 @@ async def eager_turn(turn: ModelTurn, preparation: Preparation) -> SeatAction:
             beliefs=[result.belief for result in results if result.about in late and result.belief]
         )
     return await revised(turn, first.talk, first.selected)
+
+
+async def _without_selection(
+    turn: ModelTurn, preparation: Preparation, about: tuple[Seat, ...]
+) -> SeatAction:
+    """Plays a turn that selects no intentions: only the questions about others were asked early."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                preparation.about.get(seat) or group.create_task(ask_about(turn, seat)) for seat in about
+            ]
+            results = [await task for task in asked]
+    except ExceptionGroup as faults:
+        raise faults.exceptions[0] from None
+    return await drafted_turn(turn, turn.talk(formed(turn, results)), NOTHING_SELECTED)
 
 
 async def _first_selection(turn: ModelTurn, asked: Mapping[Seat, Awaitable[BeliefAnswer]]) -> _FirstSelection:
@@ -174,6 +198,8 @@ async def _first_draft(turn: ModelTurn, first: _FirstSelection, late_results: li
         turn.events[first.events_read :],
         [result.belief for result in late_results if result.belief is not None],
     )
+    if speaks_at_once(turn):
+        return outcome
     try:
         outcome.speech = await formulation(turn, first.talk, outcome.notes)
     except (StepFailed, ModelUnavailable) as fault:

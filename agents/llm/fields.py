@@ -117,6 +117,10 @@ class Fields:
             return ""
         return self.text(name)
 
+    def maybe_text(self, name: str) -> str:
+        """A text; empty where it is missing, as in answers to questions that did not ask for it yet."""
+        return self.text(name) if name in self._values else ""
+
     def texts(self, name: str, most: int) -> tuple[str, ...]:
         """Up to ``most`` texts; in a loose reading, the first ``most`` of any number."""
         expected = f"a list of at most {most} texts"

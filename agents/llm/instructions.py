@@ -1,4 +1,4 @@
-"""The instructions that a seat of the preset compact gets once a game: what its steps ask, and in which form.
+"""The instructions that a seat with one_pass gets once a game: what its steps ask, and in which form.
 
 They are part of the system message and the same for every seat of a game, so that servers take them from
 their caches; a question holds only what is new. Steps that few seats get, or that come once a game, are
@@ -12,18 +12,19 @@ from typing import Final
 from agents.llm.options import SeatOptions
 from agents.llm.replies import (
     BRIEF,
-    LAST,
-    QUESTIONS,
     SNIPPETS,
     Schema,
     Selected,
     Shape,
     belief_shape,
-    compact_shape,
+    first_pass_shape,
     generated_shape,
     modification_shape,
+    one_pass_shape,
+    second_pass_shape,
     selection_shape,
     speech_shape,
+    summary_questions,
     summary_shape,
     terse,
     vote_shape,
@@ -34,7 +35,7 @@ from engine.intentions import CATALOGUE, CATEGORIES, IntentionId, allowed
 from engine.profile import Profile
 from engine.terms import Role
 
-__all__ = ["common_instructions", "how_many", "off_menu", "other_roles"]
+__all__ = ["common_instructions", "how_many", "hunted", "off_menu", "other_roles"]
 
 _HEADER: Final = "=== THE STEPS ==="
 _IDS: Final = tuple(intention.id for intention in CATALOGUE)
@@ -47,7 +48,7 @@ def common_instructions(
     """The text, and by step the form of each step that the text explains. Both are empty where each question
     explains itself, as in the other presets: with their many steps, the text would cost more than it saves.
     """
-    if options.mechanism != "compact" or options.instructions == "each":
+    if not options.one_pass or options.instructions == "each":
         return "", {}
     fewest, most = options.min_intentions, options.max_intentions
     values = {
@@ -56,12 +57,15 @@ def common_instructions(
         "generated": options.selection == "generated",
         "categories": CATEGORIES,
         "side": "",
+        "off_told": True,
+        "hunted": hunted(profile),
+        "memory": options.memory_in(profile),
     }
     forms: dict[str, Schema] = {"vote": vote_shape().form.schema}
     if profile.discussion != "none":
-        forms["compact"] = _turn(profile, options, fewest, most)
+        forms["one_pass"] = _turn(profile, options, fewest, most)
     if profile.summaries:
-        forms["summary"] = summary_shape((*QUESTIONS, *LAST)).form.schema
+        forms["summary"] = summary_shape(summary_questions(None, hunted=hunted(profile))).form.schema
     lines = [_HEADER]
     shown = {}
     for step, form in forms.items():
@@ -86,15 +90,18 @@ def _turn(profile: Profile, options: SeatOptions, fewest: int, most: int) -> Sch
         shape = selection_shape if step == "selection" else modification_shape
         return shape(_IDS, fewest, most, BRIEF)
 
-    return compact_shape(
+    first = first_pass_shape(
         profile.seats,
         lambda seat: belief_shape(seat, roles, _IDS, fewest, most, BRIEF),
         chosen("selection"),
-        roles,
-        chosen("modification"),
         speech,
-        speech,
-    ).form.schema
+    )
+    return one_pass_shape(first, second_pass_shape(roles, chosen("modification"), speech)).form.schema
+
+
+def hunted(profile: Profile) -> bool:
+    """Whether evil may shoot Merlin."""
+    return profile.assassination != "none" and Role.MERLIN in profile.roles
 
 
 def how_many(fewest: int, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Two questions with one answer, where nobody speaks between them (preset compact; docs/adr/0016).
+"""Two questions with one answer, where nobody speaks between them (mechanism one_pass; docs/adr/0016).
 
 The answer to a leader's reconsideration holds its vote too, and the answer to the next leader's summary holds
 its opening turn. Nothing is kept in memory between the two requests: the later one rebuilds the
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 from agents.llm.fields import Fields, UnusableReply
-from agents.llm.mechanism import compact_turn
+from agents.llm.mechanism import one_pass_turn
 from agents.llm.question import Question
 from agents.llm.questions import question, vote
 from agents.llm.replies import THEN, joined_shape
@@ -33,14 +33,14 @@ _CHARACTERS: Final = 4
 def whole_question(turn: ModelTurn) -> Question[Any]:
     """The question to the seat, joined with the next question where one answer can hold both."""
     first = question(turn)
-    if turn.options.mechanism != "compact":
+    if not turn.options.one_pass:
         return first
     if _vote_follows(turn):
         return _joined(turn, first, vote(turn, joined=True))
     if turn.request.kind is Kind.SUMMARISE and turn.table.next_leader() == turn.seat:
         ahead = _opening(turn)
         if ahead is not None:
-            return _joined(turn, first, compact_turn(ahead))
+            return _joined(turn, first, one_pass_turn(ahead, turn))
     return first
 
 
@@ -85,13 +85,14 @@ async def joined_action(turn: ModelTurn, session: ModelSession) -> SeatAction | 
     An answer whose second action cannot be used is recorded as unusable.
     """
     done = _earlier(turn)
-    if turn.options.mechanism != "compact" or turn.refusals or done is None:
+    if not turn.options.one_pass or turn.refusals or done is None:
         return None
     earlier = await _answered(turn, session, done)
     if earlier is None:
         return None
-    step, reply = earlier
-    second = question(turn)
+    step, reply, shown = earlier
+    speaks = offered(turn.table, turn.hand, turn.request.kind) is not None
+    second: Question[Any] = one_pass_turn(turn, shown) if speaks else question(turn)
     try:
         fields = Fields(reply.value, turn.table.names, loose=False).inside(THEN)
         return turn.legal(second.build(second.shape.read(fields)))
@@ -117,9 +118,9 @@ def _earlier(turn: ModelTurn) -> int | None:
 _NOTES: Final = frozenset(get_args(Note))
 
 
-async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[str, Reply] | None:
-    """The step and the answer that led to the event at this place of the seat's stream; None where that
-    answer held only one action, or is not stored.
+async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[str, Reply, ModelTurn] | None:
+    """The step and the answer that led to the event at this place of the seat's stream, and the turn in which
+    it was given; None where that answer held only one action, or is not stored.
     """
     events, seat = turn.events, turn.seat
     start = done
@@ -141,7 +142,7 @@ async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[
     became = project(decide(state, [(seat, action)]), seat)
     if became != list(events[start : start + len(became)]) or earlier.reply is None:
         return None
-    return both.step, earlier.reply
+    return both.step, earlier.reply, earlier
 
 
 class _Memory:

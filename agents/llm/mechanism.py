@@ -1,13 +1,14 @@
-"""A speaking turn: the six steps of the intention mechanism, one function each, and the presets.
+"""A speaking turn: the six steps of the intention mechanism, one function each; a turn takes a list of them.
 
 Source: InterIntent (EMNLP 2024), section 2. Every step asks one question (the first step asks one about each
 other seat, all at once) and leaves one record. The records have the same order as those of a scripted seat.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
+from agents.llm.context import listed, looked_up
 from agents.llm.fields import close_intention
 from agents.llm.instructions import how_many, off_menu
 from agents.llm.instructions import other_roles as roles_beside
@@ -16,17 +17,20 @@ from agents.llm.replies import (
     BRIEF,
     FULL,
     SNIPPETS,
+    FirstPass,
     Lengths,
     Readings,
+    SecondPass,
     Selected,
     Shape,
     SpeechReply,
-    TurnReply,
     belief_shape,
-    compact_shape,
+    first_pass_shape,
     generated_shape,
     modification_shape,
+    one_pass_shape,
     readings_shape,
+    second_pass_shape,
     selection_shape,
     speech_shape,
 )
@@ -42,24 +46,29 @@ from engine.events import (
     SpeechDrafted,
     UtteranceMade,
 )
-from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed, menu
+from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed, menu, opening_menu
+from engine.knowledge import sees
 from engine.terms import Kind, Role, Seat
 from engine.thoughts import Belief, SelectionStage
 
 __all__ = [
+    "NOTHING_SELECTED",
     "BeliefAnswer",
     "ask_about",
-    "compact_turn",
     "direct_turn",
     "drafted",
+    "drafted_turn",
     "formed",
     "formulation",
+    "one_pass_turn",
     "revised",
     "seats_to_analyse",
     "selected_first",
     "selection",
     "selection_words",
     "speaking_turn",
+    "speaks_at_once",
+    "spoken_draft",
 ]
 
 
@@ -67,32 +76,43 @@ async def speaking_turn(turn: ModelTurn) -> SeatAction:
     """Plays a turn of the discussion in several questions. Raises StepFailed or ModelUnavailable; the turn's
     notes then hold the steps completed before.
     """
-    return await (_paper(turn) if turn.options.mechanism == "paper" else _contemplation(turn))
-
-
-async def _paper(turn: ModelTurn) -> SeatAction:
+    if turn.options.mechanism == "two_pass":
+        return await _two_passes(turn)
     talk = turn.talk(formed(turn, await first_order(turn, seats_to_analyse(turn))))
-    first = await selection(turn, talk, selection_words(turn))
-    turn.notes += selected_first(turn, first)
+    first = NOTHING_SELECTED
+    if turn.options.selects:
+        first = await selection(turn, talk, selection_words(turn))
+        turn.notes += selected_first(turn, first)
+    return await drafted_turn(turn, talk, first)
+
+
+async def drafted_turn(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
+    """Plays the draft and the steps after it."""
+    if speaks_at_once(turn):
+        return await spoken_draft(turn, talk, first)
     draft = await formulation(turn, talk)
     turn.notes.append(drafted(turn, first, draft))
     return await revised(turn, talk, first)
 
 
+NOTHING_SELECTED: Final = Selected(())
+
+
+def speaks_at_once(turn: ModelTurn) -> bool:
+    """Whether the formulation is the turn's last step, so that it is spoken as it is."""
+    return turn.options.turn_steps[-1] == "formulation"
+
+
 async def revised(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
-    """Plays the last three steps of a turn, those after the draft."""
-    await _read_by_others(turn, talk)
-    final = await modification(turn, talk, first)
-    turn.notes += _modified(turn, first, final)
+    """Plays the steps of a turn after the draft."""
+    steps = turn.options.turn_steps
+    if "second_order" in steps:
+        await _read_by_others(turn, talk)
+    final = first
+    if "modification" in steps:
+        final = await modification(turn, talk, first)
+        turn.notes += _modified(turn, first, final)
     return await refinement(turn, talk, final)
-
-
-async def _contemplation(turn: ModelTurn) -> SeatAction:
-    talk = turn.talk()
-    draft = await formulation(turn, talk)
-    turn.notes.append(SpeechDrafted(turn.seat, "formulation", draft.think, draft.speak))
-    await _read_by_others(turn, talk)
-    return await refinement(turn, talk, Selected(()))
 
 
 async def _read_by_others(turn: ModelTurn, talk: Talk) -> None:
@@ -149,18 +169,22 @@ async def ask_about(turn: ModelTurn, seat: Seat) -> BeliefAnswer:
     # Nothing is raised here: one fault would cancel the other questions, and their remains would depend on
     # their order.
     outcome = BeliefAnswer(seat)
-    talk, situation = turn.talk_about(seat)
+    talk, situation, said = turn.talk_about(seat)
+    possible = possible_roles(turn, seat)
     words = turn.render(
         "first_order",
         situation=situation,
-        roles=_asked_roles(turn),
-        holders=[role.value for role in other_roles(turn)],
-        count=_count(turn, len(_their_intentions(turn))),
+        about=f"seat {seat}",
+        roles=_asked_roles(turn, seat),
+        holders=[role.value for role in possible],
+        count=_count(turn, len(_their_intentions(possible))),
         snippets=SNIPPETS,
+        spoken=bool(said),
     )
+    shape = _belief_shape(turn, seat, said, FULL)
     try:
         outcome.belief = await talk.ask(
-            "first_order", words, _belief_of(turn)(seat), about=f"seat {seat}", notes=outcome.notes
+            "first_order", words, shape, about=f"seat {seat}", notes=outcome.notes
         )
     except StepFailed:
         pass
@@ -176,8 +200,20 @@ async def selection(turn: ModelTurn, talk: Talk, words: str, notes: list[Note] |
 
 async def formulation(turn: ModelTurn, talk: Talk, notes: list[Note] | None = None) -> SpeechReply:
     """Asks for a first draft. Unusable answers go to ``notes``, by default the turn's own."""
-    words = turn.render("formulation", opening=_opening(turn))
+    words = turn.render("formulation", opening=_opening(turn), heard=turn.heard, last=False, size=0)
     return await talk.ask("formulation", words, speech_shape("formulation"), notes=notes)
+
+
+async def spoken_draft(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
+    """Asks for a draft that is spoken as it is, and for the team where an opening leader proposes one."""
+    size = _size(turn)
+    words = turn.render("formulation", opening=_opening(turn), heard=turn.heard, last=True, size=size)
+    shape = speech_shape("formulation", size=size, players=turn.table.players)
+
+    def build(speech: SpeechReply) -> SeatAction:
+        return _spoken(turn, speech, (*turn.notes, drafted(turn, first, speech)))
+
+    return await talk.ask_action(Question("formulation", words, shape, build))
 
 
 async def second_order(turn: ModelTurn, talk: Talk) -> Readings:
@@ -189,14 +225,14 @@ async def second_order(turn: ModelTurn, talk: Talk) -> Readings:
 
 async def modification(turn: ModelTurn, talk: Talk, first: Selected) -> Selected:
     """Asks for the final selection."""
-    words = turn.render("modification", count=_count(turn, len(offer(turn))))
+    words = turn.render("modification", count=_count(turn, len(offer(turn))), readings=turn.was_read)
     return await talk.ask("modification", words, _selection_shape(turn, "modification"))
 
 
 async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction:
     """Asks for the final speech, and for the team where an opening leader proposes one."""
     size = _size(turn)
-    words = turn.render("refinement", size=size)
+    words = turn.render("refinement", size=size, readings=turn.was_read)
     shape = speech_shape("refinement", size=size, players=turn.table.players)
 
     def build(speech: SpeechReply) -> SeatAction:
@@ -209,58 +245,106 @@ async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction
 # --- the presets of one question -----------------------------------------------------------------------
 
 
-def compact_turn(turn: ModelTurn) -> Question[TurnReply]:
-    """The question for the whole turn in one answer."""
-    about = seats_to_analyse(turn)
-    size = _size(turn)
-    readers = other_roles(turn)
-    on_offer = offer(turn)
+def one_pass_turn(turn: ModelTurn, shown: ModelTurn | None = None) -> Question[tuple[FirstPass, SecondPass]]:
+    """The question for the whole turn in one answer. ``shown``: the turn whose record the answer is based on,
+    where that is an earlier one.
+    """
+    listed_ = "one_pass" in turn.known_forms
     words = turn.render(
-        "compact",
-        abouts=about,
-        count=_count(turn, len(on_offer)),
-        snippets=SNIPPETS,
-        menu=on_offer,
-        off=off_menu(turn.role, on_offer),
-        listed="compact" in turn.known_forms,
-        others=[role.value for role in readers],
-        categories=CATEGORIES,
-        size=size,
-        opening=_opening(turn),
+        "one_pass",
+        **_words_of_passes(turn),
+        off=off_menu(turn.role, offer(turn)),
+        listed=listed_,
+        off_told=listed_,
     )
-    shape = compact_shape(
-        about,
-        _belief_of(turn, BRIEF),
+    shape = one_pass_shape(_first_pass(turn, turn if shown is None else shown), _second_pass(turn))
+
+    def build(reply: tuple[FirstPass, SecondPass]) -> SeatAction:
+        first, second = reply
+        return _revised_at_once(turn, first, second, (*turn.notes, *_notes_of(turn, first)))
+
+    return Question(turn.options.mechanism, words, shape, build)
+
+
+async def _two_passes(turn: ModelTurn) -> SeatAction:
+    """Plays a turn in two questions: the draft with what precedes it, and its revision."""
+    words = _words_of_passes(turn)
+    talk = turn.talk()
+    first = await talk.ask(
+        "first_pass", turn.render("first_pass", **words, off_told=False), _first_pass(turn, turn)
+    )
+    turn.notes += _notes_of(turn, first)
+
+    def build(second: SecondPass) -> SeatAction:
+        return _revised_at_once(turn, first, second, tuple(turn.notes))
+
+    revision = turn.render("second_pass", **words)
+    return await talk.ask_action(Question("second_pass", revision, _second_pass(turn), build))
+
+
+def _words_of_passes(turn: ModelTurn) -> dict[str, Any]:
+    """The values of the templates of a turn in one or two answers."""
+    about, on_offer = seats_to_analyse(turn), offer(turn)
+    return {
+        "abouts": about,
+        "count": _count(turn, len(on_offer)),
+        "snippets": SNIPPETS,
+        "menu": on_offer,
+        "others": [role.value for role in other_roles(turn)],
+        "held": _held(turn, about),
+        "heard": turn.heard,
+        "categories": CATEGORIES,
+        "size": _size(turn),
+        "opening": _opening(turn),
+    }
+
+
+def _first_pass(turn: ModelTurn, shown: ModelTurn) -> Shape[FirstPass]:
+    return first_pass_shape(
+        seats_to_analyse(turn),
+        lambda seat: _belief_shape(turn, seat, shown.speeches_of(seat), BRIEF),
         _selection_shape(turn, "selection", BRIEF),
-        readers,
-        _selection_shape(turn, "modification", BRIEF),
         speech_shape("draft", lengths=BRIEF),
-        speech_shape("final", size=size, players=turn.table.players, lengths=BRIEF),
     )
-    return Question("compact", words, shape, lambda reply: _all_at_once(turn, reply))
 
 
-def _all_at_once(turn: ModelTurn, reply: TurnReply) -> SeatAction:
-    """The action with the record of every step, in the order of the steps."""
-    seat = turn.seat
-    formed = (BeliefsFormed(seat, reply.beliefs),) if reply.beliefs else ()
-    read = reply.readings
+def _second_pass(turn: ModelTurn) -> Shape[SecondPass]:
+    speech = speech_shape("final", size=_size(turn), players=turn.table.players, lengths=BRIEF)
+    return second_pass_shape(other_roles(turn), _selection_shape(turn, "modification", BRIEF), speech)
+
+
+def _held(turn: ModelTurn, about: Sequence[Seat]) -> list[tuple[str, list[str]]]:
+    """(seats, roles that they may hold) for each group of seats that may hold the same roles."""
+    groups: dict[tuple[Role, ...], list[Seat]] = {}
+    for seat in about:
+        groups.setdefault(possible_roles(turn, seat), []).append(seat)
+    return [(listed(seats), [role.value for role in roles]) for roles, seats in groups.items()]
+
+
+def _notes_of(turn: ModelTurn, reply: FirstPass) -> tuple[Note, ...]:
+    """The records of the steps up to the draft, in the order of the steps."""
+    formed = (BeliefsFormed(turn.seat, reply.beliefs),) if reply.beliefs else ()
+    return (*formed, *selected_first(turn, reply.first), drafted(turn, reply.first, reply.draft))
+
+
+def _revised_at_once(
+    turn: ModelTurn, first: FirstPass, second: SecondPass, before: tuple[Note, ...]
+) -> SeatAction:
+    """The action with the records of the steps after the draft, in the order of the steps."""
+    read, seat = second.readings, turn.seat
     notes: tuple[Note, ...] = (
-        *turn.notes,
-        *formed,
-        *selected_first(turn, reply.first),
-        SpeechDrafted(seat, "formulation", _think(reply.first, reply.draft), reply.draft.speak),
+        *before,
         ReadingsImagined(seat, read.readings, read.reveals_role),
-        *_modified(turn, reply.first, reply.final),
-        SpeechDrafted(seat, "refinement", _think(reply.final, reply.speech), reply.speech.speak),
+        *_modified(turn, first.first, second.final),
+        SpeechDrafted(seat, "refinement", _think(second.final, second.speech), second.speech.speak),
     )
-    return _spoken(turn, reply.speech, notes)
+    return _spoken(turn, second.speech, notes)
 
 
 def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
     """The question for a speech without steps before it."""
     size = _size(turn)
-    words = turn.render("direct", size=size, opening=_opening(turn))
+    words = turn.render("direct", size=size, opening=_opening(turn), heard=turn.heard)
     shape = speech_shape("direct", thinks=False, size=size, players=turn.table.players, why=False)
     return Question("direct", words, shape, lambda speech: _spoken(turn, speech, tuple(turn.notes)))
 
@@ -269,7 +353,11 @@ def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
 
 
 def seats_to_analyse(turn: ModelTurn) -> tuple[Seat, ...]:
-    """The seats to analyse: all others, but in the game's first discussion only those that have spoken."""
+    """The seats to analyse: all others, but in the game's first discussion only those that have spoken; none
+    where the turn forms no beliefs.
+    """
+    if "first_order" not in turn.options.turn_steps:
+        return ()
     others = tuple(seat for seat in range(1, turn.table.players + 1) if seat != turn.seat)
     if turn.request.round > 1 or turn.request.attempt > 1:
         return others
@@ -282,31 +370,48 @@ def other_roles(turn: ModelTurn) -> tuple[Role, ...]:
     return roles_beside(turn.table.profile, turn.role)
 
 
-def _asked_roles(turn: ModelTurn) -> tuple[Role, ...]:
-    return () if turn.role is Role.MERLIN else other_roles(turn)
+def possible_roles(turn: ModelTurn, seat: Seat) -> tuple[Role, ...]:
+    """The roles that this other seat may hold as far as the asking seat knows, in deck order: those that it
+    would have been shown exactly if it was shown that seat.
+    """
+    others = other_roles(turn)
+    shown = seat in turn.hand.sees
+    fitting = tuple(role for role in others if bool(sees((turn.role, role), 1)) is shown)
+    # A foreign record may show a seat what our rules would not.
+    return fitting or others
 
 
-def _their_intentions(turn: ModelTurn) -> tuple[IntentionId, ...]:
-    lists = [allowed(role) for role in other_roles(turn)]
+def _asked_roles(turn: ModelTurn, seat: Seat) -> tuple[Role, ...]:
+    return () if turn.role is Role.MERLIN else possible_roles(turn, seat)
+
+
+def _their_intentions(roles: Sequence[Role]) -> tuple[IntentionId, ...]:
+    every = {id_ for role in roles for id_ in allowed(role)}
     # In the order of the catalogue, as in each role's list.
-    every = {id_ for ids in lists for id_ in ids}
     return tuple(id_ for id_ in _CATALOGUE_ORDER if id_ in every)
 
 
 _CATALOGUE_ORDER: Final = tuple(dict.fromkeys(id_ for role in Role for id_ in allowed(role)))
 
 
-def _belief_of(turn: ModelTurn, lengths: Lengths = FULL) -> Callable[[Seat], Shape[Belief]]:
-    roles, theirs = _asked_roles(turn), _their_intentions(turn)
+def _belief_shape(turn: ModelTurn, seat: Seat, said: Sequence[str], lengths: Lengths) -> Shape[Belief]:
+    """The form of a belief about the seat, and its reading; ``said``: what it said in sight."""
+    theirs = _their_intentions(possible_roles(turn, seat))
     fewest, most = _limits(turn, len(theirs))
-    return lambda seat: belief_shape(seat, roles, theirs, fewest, most, lengths)
+    roles = _asked_roles(turn, seat)
+    shape = belief_shape(seat, roles, theirs, fewest, most, lengths, spoken=bool(said))
+    return Shape(shape.form, lambda fields: looked_up(shape.read(fields), said))
 
 
 def offer(turn: ModelTurn) -> tuple[IntentionId, ...]:
-    """The menu of this turn, shortened where the options require it."""
+    """The menu of this turn, as the options require it."""
+    first, chosen = turn.request.round == 1, turn.options.menu_in(turn.table.profile)
+    if chosen == "sensible" and turn.opens:
+        proposes = turn.request.kind is Kind.PROPOSE_TEAM
+        return opening_menu(turn.role, first_quest=first, proposes=proposes)
     # The same as ``offered`` gives in the turn; a question before the turn cannot call that.
-    whole = menu(turn.role, opener=turn.opens, first_quest=turn.request.round == 1)
-    if turn.options.menu == "whole":
+    whole = menu(turn.role, opener=turn.opens, first_quest=first)
+    if chosen != "impactful":
         return whole
     impactful = tuple(id_ for id_ in whole if id_ in IMPACTFUL_RELEASE)
     return impactful if len(impactful) >= turn.options.min_intentions else whole

@@ -1,28 +1,45 @@
 """The options of a seat's spec: how its model is used."""
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Final, Literal, get_args
 
 from agents.errors import InvalidAgent
+from agents.llm.context import Memory
+from engine.profile import Profile
 
 __all__ = [
+    "OURS",
+    "PRESETS",
+    "STEPS",
     "Instructions",
     "Mechanism",
     "Menu",
     "OneOption",
     "SeatOptions",
     "Selection",
+    "Step",
     "Timing",
+    "Voice",
+    "mechanism_name",
     "read_options",
+    "senseless",
 ]
 
-Mechanism = Literal["paper", "compact", "contemplation", "direct"]
+Mechanism = Literal["paper", "one_pass", "two_pass", "contemplation", "direct", "compact"]
+Step = Literal["first_order", "selection", "formulation", "second_order", "modification", "refinement"]
 Selection = Literal["catalogue", "generated"]
-Menu = Literal["whole", "impactful"]
+Menu = Literal["published", "sensible", "impactful"]
 Timing = Literal["exact", "eager"]
 OneOption = Literal["asked", "settled"]
 Instructions = Literal["once", "each"]
+Voice = Literal["own", "seeded"]
+
+
+OURS: Final = "second"
+"""The name of this package's prompts: their second version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +47,21 @@ class SeatOptions:
     """How one seat plays. The defaults are the paper's."""
 
     mechanism: Mechanism = "paper"
-    """paper: six steps a turn. compact: the same records from one reply. contemplation: think, speak,
-    readings, revise, without intentions. direct: speak at once."""
+    """A named list of steps (``PRESETS``), or a way to record the six steps without doing them one by one:
+    one_pass, all in one answer; two_pass, a draft in one answer and its revision in a second one that sees
+    the first. compact: the earlier name of one_pass; its stored answers are keyed by that name."""
+    steps: tuple[Step, ...] | None = None
+    """The steps of a turn, in their order; None: those of the mechanism."""
     selection: Selection = "catalogue"
     """catalogue: intentions are chosen from the menu. generated: the model chooses categories and
     writes intentions in its own words."""
     min_intentions: int = 2
     max_intentions: int = 3
-    menu: Menu = "whole"
-    """whole: all intentions that the turn offers. impactful: only those of them that are impactful, where
-    there are enough."""
+    menu: Menu | None = None
+    """published: all intentions that the turn offers, as the paper has them. sensible: for a seat that opens
+    as the leader, those that do not contradict its place. impactful: only the impactful intentions of the
+    published ones, where there are enough. None: published in the profile ``interintent``, sensible
+    elsewhere."""
     temperature: float = 0.8
     max_output_tokens: int = 4096
     repairs: int = 2
@@ -50,15 +72,84 @@ class SeatOptions:
     that they can start while others speak."""
     one_option: OneOption = "asked"
     """asked: a seat is asked for its card although it may only play success. settled: it plays success
-    without a call; this is the default of ``compact``."""
+    without a call; this is the default of ``one_pass``."""
     instructions: Instructions = "once"
-    """once: in ``compact`` the system message explains the steps, so that servers take the text from their
+    """once: in ``one_pass`` the system message explains the steps, so that servers take the text from their
     caches. each: every question explains itself, and prompts are shorter in total."""
+
+    prompts: str = OURS
+    """The name of the templates that its prompts are made of."""
+    voice: Voice = "own"
+    """own: the seat finds its manner of speaking itself. seeded: one is drawn for it from its seed."""
+    memory: Memory | None = None
+    """What the record keeps of earlier rounds. summaries: the seat's own summaries, as in the paper.
+    speeches: all that was said. None: summaries in the profile ``interintent``, speeches elsewhere."""
+
+    def memory_in(self, profile: Profile) -> Memory:
+        """The memory of a game with this profile."""
+        return self.memory or ("summaries" if profile.name == "interintent" else "speeches")
+
+    def menu_in(self, profile: Profile) -> Menu:
+        """The menu of a game with this profile."""
+        return self.menu or ("published" if profile.name == "interintent" else "sensible")
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether a whole turn is one answer."""
+        return self.mechanism in ("one_pass", "compact")
+
+    @property
+    def turn_steps(self) -> tuple[Step, ...]:
+        """The steps that a turn records."""
+        return PRESETS.get(self.mechanism, STEPS) if self.steps is None else self.steps
+
+    @property
+    def name(self) -> str:
+        """The name of the mechanism; steps that no preset names are joined by ``+``."""
+        if self.steps is None:
+            return "one_pass" if self.one_pass else self.mechanism
+        named = (name for name, steps in PRESETS.items() if steps == self.steps)
+        return next(named, "+".join(self.steps))
 
     @property
     def intends(self) -> bool:
-        """Whether the mechanism uses intentions at all."""
-        return self.mechanism in ("paper", "compact")
+        """Whether intentions are named at all."""
+        return "first_order" in self.turn_steps or self.selects
+
+    @property
+    def selects(self) -> bool:
+        """Whether a turn selects intentions."""
+        return "selection" in self.turn_steps
+
+
+STEPS: Final[tuple[Step, ...]] = get_args(Step)
+"""The steps of a turn in the paper, in their order."""
+
+PRESETS: Final[Mapping[str, tuple[Step, ...]]] = {
+    "paper": STEPS,
+    "contemplation": ("formulation", "second_order", "refinement"),
+    "direct": (),
+}
+"""Named lists of steps. Without any step a seat speaks at once."""
+
+
+def senseless(steps: Sequence[str]) -> str | None:
+    """What is wrong with a list of steps, in words; None: nothing."""
+    for step in steps:
+        if step not in STEPS:
+            return f"no step is called {step!r}; the steps are {', '.join(STEPS)}"
+    places = [STEPS.index(step) for step in steps if step in STEPS]
+    if sorted(set(places)) != places:
+        return f"steps come once each and in the order {', '.join(STEPS)}; got {', '.join(steps)}"
+    has = frozenset(steps)
+    if has and "formulation" not in has:
+        return "no step of the list speaks: add formulation, or leave out all steps to speak at once"
+    if "modification" in has and "selection" not in has:
+        return "modification changes intentions that nobody selected: add selection, or leave it out"
+    if has & {"second_order", "modification"} and "refinement" not in has:
+        left = "modification" if "modification" in has else "second_order"
+        return f"nothing follows from {left}: add refinement, or leave it out"
+    return None
 
 
 def _one_of(words: tuple[str, ...]) -> Callable[[object], str | None]:
@@ -73,23 +164,41 @@ def _whole(low: int, high: int) -> Callable[[object], str | None]:
     return wrong
 
 
+def _name(value: object) -> str | None:
+    return None if isinstance(value, str) and value else "the name of a set of prompts"
+
+
+def _steps(value: object) -> str | None:
+    if not isinstance(value, list | tuple) or not all(isinstance(step, str) for step in value):
+        return "a list of steps"
+    fault = senseless(value)
+    return None if fault is None else f"a list that makes sense ({fault})"
+
+
 def _temperature(value: object) -> str | None:
     fits = type(value) in (int, float) and 0 <= value <= 2  # type: ignore[operator]
     return None if fits else "a number from 0 to 2"
 
 
+_OLD_MENU: Final[Mapping[str, Menu]] = {"whole": "published"}
+"""The earlier name of a menu."""
+
 _WRONG: Final[Mapping[str, Callable[[object], str | None]]] = {
     "mechanism": _one_of(get_args(Mechanism)),
+    "steps": _steps,
     "selection": _one_of(get_args(Selection)),
     "min_intentions": _whole(1, 10),
     "max_intentions": _whole(1, 10),
-    "menu": _one_of(get_args(Menu)),
+    "menu": _one_of((*get_args(Menu), *_OLD_MENU)),
     "temperature": _temperature,
     "max_output_tokens": _whole(16, 1_000_000),
     "repairs": _whole(0, 5),
     "timing": _one_of(get_args(Timing)),
     "one_option": _one_of(get_args(OneOption)),
     "instructions": _one_of(get_args(Instructions)),
+    "prompts": _name,
+    "voice": _one_of(get_args(Voice)),
+    "memory": _one_of(get_args(Memory)),
 }
 assert set(_WRONG) == {field.name for field in fields(SeatOptions)}
 
@@ -105,8 +214,16 @@ def read_options(values: Mapping[str, Any]) -> SeatOptions:
             raise InvalidAgent(f"no option is called {name!r}; the options are {known}", "/options")
         if expected := _WRONG[name](value):
             raise InvalidAgent(f"{name} must be {expected}, got {value!r}", f"/options/{name}")
-    settled = {"one_option": "settled"} if values.get("mechanism") == "compact" else {}
-    options = SeatOptions(**{**settled, **values})
+    if values.get("mechanism") == "compact":
+        _warn_of_compact()
+    if "steps" in values and values.get("mechanism", "paper") != "paper":
+        raise InvalidAgent(
+            f"{values['mechanism']} has its own steps: give either a mechanism or steps", "/options/steps"
+        )
+    steps = {"steps": tuple(values["steps"])} if "steps" in values else {}
+    settled = {"one_option": "settled"} if values.get("mechanism") in ("one_pass", "compact") else {}
+    menu = {"menu": _OLD_MENU[values["menu"]]} if values.get("menu") in _OLD_MENU else {}
+    options = SeatOptions(**{**settled, **values, **menu, **steps})
     if options.min_intentions > options.max_intentions:
         raise InvalidAgent(
             f"min_intentions must not exceed max_intentions, got {options.min_intentions} "
@@ -114,3 +231,16 @@ def read_options(values: Mapping[str, Any]) -> SeatOptions:
             "/options/min_intentions",
         )
     return options
+
+
+@cache
+def _warn_of_compact() -> None:
+    logging.getLogger(__name__).warning("the mechanism compact is called one_pass now; use that name")
+
+
+def mechanism_name(spec: Mapping[str, Any]) -> str:
+    """The name of the mechanism in the spec of an ``llm`` seat, by which results are kept apart."""
+    own = spec.get("options") or {}
+    chosen: Any = spec.get("mechanism") or own.get("mechanism") or "paper"
+    given = own.get("steps")
+    return SeatOptions(mechanism=chosen, steps=None if given is None else tuple(given)).name

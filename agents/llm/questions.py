@@ -3,15 +3,15 @@
 from typing import Any, Final
 
 from agents.llm.context import listed
-from agents.llm.mechanism import compact_turn, direct_turn
+from agents.llm.instructions import hunted
+from agents.llm.mechanism import direct_turn, one_pass_turn
 from agents.llm.question import Question
 from agents.llm.replies import (
-    LAST,
-    QUESTIONS,
     Explained,
     TeamReply,
     card_shape,
     proposal_shape,
+    summary_questions,
     summary_shape,
     target_shape,
     vote_shape,
@@ -29,7 +29,7 @@ def question(turn: ModelTurn) -> Question[Any]:
     """The question to the seat, for a request that takes only one."""
     request = turn.request
     if offered(turn.table, turn.hand, request.kind) is not None:
-        return compact_turn(turn) if turn.options.mechanism == "compact" else direct_turn(turn)
+        return one_pass_turn(turn) if turn.options.one_pass else direct_turn(turn)
     match request.kind:
         case Kind.PROPOSE_TEAM:
             return _proposal(turn)
@@ -54,7 +54,7 @@ def _explained(turn: ModelTurn, why: str) -> tuple[Note, ...]:
 def _proposal(turn: ModelTurn) -> Question[TeamReply]:
     size = turn.request.team_size or 0
     talks = turn.table.profile.discussion != "none"
-    words = turn.render("proposal", size=size, talks=talks)
+    words = turn.render("proposal", size=size, talks=talks, fails=_fails(turn))
 
     def build(reply: TeamReply) -> SeatAction:
         return ProposeTeam(reply.team, reply.speak, _explained(turn, reply.why))
@@ -66,7 +66,9 @@ def _proposal(turn: ModelTurn) -> Question[TeamReply]:
 def _reconsideration(turn: ModelTurn) -> Question[TeamReply]:
     size = turn.request.team_size or 0
     talks = turn.table.profile.discussion != "none"
-    words = turn.render("reconsideration", size=size, talks=talks, team=listed(turn.table.team))
+    words = turn.render(
+        "reconsideration", size=size, talks=talks, team=listed(turn.table.team), fails=_fails(turn)
+    )
 
     def build(reply: TeamReply) -> SeatAction:
         return Reconsider(reply.team, reply.speak, _explained(turn, reply.why))
@@ -87,7 +89,9 @@ def vote(turn: ModelTurn, *, joined: bool = False) -> Question[Explained[bool]]:
     table = turn.table
     profile = table.profile
     last = _IF_REJECTED.get(profile.on_max_rejections, "") if table.attempt == profile.max_rejections else ""
-    words = turn.render("vote", team=listed(table.team), leader=table.leader, last=last, joined=joined)
+    words = turn.render(
+        "vote", team=listed(table.team), leader=table.leader, last=last, joined=joined, fails=_fails(turn)
+    )
 
     def build(chosen: Explained[bool]) -> SeatAction:
         return CastVote(chosen.choice, _explained(turn, chosen.why))
@@ -101,8 +105,10 @@ def _card(turn: ModelTurn) -> Question[Explained[bool]]:
     words = turn.render(
         "card",
         team=listed(table.team),
-        fails=table.profile.fails_needed[table.round - 1],
+        fails=_fails(turn),
         left=3 - (table.failed if evil else table.succeeded),
+        against=3 - (table.succeeded if evil else table.failed),
+        mates=[seat for seat in table.team if evil and seat in turn.hand.sees],
     )
 
     def build(card: Explained[bool]) -> SeatAction:
@@ -130,11 +136,15 @@ def _summary(turn: ModelTurn) -> Question[tuple[tuple[str, str], ...]]:
         ended = f"Quest {table.round} has {result}."
     else:
         ended = f"The team of attempt {table.attempt} was rejected."
-    words = turn.render("summary", ended=ended)
-    suspects, protect, following = LAST
-    last = (protect if turn.side is Side.EVIL else suspects, following)
+    words = turn.render("summary", ended=ended, hunted=hunted(table.profile))
+    questions = summary_questions(turn.side, hunted=hunted(table.profile))
 
     def build(answers: tuple[tuple[str, str], ...]) -> SeatAction:
         return Summarise(answers, tuple(turn.notes))
 
-    return Question("summary", words, summary_shape((*QUESTIONS, *last)), build)
+    return Question("summary", words, summary_shape(questions), build)
+
+
+def _fails(turn: ModelTurn) -> int:
+    """The fail cards that fail this round's quest."""
+    return turn.table.profile.fails_needed[turn.request.round - 1]

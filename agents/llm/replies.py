@@ -13,36 +13,39 @@ from agents.llm.context import listed
 from agents.llm.fields import Fields, UnusableReply
 from agents.model.model import Form
 from engine.intentions import CATEGORIES, IntentionId
-from engine.terms import Role, Seat
+from engine.terms import Role, Seat, Side
 from engine.thoughts import Belief, Choice, Reading
 
 __all__ = [
     "BRIEF",
     "FULL",
-    "LAST",
-    "QUESTIONS",
+    "SNIPPETS",
     "THEN",
     "Explained",
+    "FirstPass",
     "Lengths",
     "Readings",
     "Schema",
+    "SecondPass",
     "Selected",
     "Shape",
     "SpeechReply",
     "TeamReply",
-    "TurnReply",
     "belief_shape",
     "card_shape",
-    "compact_shape",
+    "first_pass_shape",
     "generated_shape",
     "joined_shape",
     "modification_shape",
+    "one_pass_shape",
     "outline",
     "proposal_shape",
     "readings_shape",
+    "second_pass_shape",
     "selection_shape",
     "sketch",
     "speech_shape",
+    "summary_questions",
     "summary_shape",
     "target_shape",
     "terse",
@@ -75,7 +78,7 @@ class Lengths:
 
 FULL: Final = Lengths()
 
-BRIEF: Final = Lengths(speech=620, reason=260, reading=180, reasoning=200, snippet=200, wording=120)
+BRIEF: Final = Lengths(speech=620, reason=235, reading=180, reasoning=200, snippet=200, wording=105)
 """For one answer that holds the whole turn: even the longest one, with beliefs about nine seats, fits into
 the 4,096 tokens of an answer, at four characters a token, so that a server that enforces the schema never
 cuts it off.
@@ -103,7 +106,8 @@ class Selected:
     own_words: tuple[str, ...] = ()
     """Intentions in the model's own words that are not in the catalogue."""
     why: str = ""
-    """In modification: what was kept, added or dropped, and why."""
+    """Of the selection as a whole: the situation and the aim; in modification what was kept, added or
+    dropped, and why."""
 
     @property
     def ids(self) -> frozenset[IntentionId]:
@@ -129,12 +133,18 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnReply:
-    """A whole turn in one answer."""
+class FirstPass:
+    """A turn up to its draft in one answer."""
 
     beliefs: tuple[Belief, ...]
     first: Selected
     draft: SpeechReply
+
+
+@dataclass(frozen=True, slots=True)
+class SecondPass:
+    """The revision of a draft in one answer."""
+
     readings: Readings
     final: Selected
     speech: SpeechReply
@@ -200,9 +210,12 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
     kind = schema["type"]
     if kind == "object":
         parts = list(schema["properties"].values())
-        if len(parts) > 1 and "$ref" in parts[0] and parts.count(parts[0]) == len(parts):
-            names = ", ".join(f'"{name}"' for name in schema["properties"])
-            return f"{{{names}, each: {sketch(parts[0], root)}}}"
+        if len(parts) > 1 and all("$ref" in part for part in parts):
+            groups = []
+            for part in (part for i, part in enumerate(parts) if part not in parts[:i]):
+                names = [f'"{name}"' for name, other in schema["properties"].items() if other == part]
+                groups.append(f"{', '.join(names)}, each: {sketch(part, root)}")
+            return f"{{{'; '.join(groups)}}}"
         inside = ", ".join(f'"{name}": {sketch(part, root)}' for name, part in schema["properties"].items())
         return f"{{{inside}}}"
     if kind == "array":
@@ -297,12 +310,18 @@ def whole(schema: Schema, root: Schema | None = None) -> Schema:
 
 
 def _belief(
-    roles: Sequence[Role], intentions: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths
+    roles: Sequence[Role],
+    intentions: Sequence[IntentionId],
+    fewest: int,
+    most: int,
+    lengths: Lengths,
+    spoken: bool,
 ) -> dict[str, Any]:
     asked_role = {"role": _enum([role.value for role in roles])} if roles else {}
+    words = _list(_text("words of that seat it rests on", lengths.snippet), 0, SNIPPETS)
     return _object(
         {
-            "snippets": _list(_text("words of that seat it rests on", lengths.snippet), 0, SNIPPETS),
+            **({"snippets": words} if spoken else {}),
             "reasoning": _text("why, in a few sentences", lengths.reasoning),
             **asked_role,
             "intentions": _list(_enum(intentions, "intention id"), fewest, most),
@@ -318,13 +337,14 @@ def _read_belief(
     intentions: Sequence[IntentionId],
     fewest: int,
     most: int,
+    spoken: bool,
 ) -> Belief:
     return Belief(
         about=about,
         role=fields.word("role", {role.value: (role, ()) for role in roles}) if roles else None,
         intentions=fields.ids("intentions", intentions, fewest, most),
         confidence=fields.whole("confidence", 0, 5),
-        snippets=fields.texts("snippets", SNIPPETS),
+        snippets=fields.texts("snippets", SNIPPETS) if spoken else (),
         reasoning=fields.note("reasoning"),
     )
 
@@ -336,17 +356,25 @@ def belief_shape(
     fewest: int,
     most: int,
     lengths: Lengths = FULL,
+    *,
+    spoken: bool = True,
 ) -> Shape[Belief]:
-    """A belief about one other seat; where ``roles`` is empty, no role is asked for."""
+    """A belief about one other seat; where ``roles`` is empty, no role is asked for, and where no speech of
+    that seat is in sight (``spoken`` false), no snippets.
+    """
     return Shape(
-        Form("first_order", _belief(roles, intentions, fewest, most, lengths)),
-        lambda fields: _read_belief(fields, about, roles, intentions, fewest, most),
+        Form("first_order", _belief(roles, intentions, fewest, most, lengths, spoken)),
+        lambda fields: _read_belief(fields, about, roles, intentions, fewest, most, spoken),
     )
 
 
 def _choices(menu: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths) -> Schema:
-    choice = _object({"intention": _enum(menu, "intention id"), "reason": _text("why", lengths.reason)})
+    choice = _object({"reason": _text("why", lengths.reason), "intention": _enum(menu, "intention id")})
     return _list(choice, fewest, most)
+
+
+def _situation(lengths: Lengths) -> Schema:
+    return _text("one sentence: where you stand, and your aim", lengths.reason)
 
 
 def selection_shape(
@@ -356,9 +384,10 @@ def selection_shape(
 
     def read(fields: Fields) -> Selected:
         chosen = fields.choices("intentions", menu, fewest, most)
-        return Selected(tuple(Choice(*choice) for choice in chosen))
+        return Selected(tuple(Choice(*choice) for choice in chosen), why=fields.maybe_text("situation"))
 
-    return Shape(Form("selection", _object({"intentions": _choices(menu, fewest, most, lengths)})), read)
+    schema = {"situation": _situation(lengths), "intentions": _choices(menu, fewest, most, lengths)}
+    return Shape(Form("selection", _object(schema)), read)
 
 
 def modification_shape(
@@ -392,16 +421,18 @@ def generated_shape(
     written = _object(
         {
             "category": _enum(CATEGORIES),
-            "intention": _text("what you intend, 10 to 15 words", lengths.wording),
             "reason": _text("why", lengths.reason),
+            "intention": _text("what you intend, 10 to 15 words", lengths.wording),
         }
     )
     schema = {"categories": _list(_enum(CATEGORIES), 1, most), "intentions": _list(written, fewest, most)}
     if step == "modification":
         schema = {"why": _text("what you keep, add or drop, and why", lengths.reason), **schema}
+    else:
+        schema = {"situation": _situation(lengths), **schema}
 
     def read(fields: Fields) -> Selected:
-        why = fields.note("why") if step == "modification" else ""
+        why = fields.note("why") if step == "modification" else fields.maybe_text("situation")
         choices: dict[IntentionId, Choice] = {}
         own: list[str] = []
         for entry in fields.list_of("intentions", fewest, most):
@@ -459,7 +490,11 @@ def _team_fields(size: int, players: int, why: int = 0) -> dict[str, Schema]:
 
 def _readings(roles: Sequence[Role], lengths: Lengths) -> dict[str, Schema]:
     texts = {role.value: _text(f"how {role.value} would take it", lengths.reading) for role in roles}
-    return {"readings": _object(texts), "reveals_role": {"type": "boolean"}}
+    return {
+        "readings": _object(texts),
+        "clue": _text("what comes closest to giving you away", lengths.reading // 2),
+        "reveals_role": {"type": "boolean"},
+    }
 
 
 def _read_readings(fields: Fields, roles: Sequence[Role]) -> Readings:
@@ -476,47 +511,79 @@ def readings_shape(roles: Sequence[Role]) -> Shape[Readings]:
     )
 
 
-def compact_shape(
+def first_pass_shape(
     about: Sequence[Seat],
     belief: Callable[[Seat], Shape[Belief]],
     first: Shape[Selected],
-    readers: Sequence[Role],
-    final: Shape[Selected],
     draft: Shape[SpeechReply],
-    speech: Shape[SpeechReply],
-) -> Shape[TurnReply]:
-    """All steps of a turn in one object, in their order. The given parts have brief lengths."""
-    schema: dict[str, Any] = {}
+) -> Shape[FirstPass]:
+    """The steps of a turn up to its draft in one object, in their order. All parts have brief lengths."""
+    beliefs, defs = _belief_forms(about, belief)
+    schema: dict[str, Schema] = {"beliefs": beliefs} if about else {}
+    schema |= {"first_selection": first.form.schema, "draft": draft.form.schema}
+    whole = _object(schema)
     if about:
-        refer = {"$ref": "#/$defs/belief"}
-        schema["beliefs"] = _object({f"seat_{seat}": refer for seat in about})
-    schema |= {
-        "first_selection": first.form.schema,
-        "draft": draft.form.schema,
+        whole["$defs"] = defs
+
+    def read(fields: Fields) -> FirstPass:
+        held: list[Belief] = []
+        if about:
+            inside = fields.inside("beliefs")
+            held = [belief(seat).read(inside.inside(f"seat_{seat}")) for seat in about]
+        return FirstPass(
+            tuple(held), first.read(fields.inside("first_selection")), draft.read(fields.inside("draft"))
+        )
+
+    return Shape(Form("first_pass" + ("_beliefs" if about else ""), whole), read)
+
+
+def second_pass_shape(
+    readers: Sequence[Role], final: Shape[Selected], speech: Shape[SpeechReply]
+) -> Shape[SecondPass]:
+    """The steps of a turn after its draft in one object, in their order. All parts have brief lengths."""
+    schema = {
         "reading": _object(_readings(readers, BRIEF)),
         "final_selection": final.form.schema,
         "final": speech.form.schema,
     }
-    whole = _object(schema)
-    if about:
-        whole["$defs"] = {"belief": belief(about[0]).form.schema}
 
-    def read(fields: Fields) -> TurnReply:
-        beliefs: list[Belief] = []
-        if about:
-            inside = fields.inside("beliefs")
-            beliefs = [belief(seat).read(inside.inside(f"seat_{seat}")) for seat in about]
-        return TurnReply(
-            tuple(beliefs),
-            first.read(fields.inside("first_selection")),
-            draft.read(fields.inside("draft")),
+    def read(fields: Fields) -> SecondPass:
+        return SecondPass(
             _read_readings(fields.inside("reading"), readers),
             final.read(fields.inside("final_selection")),
             speech.read(fields.inside("final")),
         )
 
-    name = "compact" + ("_beliefs" if about else "") + ("_team" if "_team" in speech.form.name else "")
-    return Shape(Form(name, whole), read)
+    name = "second_pass" + ("_team" if speech.form.name.endswith("_team") else "")
+    return Shape(Form(name, _object(schema)), read)
+
+
+def one_pass_shape(first: Shape[FirstPass], second: Shape[SecondPass]) -> Shape[tuple[FirstPass, SecondPass]]:
+    """All steps of a turn in one object, in their order."""
+    before, after = first.form.schema, second.form.schema
+    whole = _object({**before["properties"], **after["properties"]})
+    if "$defs" in before:
+        whole["$defs"] = before["$defs"]
+    name = first.form.name.replace("first", "one") + second.form.name.removeprefix("second_pass")
+    return Shape(Form(name, whole), lambda fields: (first.read(fields), second.read(fields)))
+
+
+def _belief_forms(
+    about: Sequence[Seat], belief: Callable[[Seat], Shape[Belief]]
+) -> tuple[Schema, dict[str, Schema]]:
+    """The form of the beliefs about these seats, and its parts by name: one for the seats that may hold the
+    same roles.
+    """
+    defs: dict[str, Schema] = {}
+    names: dict[str, Schema] = {}
+    for seat in about:
+        form = belief(seat).form.schema
+        known = next((name for name, other in defs.items() if other == form), None)
+        if known is None:
+            known = f"belief_{len(defs) + 1}" if defs else "belief"
+            defs[known] = form
+        names[f"seat_{seat}"] = {"$ref": f"#/$defs/{known}"}
+    return _object(names), defs
 
 
 THEN: Final = "then"
@@ -603,17 +670,30 @@ def target_shape(options: Sequence[Seat], *, may_hold: bool) -> Shape[Explained[
     return Shape(Form("assassination_or_not" if may_hold else "assassination", _object(schema)), read)
 
 
-QUESTIONS: Final = ("leader", "team", "why_team", "disagreed", "result")
-"""The first questions of every summary."""
+_SECOND: Final = frozenset({"claims", "merlin", "open"})
+"""Questions that the first version of the prompts did not ask: its stored answers lack them."""
 
-LAST: Final = ("suspects", "protect", "next")
-"""The last questions: the first of these for the loyal side, the second for evil, and the third for both."""
+
+def summary_questions(side: Side | None, *, hunted: bool) -> tuple[str, ...]:
+    """The questions of a seat's summary; ``side`` None: those of either side.
+
+    ``hunted``: whether evil may shoot Merlin, so that it has to find out who Merlin is.
+    """
+    loyal = ("suspects",) if side is not Side.EVIL else ()
+    merlin = ("merlin",) if hunted else ()
+    evil = ("protect", *merlin) if side is not Side.LOYAL else ()
+    return ("leader", "team", "why_team", "disagreed", "result", "claims", *loyal, *evil, "open", "next")
 
 
 def summary_shape(questions: Sequence[str]) -> Shape[tuple[tuple[str, str], ...]]:
     """One text for each question."""
     schema = _object({question: _text("in a sentence or two") for question in questions})
-    return Shape(
-        Form("summary", schema),
-        lambda fields: tuple((question, fields.text(question)) for question in questions),
-    )
+
+    def read(fields: Fields) -> tuple[tuple[str, str], ...]:
+        given = (
+            (question, fields.maybe_text(question) if question in _SECOND else fields.text(question))
+            for question in questions
+        )
+        return tuple((question, text) for question, text in given if text or question not in _SECOND)
+
+    return Shape(Form("summary", schema), read)

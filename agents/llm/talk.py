@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, TypeVar
 
 from agents.llm.context import (
@@ -20,10 +20,11 @@ from agents.llm.context import (
     record,
     record_lines,
     situation,
+    speeches_in_sight,
     table_settings,
 )
 from agents.llm.fields import Fields, UnusableReply
-from agents.llm.instructions import common_instructions
+from agents.llm.instructions import common_instructions, hunted
 from agents.llm.options import SeatOptions
 from agents.llm.preparation import events_about
 from agents.llm.question import Question
@@ -33,7 +34,7 @@ from agents.llm.templates import NOW, Templates
 from agents.model.model import Message, Reply
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
-from engine.events import ActionDefaulted, Event, Note, ReplyUnusable
+from engine.events import ActionDefaulted, Event, Note, ReadingsImagined, ReplyUnusable, UtteranceMade
 from engine.profile import Profile
 from engine.rules import check, default
 from engine.state import fold
@@ -68,8 +69,14 @@ class ModelTurn:
     """
 
     def __init__(
-        self, observation: Observation, options: SeatOptions, session: TurnSession, templates: Templates
+        self,
+        observation: Observation,
+        options: SeatOptions,
+        session: TurnSession,
+        templates: Templates,
+        voice: str,
     ) -> None:
+        """``voice``: the manner of speaking that was drawn for the seat; empty: none was."""
         table, hand = observation.table, observation.hand
         assert hand.role is not None, "a seat is asked after it has learned its role"
         assert hand.side is not None
@@ -84,10 +91,11 @@ class ModelTurn:
         self.role = hand.role
         self.side = hand.side
         self.events: Sequence[Event] = observation.events
-        self.system, known_forms = _system(observation, options, templates)
+        self.system, known_forms = _system(observation, options, templates, voice)
         self.known_forms: Mapping[str, Schema] = known_forms
         """The forms of the steps that the system message explains, by step."""
-        self.record = record(self.events, self.seat, brief=options.mechanism == "compact")
+        self.memory = options.memory_in(table.profile)
+        self.record = record(self.events, self.seat, brief=options.one_pass, memory=self.memory)
         self.situation = situation(table, hand)
         self.notes: list[Note] = []
         at_hand = (table.round, table.attempt) == (self.request.round, self.request.attempt)
@@ -101,12 +109,32 @@ class ModelTurn:
         self.reply: Reply | None = None
         """The last usable answer."""
         self._templates = templates
+        self._voice = voice
 
     @property
     def rejected(self) -> str:
         """The rejected team of the attempt before in this round, as text; empty where there was none."""
         tallies = self.table.tallies
         return listed(tallies[-1].team) if self.request.attempt > 1 and tallies else ""
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody else has said anything in this game."""
+        return any(
+            type(event) is UtteranceMade and event.seat != self.seat and event.text for event in self.events
+        )
+
+    @property
+    def was_read(self) -> bool:
+        """Whether readings of the draft were imagined in this turn."""
+        return any(type(note) is ReadingsImagined for note in self.notes)
+
+    @cached_property
+    def _secret(self) -> str:
+        """What a speech of this seat must not betray."""
+        return self._templates.render(
+            "secret", role=self.role, sees=self.hand.sees, hunted=hunted(self.table.profile)
+        )
 
     def render(self, template: str, **values: Any) -> str:
         """The text of a question. Besides ``values``, which come first, every template may use the turn's
@@ -120,10 +148,13 @@ class ModelTurn:
             "side": self.side,
             "round": self.request.round,
             "attempt": self.request.attempt,
-            "intends": self.options.intends,
+            "intends": self.options.selects,
             "generated": self.options.selection == "generated",
             "early": False,
             "rejected": self.rejected,
+            "sees": self.hand.sees,
+            "secret": self._secret,
+            "memory": self.memory,
         }
         values = common | values
         if template in self.known_forms:
@@ -134,7 +165,7 @@ class ModelTurn:
 
     def sketch(self, question: Question[Any]) -> str:
         """The form of an answer in short, without the parts that the system message explains."""
-        first, _, second = question.step.partition("+")
+        first, _, second = question.step.replace("compact", "one_pass").partition("+")
         known = {**self.known_forms.get(first, {}).get("properties", {})}
         if second in self.known_forms:
             known[THEN] = self.known_forms[second]
@@ -142,24 +173,31 @@ class ModelTurn:
 
     def at(self, observation: Observation, session: TurnSession | None = None) -> "ModelTurn":
         """The same seat at another point of its game, with ``session``, by default the same session."""
-        return ModelTurn(observation, self.options, session or self.session, self._templates)
+        return ModelTurn(observation, self.options, session or self.session, self._templates, self._voice)
 
     def talk(self, beliefs: Iterable[Belief] = ()) -> "Talk":
         """A conversation that begins with the record, and with beliefs formed in this turn."""
         lines = [believed(belief) for belief in beliefs]
         return Talk(self, _head(self.record, lines))
 
-    def talk_about(self, seat: Seat) -> tuple["Talk", str]:
-        """A conversation about one other seat, and the state of the game at the end of its record."""
+    def talk_about(self, seat: Seat) -> tuple["Talk", str, list[str]]:
+        """A conversation about one other seat, the state of the game at the end of its record, and what the
+        seat says in that record.
+        """
         if self.options.timing == "exact":
-            return Talk(self, _head(self.record, ())), self.situation
+            return Talk(self, _head(self.record, ())), self.situation, self.speeches_of(seat)
         part = events_about(self.events, self.request, self.opens, seat)
-        return self.talk_through(part), situation(fold(part).table, self.hand)
+        said = speeches_in_sight(part, seat, self.memory)
+        return self.talk_through(part), situation(fold(part).table, self.hand), said
+
+    def speeches_of(self, seat: Seat) -> list[str]:
+        """What the other seat says in the turn's record."""
+        return speeches_in_sight(self.events, seat, self.memory)
 
     def talk_through(self, part: Sequence[Event], beliefs: Iterable[Belief] = ()) -> "Talk":
         """A conversation that begins with an earlier record, and with beliefs formed meanwhile."""
         lines = [believed(belief) for belief in beliefs]
-        return Talk(self, _head(record(part, self.seat), lines))
+        return Talk(self, _head(record(part, self.seat, memory=self.memory), lines))
 
     def legal(self, action: SeatAction) -> SeatAction:
         """The action itself. Raises UnusableReply where the rules do not allow it."""
@@ -184,12 +222,12 @@ def _notes(lines: Sequence[str]) -> str:
 
 
 def _system(
-    observation: Observation, options: SeatOptions, templates: Templates
+    observation: Observation, options: SeatOptions, templates: Templates, voice: str
 ) -> tuple[str, Mapping[str, Schema]]:
     table, hand = observation.table, observation.hand
     assert hand.role is not None
     known = (hand.seat, hand.role, hand.sees, hand.shoots)
-    return _rendered_system(templates, table.profile, table.names, known, options)
+    return _rendered_system(templates, table.profile, table.names, known, options, voice)
 
 
 # The same for every request of a game.
@@ -200,6 +238,7 @@ def _rendered_system(
     names: tuple[str, ...],
     known: tuple[Seat, Role, tuple[Seat, ...], bool],
     options: SeatOptions,
+    voice: str,
 ) -> tuple[str, Mapping[str, Schema]]:
     """The system message, and the forms of the steps that it explains, by step."""
     seat, role, sees, shoots = known
@@ -219,6 +258,9 @@ def _rendered_system(
         side=side_of(role),
         sees=listed(sees),
         shoots=shoots,
+        own_name=quoted(names[seat - 1]),
+        voice=voice,
+        brief=templates.render("brief", profile=profile, role=role, sees=sees, shoots=shoots),
     )
     if not steps or steps not in system:
         # Other templates may leave the steps out: then each question explains itself.

@@ -1,18 +1,22 @@
 """The text of the prompts: one Jinja template for each step, from the package or from another directory."""
 
-from functools import cache
+from functools import cache, cached_property
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from agents.llm.context import seats_in_words
+
 __all__ = ["NOW", "STANDING", "TEMPLATES", "Templates", "our_templates"]
 
 TEMPLATES: Final = (
-    "system", "first_order", "selection", "selection_generated", "formulation", "second_order",
-    "modification", "refinement", "compact", "direct", "proposal", "reconsideration", "vote", "card",
-    "assassination", "summary", "joined", "repair",
+    "system", "brief", "secret",
+    "first_order", "selection", "selection_generated", "formulation", "second_order", "modification",
+    "refinement", "one_pass", "first_pass", "second_pass", "draft_parts", "revision_parts", "direct",
+    "proposal", "reconsideration", "vote", "card", "assassination", "summary", "joined", "repair",
 )  # fmt: skip
 """Every template's name; its file is ``<name>.jinja``."""
 
@@ -42,6 +46,7 @@ class Templates:
             # Prompts are plain text; texts of others are quoted (context.quoted).
             autoescape=False,
         )
+        self._environment.filters["seats"] = seats_in_words
 
     def _source(self, name: str) -> str:
         if self._folder is not None:
@@ -60,6 +65,12 @@ class Templates:
         if not template.blocks.keys() >= {NOW, STANDING}:
             return None
         return "".join(template.blocks[block](template.new_context(values))).strip("\n")
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all templates, those of the package included, in 16 hexadecimal digits."""
+        texts = "".join(f"{name}\0{self._source(f'{name}.jinja')}\0" for name in TEMPLATES)
+        return sha256(texts.encode()).hexdigest()[:16]
 
 
 @cache

@@ -1,6 +1,7 @@
 """How a scripted seat explains its actions: reasons for its choices, and answers in its summaries."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from agents.scripted.notebook import Notebook, moves_in
 from agents.scripted.speech import Scene, listed, sentence, when
@@ -97,7 +98,9 @@ def summary(book: Notebook, table: Table) -> tuple[tuple[str, str], ...]:
         ("why_team", _why_team(book, table)),
         ("disagreed", _disagreed(book, against)),
         ("result", _result(book, table)),
-        _exposed(book) if book.side is Side.EVIL else ("suspects", _suspects(book)),
+        ("claims", _claims(book)),
+        *(_of_evil(book) if book.side is Side.EVIL else (("suspects", _suspects(book)),)),
+        ("open", _open(book, table)),
         ("next", _next(book, table)),
     )
 
@@ -139,6 +142,47 @@ def _suspects(book: Notebook) -> str:
     others = [seat for seat in range(1, book.players + 1) if seat != book.seat]
     likely = sorted(others, key=lambda seat: (-round(evil[seat - 1], 6), seat))[: book.profile.evil_seats]
     return ", ".join(f"{book.names[seat - 1]} with {percent(evil[seat - 1])}" for seat in likely)
+
+
+_CLAIMED: Final = {"claim_percival": "Percival", "claim_servant": "a Servant", "claim_loyal": "loyal"}
+
+
+def _claims(book: Notebook) -> str:
+    """Who has said to be what, each seat's latest claim, in seat order."""
+    claimed: dict[Seat, str] = {}
+    for speech in book.speeches:
+        if speech.seat != book.seat:
+            for move in moves_in(speech.text, book.names):
+                if move.act in _CLAIMED:
+                    claimed[speech.seat] = _CLAIMED[move.act]
+    said = [f"{book.names[seat - 1]} claims to be {claimed[seat]}" for seat in sorted(claimed)]
+    return f"{'; '.join(said)}." if said else "Nobody has claimed a role."
+
+
+def _open(book: Notebook, table: Table) -> str:
+    """What the seat was asked in this attempt."""
+    attempt = (table.round, table.attempt)
+    me = book.seat
+    asking = [
+        speech.seat
+        for speech in book.speeches
+        if (speech.round, speech.attempt) == attempt
+        and speech.seat != me
+        and any(
+            move.act.startswith("ask_") and move.seats[:1] == (me,)
+            for move in moves_in(speech.text, book.names)
+        )
+    ]
+    if not asking:
+        return "Nobody waits for an answer of mine."
+    waiting = "waits" if len(asking) == 1 else "wait"
+    return f"{listed(book.names, tuple(asking))} {waiting} for an answer of mine."
+
+
+def _of_evil(book: Notebook) -> tuple[tuple[str, str], ...]:
+    merlin = _likeliest_merlin(book) if book.profile.assassination != "none" else ""
+    guess = (("merlin", f"{merlin} most likely, by the votes and the teams."),) if merlin else ()
+    return (_exposed(book), *guess)
 
 
 def _exposed(book: Notebook) -> tuple[str, str]:

@@ -56,7 +56,7 @@ def speak(scene: Scene, menu: Sequence[IntentionId], facts: frozenset[str], open
         thoughts.append(BeliefsFormed(me, formed))
     points = _at_least_two(scene, menu, scene.points(menu, facts))
     first = _select(points, scene.dice)
-    thoughts.append(IntentionsSelected(me, "first", _choices(first), False))
+    thoughts.append(IntentionsSelected(me, "first", _choices(first), False, _lean(scene)))
     lines = {point.id: scene.line(point) for point in first}
     draft = _joined(opening, [lines[point.id] for point in first], "")
     thoughts.append(SpeechDrafted(me, "formulation", _think(scene, first), draft))
@@ -197,11 +197,14 @@ def _think(scene: Scene, points: Sequence[Point], cause: str = "") -> str:
         f"({number}) {WORDING[point.id].goal.format_map(point.slots)}"
         for number, point in enumerate(points, 1)
     )
+    return " ".join(part for part in (f"My goals: {goals}.", _lean(scene), cause) if part)
+
+
+def _lean(scene: Scene) -> str:
+    """Where the seat stands before it speaks."""
     if not scene.team:
-        lean = "No team stands yet."
-    else:
-        lean = f"I am {'for' if scene.approves else 'against'} the team of {scene.common['team']}."
-    return " ".join(part for part in (f"My goals: {goals}.", lean, cause) if part)
+        return "No team stands yet."
+    return f"I am {'for' if scene.approves else 'against'} the team of {scene.common['team']}."
 
 
 def _closing(scene: Scene, points: Sequence[Point]) -> str:

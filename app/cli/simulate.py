@@ -65,7 +65,8 @@ def simulate(
     base_url: BaseUrl = None,
     api_key_env: ApiKeyEnv = None,
     mechanism: Annotated[
-        str | None, typer.Option(help="For llm seats: paper, compact, contemplation or direct.  [paper]")
+        str | None,
+        typer.Option(help="For llm seats: paper, one_pass, two_pass, contemplation or direct.  [paper]"),
     ] = None,
     option: Annotated[
         list[str] | None,

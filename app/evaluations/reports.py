@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 import structlog
 
+from agents.llm.options import mechanism_name
 from app.base.errors import NotFound
 from app.edge.auth import Caller
 from app.evaluations.counting import (
@@ -348,7 +349,7 @@ def groups_of(row: GameRow, group_by: GroupBy | None) -> Mapping[str, Collection
         if group_by == "timing" and seat["agent"] == "llm":
             value = (seat.get("options") or {}).get("timing", "exact")
         if group_by == "mechanism" and seat["agent"] == "llm":
-            value = value or "paper"
+            value = mechanism_name(seat)
         groups.setdefault(str(value or seat["agent"]), set()).add(number)
     return {name: frozenset(seats) for name, seats in sorted(groups.items())}
 

@@ -23,7 +23,7 @@ from engine.actions import (
 )
 from engine.errors import IllegalAction
 from engine.events import BeliefsFormed, IntentionsSelected, Note
-from engine.intentions import BY_ID
+from engine.intentions import BY_ID, opening_menu
 from engine.profile import Profile
 from engine.rules.asking import KIND_IN, Request, everybody, is_asked, offered
 from engine.rules.members import (
@@ -196,6 +196,11 @@ def _check_selection(table: Table, hand: Hand, note: IntentionsSelected, where: 
         raise IllegalAction(hand.seat, f"no intentions are chosen in phase {table.phase}", where)
     if foreign:
         on_offer = tuple(BY_ID)
+    elif (table.phase is PROPOSE or table.turn == 0) and hand.role is not None:
+        # A seat that opens may choose by either menu.
+        proposes = table.phase is PROPOSE
+        sensible = opening_menu(hand.role, first_quest=table.round == 1, proposes=proposes)
+        on_offer = tuple(dict.fromkeys((*on_offer, *sensible)))
     if len({choice.id for choice in note.intentions}) != len(note.intentions):
         raise IllegalAction(hand.seat, "an intention is selected once", f"{where}/intentions")
     for place, choice in enumerate(note.intentions):

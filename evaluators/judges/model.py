@@ -9,7 +9,6 @@ A judge's agreement with people is measured before its scores are shown beside t
 ``agreement.judge_agreement``.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -60,10 +59,10 @@ def messages(item: Item) -> list[JudgeMessage]:
     """
     if item.dimension == "following":
         rubric, texts = following_text(), _texts(item)
-        form = _form({"intention": "id", **dict.fromkeys(_parts(item), _PART)})
+        form = _form(", ".join(f'"{part}": {_PART}' for part in _parts(item)))
     elif item.dimension == "selection":
         rubric, texts = selection_text(), []
-        form = _form({"intention": "id", "reasonable": "true or false", "quote": "…", "reason": "…"})
+        form = _form('"quote": "…", "reason": "…", "reasonable": true|false')
     else:
         raise ValueError(f"a judge judges only selection and following, {item.id} is {item.dimension}")
     asked = [_asked(choice.id, choice.reason) for choice in item.asked]
@@ -72,7 +71,7 @@ def messages(item: Item) -> list[JudgeMessage]:
     return [JudgeMessage("system", rubric), JudgeMessage("user", "\n".join(question))]
 
 
-_PART: Final = {"score": "1 to 5", "quote": "…", "reason": "…"}
+_PART: Final = '{"quote": "…", "reason": "…", "score": 1|2|3|4|5}'
 
 
 def _parts(item: Item) -> tuple[str, ...]:
@@ -90,9 +89,12 @@ def _asked(intention: IntentionId, reason: str) -> str:
     return f"{line}. Its reason: {quoted(reason)}" if reason else line
 
 
-def _form(entry: Mapping[str, Any]) -> str:
-    shown = json.dumps({"judgements": [entry]}, ensure_ascii=False)
-    return f"Answer with JSON alone, one entry for each intention chosen, in this form:\n{shown}"
+def _form(verdict: str) -> str:
+    """The form of an answer: the evidence stands before what rests on it; ``|`` separates the options."""
+    return (
+        "Answer with JSON alone, one entry for each intention chosen, in this form and this order:\n"
+        f'{{"judgements": [{{"intention": "id", {verdict}}}]}}'
+    )
 
 
 async def judge(item: Item, ask: Ask, rater: str, *, attempts: int = ATTEMPTS) -> Verdict:

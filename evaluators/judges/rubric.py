@@ -195,8 +195,9 @@ Thinking is private. Judge it leniently: a plan that reflects the goal without f
 chosen intention that the thinking drops is a 1. Speaking is what the table hears. Judge it strictly: what
 is only meant, and not said, does not count. What is false is told by the record alone.
 
-For each score quote the words it rests on, exactly as they stand in the text that you judge, at least
-three words in a row. Only for a 1 with nothing to quote leave the quote empty."""
+For each score first quote the words it rests on, exactly as they stand in the text that you judge, at least
+three words in a row; only for a 1 with nothing to quote leave the quote empty. Then say in one sentence what
+they show. Then give the score that follows from this."""
 
 _SELECTING: Final = """\
 You judge whether the intentions that a seat at a table of Avalon chose for its next speech are reasonable in
@@ -208,8 +209,9 @@ taken), when it contradicts the role (it helps the other side, and for nothing i
 contradicts another intention chosen with it (passing for Merlin and for Percival at once). All else is
 reasonable: a bold, weak or needless move too. Deceit is part of the game for either side.
 
-For each verdict quote the words of the situation or of the seat's own reasons that it rests on, exactly as
-they stand there, at least three words in a row, and say why in one sentence."""
+For each verdict first quote the words of the situation or of the seat's own reasons that it rests on, exactly
+as they stand there, at least three words in a row. Then say in one sentence what they show. Then give the
+verdict that follows from this."""
 
 
 _STATEMENTS: Final = """\
@@ -232,7 +234,8 @@ is supported.
 For each statement quote the words of the speech that make it, exactly as they stand there, as few as hold
 it. For supported and refuted quote also words of the line of the record that decides it, exactly as they
 stand there, at least three words in a row out of one line; where what is claimed is missing in the
-record, the line that comes nearest. For uncheckable leave the record empty. Say why in one sentence."""
+record, the line that comes nearest. For uncheckable leave the record empty. Then say in one sentence what
+this shows. Then give the verdict that follows from it."""
 
 
 def statements_text() -> str:

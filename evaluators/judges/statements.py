@@ -7,7 +7,6 @@ The speech must contain the quote, and the record the evidence; else the answer 
 judges.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -58,9 +57,8 @@ class Statements:
 
 def speech_messages(speech: Speech) -> list[JudgeMessage]:
     """The question about one speech; the record comes first, so all questions of a game share a prefix."""
-    shape = json.dumps(
-        {"statements": [{"quote": "…", "verdict": "…", "record": "…", "reason": "…"}]}, ensure_ascii=False
-    )
+    verdicts = "|".join(f'"{verdict}"' for verdict in get_args(StatementVerdict))
+    shape = f'{{"statements": [{{"quote": "…", "record": "…", "reason": "…", "verdict": {verdicts}}}]}}'
     question = [
         *speech.game,
         "",

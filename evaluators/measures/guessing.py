@@ -3,13 +3,15 @@
 Before it speaks, a seat records what it believes the others intend. Its belief about another seat is a guess
 about that seat's latest speech: the same item that a rater is asked from that seat's point of view. Only the
 first belief about a speech is a guess. If the speech belongs to an earlier attempt, later events may have
-helped the guess.
+helped the guess. A belief about a speech out of sight is no guess: in the paper's profile a seat that has
+summed up an attempt has its summary in later rounds, and the speeches no longer.
 """
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final, Literal
 
+from engine.events import RoundSummarised
 from engine.terms import Seat
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Variant, items, make_id, parse_id
@@ -30,16 +32,20 @@ def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
 
     Each guess is about the other seat's latest speech before the believer's own turn and has the id of that
     guessing item; ``rater`` is ``belief``. Left out are beliefs of a turn for which a default was played,
-    beliefs about a seat that has not spoken, and later beliefs of the same seat about the same speech.
+    beliefs about a seat that has not spoken or whose latest speech is out of sight, and later beliefs of the
+    same seat about the same speech.
     """
     latest: dict[Seat, Turn] = {}
     believed_items: set[str] = set()
+    summed_up = _summed_up(game)
     for turn in game.turns:
         if turn.defaulted is None:
             for belief in turn.beliefs:
                 speech = latest.get(belief.about)
                 same_attempt = speech and (speech.round, speech.attempt) == (turn.round, turn.attempt)
                 if speech is None or (span == "attempt" and not same_attempt):
+                    continue
+                if _out_of_sight(turn, speech, summed_up):
                     continue
                 item_id = make_id(game.id, "guessing", speech.request_id, "final", turn.seat)
                 if item_id in believed_items:
@@ -53,6 +59,26 @@ def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
                     confidence=belief.confidence,
                 )
         latest[turn.seat] = turn
+
+
+def _summed_up(game: Game) -> frozenset[tuple[Seat, int, int]]:
+    """(seat, round, attempt) of the attempts that a seat's own summaries replace later."""
+    if game.profile.name != "interintent":
+        # Elsewhere seats remember all that was said.
+        return frozenset()
+    return frozenset(
+        (event.seat, event.round, event.attempt)
+        for event in game.log
+        if isinstance(event, RoundSummarised) and event.answers
+    )
+
+
+def _out_of_sight(turn: Turn, speech: Turn, summed_up: frozenset[tuple[Seat, int, int]]) -> bool:
+    """Whether the believer has a summary of its own instead of the speech."""
+    if turn.without == "summary":
+        # An opener that was asked before it summed up has the speeches of the round before (timing eager).
+        return speech.round < turn.round - 1
+    return speech.round < turn.round and (turn.seat, speech.round, speech.attempt) in summed_up
 
 
 class BeliefScores:

@@ -348,10 +348,28 @@ class Referee:
         if isinstance(note, IntentionsSelected):
             ids = [choice.id for choice in note.intentions]
             offered = self.menu(open_)
+            if offered and open_.seat == self.leader:
+                offered = [*offered, *self._for_a_leader(open_)]
             return bool(offered) and len(ids) == len(set(ids)) and set(ids) <= set(offered)
         if isinstance(note, BeliefsFormed):
             return all(self._may_believe(open_.seat, belief) for belief in note.beliefs)
         return True
+
+    def _for_a_leader(self, open_: Asked) -> list[str]:
+        """What a seat that opens may choose besides what is published."""
+        anew = {"concern_failed_quest_member", "question_missing_vote", "question_changed_statements"}
+        own = {"defend_self", "stay_hidden", "express_no_information", "pretend_no_information"}
+        if open_.kind == "propose_team":
+            own.add("support_proposal")
+        if self.round > 1:
+            own |= anew | {"defend_teammate"}
+        role = self.roles[open_.seat - 1]
+        side = "evil" if role in EVIL else "loyal"
+        return [
+            entry["id"]
+            for entry in INTENTIONS
+            if entry["id"] in own and set(entry["roles"]) & {"any", role, side}
+        ]
 
     def _may_believe(self, seat: int, belief: Any) -> bool:
         others = list(self.rules["roles"])

@@ -19,8 +19,9 @@ from engine.intentions import (
     menu,
     missing_facts,
     normalise,
+    opening_menu,
 )
-from engine.rules import offered
+from engine.rules import decide, offered
 from engine.terms import EVIL_ROLES, Kind, Role
 from engine.thoughts import Choice
 from tests.engine.playing import Play
@@ -172,6 +173,31 @@ def test_an_intention_that_is_not_on_the_menu_is_refused(wrong: str) -> None:
     with pytest.raises(IllegalAction, match="is not offered to this seat now") as refusal:
         game.do((2, Speak("", thoughts)))
     assert refusal.value.pointer == "/thoughts/0/intentions/1/id"
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("first_quest", [True, False])
+def test_the_sensible_menu_of_a_leader_holds_nothing_about_anothers_team(
+    role: Role, first_quest: bool
+) -> None:
+    sensible = opening_menu(role, first_quest=first_quest, proposes=True)
+    assert set(sensible) <= set(allowed(role))
+    assert len(sensible) >= 4
+    assert "defend_self" in sensible
+    assert "support_proposal" in sensible
+    assert not {"convince_leader", "question_leader_pick", "counter_evil_on_team"} & set(sensible)
+    without = opening_menu(role, first_quest=first_quest, proposes=False)
+    assert set(sensible) - set(without) == {"support_proposal"}
+
+
+def test_a_leader_may_choose_by_either_menu_and_others_may_not() -> None:
+    game = Play(profile="interintent")
+    for id_ in ("convince_leader", "support_proposal"):
+        chosen = (IntentionsSelected(1, "first", (Choice(id_),), False),)
+        decide(game.state, [(1, ProposeTeam((1, 2), "so", chosen))])
+    wrong = (IntentionsSelected(1, "first", (Choice("counter_evil_on_team"),), False),)
+    with pytest.raises(IllegalAction, match="is not offered to this seat now"):
+        decide(game.state, [(1, ProposeTeam((1, 2), "so", wrong))])
 
 
 def test_an_intention_is_selected_once() -> None:

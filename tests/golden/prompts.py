@@ -47,10 +47,14 @@ PROMPTS: Final[Mapping[str, GoldenPrompt]] = {
     "merlin-in-round-2": GoldenPrompt("2.1.speak.3"),
     "merlin-in-round-2-eager": GoldenPrompt("2.1.speak.3", {"timing": "eager"}),
     "merlin-in-round-2-generated": GoldenPrompt("2.1.speak.3", {"selection": "generated"}),
-    "merlin-in-round-2-compact": GoldenPrompt("2.1.speak.3", {"mechanism": "compact"}),
-    "morgana-sums-up-and-opens-compact": GoldenPrompt("1.1.summarise.2", {"mechanism": "compact"}),
-    "morgana-reconsiders-and-votes-compact": GoldenPrompt("2.1.reconsider.2", {"mechanism": "compact"}),
-    "servant-votes-compact": GoldenPrompt("2.1.vote.4", {"mechanism": "compact"}),
+    "merlin-in-round-2-one-pass": GoldenPrompt("2.1.speak.3", {"mechanism": "one_pass"}),
+    "merlin-in-round-2-two-pass": GoldenPrompt("2.1.speak.3", {"mechanism": "two_pass"}),
+    "merlin-in-round-2-without-readings": GoldenPrompt(
+        "2.1.speak.3", {"steps": ("first_order", "selection", "formulation")}
+    ),
+    "morgana-sums-up-and-opens-one-pass": GoldenPrompt("1.1.summarise.2", {"mechanism": "one_pass"}),
+    "morgana-reconsiders-and-votes-one-pass": GoldenPrompt("2.1.reconsider.2", {"mechanism": "one_pass"}),
+    "servant-votes-one-pass": GoldenPrompt("2.1.vote.4", {"mechanism": "one_pass"}),
     "merlin-in-round-2-contemplation": GoldenPrompt("2.1.speak.3", {"mechanism": "contemplation"}),
     "merlin-in-round-2-direct": GoldenPrompt("2.1.speak.3", {"mechanism": "direct"}),
     "morgana-reconsiders": GoldenPrompt("2.1.reconsider.2"),

@@ -58,10 +58,10 @@ def _stated(question: str, chance: random.Random) -> str:
         verdict = chance.choice(("supported", "supported", "supported", "refuted", "uncheckable"))
         if not lines:
             verdict = "uncheckable"
-        entry = {"quote": sentence, "verdict": verdict, "record": "", "reason": "So the record stands."}
-        if verdict != "uncheckable":
-            entry["record"] = lines[-1]
-        entries.append(entry)
+        record_line = "" if verdict == "uncheckable" else lines[-1]
+        entries.append(
+            {"quote": sentence, "record": record_line, "reason": "So the record stands.", "verdict": verdict}
+        )
     return json.dumps({"statements": entries[:40]}, ensure_ascii=False)
 
 
@@ -70,13 +70,13 @@ def _scored(texts: dict[str, str], chance: random.Random) -> dict[str, Any]:
     for part, text in texts.items():
         quote = _quote(text, chance)
         score = chance.choice((2, 3, 4, 4, 5, 5)) if quote else 1
-        scores[part] = {"score": score, "quote": quote, "reason": "These words show it."}
+        scores[part] = {"quote": quote, "reason": "These words show it.", "score": score}
     return scores
 
 
 def _ruled(situation: str, chance: random.Random) -> dict[str, Any]:
     quote = _quote(max(situation.split("\n"), key=len), chance)
-    return {"reasonable": chance.random() < 0.8, "quote": quote, "reason": "So the record stands."}
+    return {"quote": quote, "reason": "So the record stands.", "reasonable": chance.random() < 0.8}
 
 
 def _quote(text: str, chance: random.Random) -> str:

@@ -201,12 +201,15 @@ def _chosen(act: _Act, stage: str) -> Draft:
     choices: list[Draft] = []
     for choice in selected.intentions:
         intention = BY_ID[choice.id]
-        own = {"category": intention.category, "intention": intention.label}
-        choices.append({**(own if act.own_words else {"intention": choice.id}), "reason": choice.reason})
+        chosen = intention.label if act.own_words else choice.id
+        category = {"category": intention.category} if act.own_words else {}
+        choices.append({**category, "reason": choice.reason, "intention": chosen})
     draft: Draft = {"intentions": choices}
     if act.own_words:
         draft = {"categories": list(dict.fromkeys(choice["category"] for choice in choices)), **draft}
-    return {"why": selected.reason, **draft} if stage == "final" else draft
+    if stage == "final":
+        return {"why": selected.reason, **draft}
+    return {"situation": selected.reason, **draft}
 
 
 def _drafted(act: _Act, stage: str) -> Draft:
@@ -226,6 +229,11 @@ def _final(act: _Act) -> Draft:
     return {"think": draft["think"], "why_team": act.why, "team": _seats(action.team), "speak": action.text}
 
 
+def _formulated(act: _Act) -> Draft:
+    # Where the draft is spoken as it is, the form asks for the team as well; else it is left out.
+    return {**_final(act), **_drafted(act, "formulation")}
+
+
 def _direct(act: _Act) -> Draft:
     return {key: value for key, value in _final(act).items() if key in ("team", "speak")}
 
@@ -234,17 +242,34 @@ def _readings(act: _Act) -> Draft:
     imagined = act.thought(ReadingsImagined)
     return {
         "readings": {reading.by: reading.text for reading in imagined.readings},
+        "clue": _clue(imagined),
         "reveals_role": imagined.reveals_role,
     }
 
 
-def _compact(act: _Act) -> Draft:
+def _clue(imagined: ReadingsImagined) -> str:
+    """What gives the seat away, as the readings say it."""
+    given = [
+        text
+        for reading in imagined.readings
+        for _, found, text in [reading.text.partition("away: ")]
+        if found
+    ]
+    return given[0] if given else "Nothing that others could not say as well."
+
+
+def _first_pass(act: _Act) -> Draft:
     formed = [thought for thought in act.action.thoughts if isinstance(thought, BeliefsFormed)]
     beliefs_ = {f"seat_{belief.about}": _belief(belief) for thought in formed for belief in thought.beliefs}
     return {
         **({"beliefs": beliefs_} if beliefs_ else {}),
         "first_selection": _chosen(act, "first"),
         "draft": _drafted(act, "formulation"),
+    }
+
+
+def _second_pass(act: _Act) -> Draft:
+    return {
         "reading": _readings(act),
         "final_selection": _chosen(act, "final"),
         "final": _final(act),
@@ -270,11 +295,13 @@ def _choice(act: _Act) -> Draft:
 
 _STEPS: Final[dict[str, Callable[[_Act], Draft]]] = {
     "selection": lambda act: _chosen(act, "first"),
-    "formulation": lambda act: _drafted(act, "formulation"),
+    "formulation": _formulated,
     "second_order": _readings,
     "modification": lambda act: _chosen(act, "final"),
     "refinement": _final,
-    "compact": _compact,
+    **dict.fromkeys(("one_pass", "compact"), lambda act: {**_first_pass(act), **_second_pass(act)}),
+    "first_pass": _first_pass,
+    "second_pass": _second_pass,
     "direct": _direct,
     **dict.fromkeys(("proposal", "reconsideration", "vote", "card", "assassination", "summary"), _choice),
 }

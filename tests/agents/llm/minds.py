@@ -115,14 +115,14 @@ def answer(action: SeatAction, step: str, about: str) -> dict[str, Any]:
         case "selection":
             return chosen(action, "first")
         case "formulation":
-            return drafted(action, "formulation")
+            return {**drafted(action, "formulation"), **team_of(action)}
         case "second_order":
             return readings(action)
         case "modification":
             return chosen(action, "final")
         case "refinement" | "direct":
             return {**drafted(action, "refinement"), **team_of(action)}
-        case "compact":
+        case "one_pass" | "compact" | "first_pass" | "second_pass":
             return whole_turn(action)
         case "proposal" | "reconsideration":
             assert isinstance(action, ProposeTeam | Reconsider)
@@ -162,8 +162,8 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
 
 def chosen(action: SeatAction, stage: str) -> dict[str, Any]:
     (selected,) = (one for one in of(action, IntentionsSelected) if one.stage == stage)
-    why = {"why": selected.reason} if stage == "final" else {}
-    entries = [{"intention": one.id, "reason": one.reason} for one in selected.intentions]
+    why = {"why" if stage == "final" else "situation": selected.reason}
+    entries = [{"reason": one.reason, "intention": one.id} for one in selected.intentions]
     return {**why, "intentions": entries}
 
 
@@ -176,6 +176,7 @@ def readings(action: SeatAction) -> dict[str, Any]:
     (imagined,) = of(action, ReadingsImagined)
     return {
         "readings": {one.by: one.text for one in imagined.readings},
+        "clue": "Whom I ask first.",
         "reveals_role": imagined.reveals_role,
     }
 

@@ -1,7 +1,11 @@
 """A seat that always answers: asked again, mapped, defaulted and marked, whatever its model does."""
 
 import asyncio
+import json
+import re
 from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +14,11 @@ from agents.agent import Setup
 from agents.conformance import check_agent_kind
 from agents.errors import InvalidAgent
 from agents.llm.agent import LlmAgent
-from agents.llm.options import SeatOptions, read_options
+from agents.llm.options import OURS, STEPS, SeatOptions, mechanism_name, read_options
 from agents.llm.session import CallKey, MemorySession
 from agents.llm.talk import LONGEST_RAW
+from agents.llm.templates import Templates, our_templates
+from agents.llm.voices import VOICES
 from agents.model.model import Form, Message, ModelUnavailable, Reply
 from agents.table import MemoryJournal, play, step
 from engine.actions import CastVote, ProposeTeam
@@ -48,7 +54,7 @@ from tests.agents.llm.models import (
 FIVE = make_profile("interintent", 5)
 QUIET = make_profile("official", 5, rules={"discussion": "none", "first_leader": 1})
 DEAL = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
-PRESETS = ["paper", "compact", "contemplation", "direct"]
+PRESETS = ["paper", "one_pass", "contemplation", "direct"]
 
 
 def count(state: State, kind: type) -> int:
@@ -74,7 +80,7 @@ async def test_valid_noise_with_doubles_in_its_lists_is_played_without_a_default
     # nothing could be merged, is no list.
     state, _ = await played(FIVE, 2, noise(duplicates=True), {"mechanism": mechanism})
     assert state.table.over
-    assert bool(count(state, ReplyUnusable)) is (mechanism in ("paper", "compact"))
+    assert bool(count(state, ReplyUnusable)) is (mechanism in ("paper", "one_pass"))
     assert not count(state, ActionDefaulted)
 
 
@@ -289,7 +295,7 @@ def test_an_llm_seat_conforms() -> None:
     # The preset with the fewest prompts to build: the other presets play whole games above. What a seat
     # made anew has answered before, its session still knows.
     session = ByQuestion(FunctionModel(noise()))
-    check_agent_kind(lambda setup: LlmAgent(setup, session), options={"mechanism": "compact"})
+    check_agent_kind(lambda setup: LlmAgent(setup, session), options={"mechanism": "one_pass"})
 
 
 class ByQuestion(MemorySession):
@@ -320,9 +326,10 @@ async def test_a_summary_answers_the_fixed_questions_of_its_side() -> None:
     state, _ = await played(FIVE, 3, noise(), deal=DEAL)
     for event in state.log:
         if isinstance(event, RoundSummarised):
-            side = "protect" if event.seat > 3 else "suspects"
+            side = ["protect", "merlin"] if event.seat > 3 else ["suspects"]
             questions = [question for question, _ in event.answers]
-            assert questions == ["leader", "team", "why_team", "disagreed", "result", side, "next"]
+            first = ["leader", "team", "why_team", "disagreed", "result", "claims"]
+            assert questions == [*first, *side, "open", "next"]
 
 
 async def test_every_card_vote_and_shot_is_explained() -> None:
@@ -335,22 +342,101 @@ async def test_every_card_vote_and_shot_is_explained() -> None:
 def test_the_defaults_are_the_papers() -> None:
     assert read_options({}) == SeatOptions(
         mechanism="paper",
+        steps=None,
         selection="catalogue",
         min_intentions=2,
         max_intentions=3,
-        menu="whole",
+        menu=None,
         temperature=0.8,
         max_output_tokens=4096,
         repairs=2,
         timing="exact",
         one_option="asked",
         instructions="once",
+        prompts=OURS,
+        voice="own",
+        memory=None,
     )
+    options = read_options({})
+    assert (options.menu_in(FIVE), options.memory_in(FIVE)) == ("published", "summaries")
+    official = make_profile("official", 5)
+    assert (options.menu_in(official), options.memory_in(official)) == ("sensible", "speeches")
+    assert read_options({"menu": "whole"}).menu == "published"
 
 
-def test_compact_settles_a_single_option_unless_it_is_told_to_ask() -> None:
-    assert read_options({"mechanism": "compact"}).one_option == "settled"
-    assert read_options({"mechanism": "compact", "one_option": "asked"}).one_option == "asked"
+def test_prompts_of_an_unknown_name_are_refused() -> None:
+    with pytest.raises(InvalidAgent, match="no prompts are called 'klingon'; there are second") as refused:
+        seat({"prompts": "klingon"})
+    assert refused.value.pointer == "/options/prompts"
+
+
+def test_a_seat_tells_its_prompts_by_name_and_hash_and_all_parameters(tmp_path: Path) -> None:
+    told = seat({"memory": "speeches"}).described(FIVE)
+    assert set(told) == {*(field.name for field in fields(SeatOptions)), "prompts_hash"}
+    assert (told["prompts"], told["prompts_hash"]) == (OURS, our_templates().digest)
+    assert (told["mechanism"], told["steps"]) == ("paper", list(STEPS))
+    assert (told["menu"], told["memory"], told["temperature"]) == ("published", "speeches", 0.8)
+    json.dumps(told)
+    # One other word is another version.
+    (tmp_path / "vote.jinja").write_text("Aye or nay?", "utf-8")
+    assert Templates(tmp_path).digest != our_templates().digest == Templates().digest
+
+
+async def test_a_voice_is_drawn_from_the_seed_and_told_in_the_system_message() -> None:
+    _, sessions = await played(FIVE, 3, noise(), {"mechanism": "direct", "voice": "seeded"})
+    told = {
+        number: re.findall("^your voice: (.*)$", session.sent[0].messages[0].content, re.M)
+        for number, session in sessions.items()
+    }
+    assert all(len(one) == 1 and one[0] in VOICES for one in told.values())
+    assert len({one[0] for one in told.values()}) > 1
+    _, again = await played(FIVE, 3, noise(), {"mechanism": "direct", "voice": "seeded"})
+    assert all(again[number].sent[0].text == sessions[number].sent[0].text for number in told)
+    _, silent = await played(FIVE, 3, noise(), {"mechanism": "direct"})
+    assert "your voice" not in silent[1].sent[0].text
+
+
+def seat(options: dict[str, Any]) -> LlmAgent:
+    return LlmAgent(Setup(1, "1", options), MemorySession(FunctionModel(noise())))
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        (["think"], "no step is called 'think'"),
+        (["selection", "first_order", "formulation"], "in the order first_order, selection"),
+        (["formulation", "formulation"], "once each"),
+        (["first_order", "selection"], "no step of the list speaks"),
+        (["selection", "refinement"], "no step of the list speaks"),
+        (["formulation", "modification", "refinement"], "intentions that nobody selected"),
+        (["formulation", "second_order"], "nothing follows from second_order"),
+        (["selection", "formulation", "modification"], "nothing follows from modification"),
+        ("formulation", "a list of steps"),
+    ],
+)
+def test_a_list_of_steps_that_makes_no_sense_is_refused_in_words(steps: object, why: str) -> None:
+    with pytest.raises(InvalidAgent, match=why) as refused:
+        read_options({"steps": steps})
+    assert refused.value.pointer == "/options/steps"
+
+
+def test_steps_and_another_mechanism_exclude_each_other() -> None:
+    with pytest.raises(InvalidAgent, match="one_pass has its own steps"):
+        read_options({"mechanism": "one_pass", "steps": ["formulation"]})
+    assert read_options({"mechanism": "paper", "steps": ["formulation"]}).name == "formulation"
+
+
+def test_results_are_kept_apart_by_what_was_played() -> None:
+    assert mechanism_name({"agent": "llm"}) == "paper"
+    assert mechanism_name({"mechanism": "compact"}) == mechanism_name({"mechanism": "one_pass"}) == "one_pass"
+    assert mechanism_name({"options": {"mechanism": "direct"}}) == "direct"
+    assert mechanism_name({"options": {"steps": ["selection", "formulation"]}}) == "selection+formulation"
+    assert mechanism_name({"options": {"steps": list(STEPS)}}) == "paper"
+
+
+def test_one_pass_settles_a_single_option_unless_it_is_told_to_ask() -> None:
+    assert read_options({"mechanism": "one_pass"}).one_option == "settled"
+    assert read_options({"mechanism": "one_pass", "one_option": "asked"}).one_option == "asked"
     assert read_options({"one_option": "settled"}).one_option == "settled"
 
 

@@ -14,8 +14,10 @@ from agents.agent import Setup
 from agents.llm.agent import LlmAgent
 from agents.llm.context import (
     END_OF_RECORD,
+    NOT_FOUND,
     RECORD,
     RECORD_GOES_ON,
+    looked_up,
     named,
     quoted,
     read_names,
@@ -31,6 +33,7 @@ from engine import rules, state, view
 from engine.actions import Speak
 from engine.chance import secret
 from engine.events import (
+    BeliefsFormed,
     CardPlayed,
     Event,
     ProposalOpened,
@@ -41,10 +44,12 @@ from engine.events import (
     UtteranceMade,
     VotesRevealed,
 )
-from engine.profile import make_profile
+from engine.intentions import plain
+from engine.profile import Profile, make_profile
 from engine.rules import create, usual_names
 from engine.state import State
 from engine.terms import Seat
+from engine.thoughts import Belief
 from tests.agents.llm.minds import Puppet
 from tests.agents.llm.models import (
     FunctionModel,
@@ -272,7 +277,7 @@ def wordy(messages: Sequence[Message], form: Form) -> object:
 
     def grown(value: Any, part: Mapping[str, Any]) -> Any:
         if "$ref" in part:
-            part = schema["$defs"]["belief"]
+            part = schema["$defs"][part["$ref"].rpartition("/")[2]]
         if "enum" in part or isinstance(value, bool | int):
             return value
         if isinstance(value, dict):
@@ -295,7 +300,7 @@ async def test_most_of_a_paper_prompt_is_a_prefix_of_what_the_seat_was_sent_befo
 
 async def test_most_of_a_compact_prompt_is_a_prefix_of_what_was_sent_before_in_its_game() -> None:
     sent: list[Sent] = []
-    agents, sessions = llm_seats(5, FunctionModel(wordy), {"mechanism": "compact"})
+    agents, sessions = llm_seats(5, FunctionModel(wordy), {"mechanism": "one_pass"})
     for session in sessions.values():
         session.sent = sent
     await play(create(FIVE, 3), agents, MemoryJournal())
@@ -319,7 +324,7 @@ PRESETS: list[dict[str, Any]] = [
     {"mechanism": "paper"},
     {"mechanism": "paper", "timing": "eager"},
     {"mechanism": "paper", "selection": "generated"},
-    {"mechanism": "compact"},
+    {"mechanism": "one_pass"},
     {"mechanism": "contemplation"},
     {"mechanism": "direct"},
 ]
@@ -442,8 +447,8 @@ async def test_hostile_speech_stands_in_its_quoted_place_alone() -> None:
             session = WatchedSession(FunctionModel(lambda m, f: filled(f.schema, f.schema, Random(1), False)))
             await LlmAgent(Setup(3, "1", options), session).act(view.observe(told, request))
             shown.append([one.text.split("\n") for one in session.sent])
-        for plain, attacked in zip(*shown, strict=True):
-            differing = [(a, b) for a, b in zip(plain, attacked, strict=True) if a != b]
+        for calm, attacked in zip(*shown, strict=True):
+            differing = [(a, b) for a, b in zip(calm, attacked, strict=True) if a != b]
             if not differing:
                 # A question about seat 1 that need not wait for seat 2's speech.
                 assert options.get("timing") == "eager"
@@ -481,3 +486,70 @@ async def test_a_model_that_repeats_what_it_heard_puts_it_in_quotes_too() -> Non
                 # Without its strings a prompt holds nothing of what was said.
                 bare = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', one.text)
                 assert "canary" not in bare
+
+
+# --- memory -----------------------------------------------------------------------------------------------
+
+
+def said(text: str) -> list[str]:
+    return [line for line in text.splitlines() if re.match(r"seat \d says ", line)]
+
+
+async def test_the_memory_of_speeches_keeps_all_that_was_said_and_that_of_summaries_this_round() -> None:
+    game = await scripted_game()
+    events = view.stream(game, 2)
+    rounds = {event.round for event in events if isinstance(event, UtteranceMade)}
+    spoken = sum(isinstance(event, UtteranceMade) for event in events)
+    last = sum(isinstance(event, UtteranceMade) and event.round == max(rounds) for event in events)
+    assert len(said(record(events, 2, memory="speeches"))) == spoken
+    assert len(said(record(events, 2, memory="summaries"))) == last < spoken
+    # Otherwise the two are the same.
+    rest = [
+        [line for line in record(events, 2, memory=memory).splitlines() if " says " not in line]
+        for memory in ("summaries", "speeches")
+    ]
+    assert rest[0] == rest[1]
+
+
+@pytest.mark.parametrize(
+    ("profile", "options", "keeps"),
+    [
+        (FIVE, {}, False),
+        (FIVE, {"memory": "speeches"}, True),
+        (make_profile("official", 5, rules={"summaries": True}), {}, True),
+        (make_profile("official", 5, rules={"summaries": True}), {"memory": "summaries"}, False),
+    ],
+)
+async def test_the_memory_is_the_papers_in_its_profile_and_whole_elsewhere(
+    profile: Profile, options: dict[str, str], keeps: bool
+) -> None:
+    _, sessions = await played(profile, 3, noise(), {"mechanism": "direct", **options})
+    late = next(one for one in sessions[1].sent if one.key.request_id.startswith("3."))
+    first = late.text.partition("round 2 attempt 1")[0]
+    assert bool(said(first)) is keeps
+    asked = next(one for one in sessions[1].sent if one.key.step == "summary").question
+    assert ("instead of the speeches" in asked) is not keeps
+
+
+def test_a_snippet_that_nobody_said_in_sight_is_marked() -> None:
+    belief = Belief(2, None, (), 3, ("I trust, her", "trust her not", "", "I"), "so")
+    marked = looked_up(belief, ["Well: I trust HER, I do."])
+    assert marked.snippets == ("I trust, her", f"{NOT_FOUND}trust her not", NOT_FOUND, "I")
+    assert looked_up(belief, []).snippets == tuple(f"{NOT_FOUND}{one}" for one in belief.snippets)
+
+
+@pytest.mark.parametrize("mechanism", ["paper", "one_pass"])
+async def test_snippets_are_asked_of_what_is_in_sight_and_looked_up(mechanism: str) -> None:
+    state_, sessions = await played(FIVE, 3, noise(), {"mechanism": mechanism})
+    formed = [event for event in state_.log if isinstance(event, BeliefsFormed)]
+    snippets = [one for event in formed for belief in event.beliefs for one in belief.snippets]
+    assert snippets, "noise quotes what nobody said"
+    assert any(one.startswith(NOT_FOUND) for one in snippets)
+    spoken = " ".join(plain(event.text) for event in state_.log if isinstance(event, UtteranceMade))
+    assert all(one.startswith(NOT_FOUND) or plain(one) in spoken for one in snippets)
+    for session in sessions.values():
+        for one in session.sent:
+            if one.key.step == "first_order":
+                number = one.key.about.removeprefix("seat ")
+                in_sight = re.search(rf'^seat {number} says .*"', one.messages[1].content, re.M) is not None
+                assert ("snippets" in one.form.schema["properties"]) is in_sight

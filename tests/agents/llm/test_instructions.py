@@ -20,7 +20,7 @@ from tests.agents.llm.models import FunctionModel, WatchedSession, noise, played
 
 FIVE = make_profile("interintent", 5)
 DEAL = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
-COMPACT = {"mechanism": "compact"}
+COMPACT = {"mechanism": "one_pass"}
 SEAT_LINE = "=== YOUR SEAT ==="
 ONE_OF_MANY = {f"seat_{seat}" for seat in range(2, 6)} | {role.value for role in Role}
 """Of these one form stands for all."""
@@ -37,9 +37,11 @@ def names(schema: Mapping[str, Any]) -> set[str]:
 
 async def seats_with(folder: Path, **options: Any) -> dict[Seat, WatchedSession]:
     sessions = {seat: WatchedSession(FunctionModel(noise())) for seat in range(1, 6)}
-    words = Templates(folder)
+    prompts = {"german": Templates(folder)}
     agents = {
-        seat: LlmAgent(Setup(seat, secret(1, seat), {**COMPACT, **options}), session, words)
+        seat: LlmAgent(
+            Setup(seat, secret(1, seat), {**COMPACT, "prompts": "german", **options}), session, prompts
+        )
         for seat, session in sessions.items()
     }
     await play(create(FIVE, 3, deal=DEAL), agents, MemoryJournal())
@@ -47,7 +49,7 @@ async def seats_with(folder: Path, **options: Any) -> dict[Seat, WatchedSession]
 
 
 @pytest.mark.parametrize("selection", ["catalogue", "generated"])
-@pytest.mark.parametrize("menu", ["whole", "impactful"])
+@pytest.mark.parametrize("menu", ["published", "sensible", "impactful"])
 async def test_system_and_question_together_name_every_field_of_the_form(selection: str, menu: str) -> None:
     _, sessions = await played(FIVE, 3, noise(), {**COMPACT, "selection": selection, "menu": menu})
     for session in sessions.values():
@@ -85,7 +87,7 @@ async def test_a_question_of_a_told_step_is_short() -> None:
     _, sessions = await played(FIVE, 3, noise(), COMPACT)
     for session in sessions.values():
         for one in session.sent:
-            if one.key.step in ("compact", "vote", "summary"):
+            if one.key.step in ("one_pass", "vote", "summary"):
                 assert len(one.question) < 900, one.question
 
 
@@ -97,7 +99,7 @@ async def test_a_system_message_of_other_words_leaves_the_whole_to_the_questions
             assert one.messages[0].content == f"Du spielst Avalon auf Platz {one.key.request_id[-1]}."
             for name in names(one.form.schema):
                 assert f'"{name}"' in one.question, name
-            if "compact" in one.key.step:
+            if "one_pass" in one.key.step:
                 assert "Your menu: " in one.question
                 assert "Weigh how" in one.question or "weigh how the quests ended" in one.question
 
@@ -122,7 +124,7 @@ async def test_a_step_of_other_words_is_told_with_each_question(tmp_path: Path) 
     assert votes
     for one in votes:
         assert "step vote" not in one.messages[0].content
-        assert "step compact" in one.messages[0].content
+        assert "step one_pass" in one.messages[0].content
         assert "Daumen hoch oder runter?" in one.question
         assert one.question.endswith('{"explanation": <why, privately>, "vote": "agree"|"disagree"}')
 

@@ -20,7 +20,7 @@ from engine.view import observe
 from tests.agents.llm.models import FunctionModel, WatchedSession, llm_seats, noise, played, prose
 
 FIVE = make_profile("interintent", 5)
-COMPACT = {"mechanism": "compact"}
+COMPACT = {"mechanism": "one_pass"}
 NO_TALK = make_profile("official", 5, rules={"discussion": "none"})
 TALK_FIRST = make_profile("official", 5)
 SUMMED_UP = make_profile("official", 5, rules={"summaries": True})
@@ -70,15 +70,15 @@ async def test_the_next_leaders_opening_turn_is_in_the_answer_of_its_summary() -
     for tally in openings:
         request = f"{tally.round}.{tally.attempt}.propose_team.{tally.leader}"
         assert request not in {one.key.request_id for one in sessions[tally.leader].sent}
-    assert steps(sessions, "summarise") == {"summary", "summary+compact"}
+    assert steps(sessions, "summarise") == {"summary", "summary+one_pass"}
 
 
 @pytest.mark.parametrize(
     ("profile", "kinds"),
     [
         (NO_TALK, {"propose_team": {"proposal+vote"}}),
-        (TALK_FIRST, {"propose_team": {"proposal+vote"}, "speak": {"compact"}}),
-        (SUMMED_UP, {"propose_team": {"proposal+vote"}, "summarise": {"summary", "summary+compact"}}),
+        (TALK_FIRST, {"propose_team": {"proposal+vote"}, "speak": {"one_pass"}}),
+        (SUMMED_UP, {"propose_team": {"proposal+vote"}, "summarise": {"summary", "summary+one_pass"}}),
         (
             make_profile("official", 5, rules={"reconsideration": True}),
             {"propose_team": {"proposal"}, "reconsider": {"reconsideration+vote"}},
@@ -134,7 +134,7 @@ async def test_a_second_part_that_cannot_be_used_is_asked_for_by_itself(second: 
     state, sessions = await played(FIVE, 3, changed(lambda _: second), COMPACT)
     assert not [event for event in state.log if isinstance(event, ActionDefaulted)]
     unusable = [event for event in state.log if isinstance(event, ReplyUnusable)]
-    assert {event.step for event in unusable} == {"reconsideration+vote", "summary+compact"}
+    assert {event.step for event in unusable} == {"reconsideration+vote", "summary+one_pass"}
     asked = {one.key.request_id for session in sessions.values() for one in session.sent}
     # What was wrong is recorded for the request that it was to answer, which was asked then.
     assert {event.request_id for event in unusable} <= asked
@@ -147,7 +147,7 @@ async def test_an_illegal_second_part_is_asked_for_by_itself() -> None:
 
     state, _ = await played(FIVE, 3, changed(own_role), COMPACT)
     unusable = [event for event in state.log if isinstance(event, ReplyUnusable)]
-    assert {event.step for event in unusable} == {"summary+compact"}
+    assert {event.step for event in unusable} == {"summary+one_pass"}
     assert not [event for event in state.log if isinstance(event, ActionDefaulted)]
 
 

@@ -10,6 +10,8 @@ from random import Random
 import pytest
 
 from agents.agent import Setup
+from agents.llm.options import PRESETS
+from agents.llm.replies import whole
 from agents.llm.talk import NOTES, UNUSABLE
 from agents.model.model import Form, Message, ModelUnavailable
 from agents.scripted.agent import ScriptedAgent
@@ -33,20 +35,30 @@ from engine.state import fold
 from engine.terms import Role, Seat
 from tests.agents.llm.minds import Puppet
 from tests.agents.llm.models import Answer, FunctionModel, Waves, digest, filled, llm_seats, noise, played
-from tests.agents.llm.turns import ORDER, check_turns
+from tests.agents.llm.turns import ORDER, check_steps, check_turns
 
 FIVE = make_profile("interintent", 5)
+ABLATIONS = (
+    ["formulation"],
+    ["selection", "formulation"],
+    ["first_order", "formulation"],
+    ["first_order", "selection", "formulation"],
+    ["first_order", "formulation", "second_order", "refinement"],
+    ["selection", "formulation", "modification", "refinement"],
+    ["first_order", "selection", "formulation", "second_order", "refinement"],
+)
 DEAL = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
 
 
-@pytest.mark.parametrize("mechanism", ["paper", "compact"])
+@pytest.mark.parametrize("mechanism", ["paper", "one_pass", "two_pass"])
 @pytest.mark.parametrize(("profile", "players"), [("interintent", 5), ("official", 5), ("interintent", 8)])
 async def test_a_model_that_thinks_like_the_scripted_seat_leaves_the_scripted_log(
     mechanism: str, profile: str, players: int
 ) -> None:
     log = create(make_profile(profile, players), 5)
     scripted = {seat: ScriptedAgent(Setup(seat, secret(1, seat))) for seat in range(1, players + 1)}
-    options = {"mechanism": mechanism, "one_option": "asked"}
+    # The scripted seat quotes speeches of earlier rounds, too.
+    options = {"mechanism": mechanism, "one_option": "asked", "memory": "speeches", "menu": "published"}
     puppets = {seat: Puppet(seat, options) for seat in range(1, players + 1)}
     assert (await play(log, puppets, MemoryJournal())).log == (await play(log, scripted, MemoryJournal())).log
 
@@ -83,12 +95,15 @@ async def test_siblings_never_see_each_others_answers() -> None:
     siblings = [
         one
         for one in sessions[4].sent
-        if one.key.step == "first_order" and one.key.request_id == "2.1.speak.4"
+        if one.key.step == "first_order"
+        and one.key.request_id == "2.1.speak.4"
+        # The others have not spoken yet in this round: about them it is asked without snippets.
+        and one.key.about in ("seat 2", "seat 3")
     ]
-    # The same bytes but for the last line, which names the seat in question.
-    assert len({one.text.rpartition("\n")[0] for one in siblings}) == 1
+    # The same bytes up to the last lines, which name the seat in question and what it may be.
+    assert len({one.text.rpartition("The seat to think about now: ")[0] for one in siblings}) == 1
     assert [one.text.rpartition("\n")[2] for one in siblings] == [
-        f"This question is about: seat {seat}" for seat in (1, 2, 3, 5)
+        f"This question is about: seat {seat}" for seat in (2, 3)
     ]
 
 
@@ -111,16 +126,45 @@ async def test_role_options_leave_out_the_own_role_unless_the_deal_holds_another
         )
         return list(sent.form.schema["properties"]["role"]["enum"])
 
-    assert options(2) == ["merlin", "servant", "assassin", "morgana"]
     assert options(3) == ["merlin", "percival", "servant", "assassin", "morgana"]
+
+
+async def test_role_options_are_those_that_fit_what_the_seat_was_shown() -> None:
+    _, sessions = await played(FIVE, 3, noise(), deal=DEAL)
+
+    def options(seat: Seat) -> dict[str, list[str]]:
+        return {
+            one.key.about: list(one.form.schema["properties"]["role"]["enum"])
+            for one in sessions[seat].sent
+            if one.key.step == "first_order" and one.key.request_id.startswith("2")
+        }
+
+    either, neither = ["merlin", "morgana"], ["servant", "assassin"]
+    assert options(2) == {"seat 1": either, "seat 3": neither, "seat 4": neither, "seat 5": either}
+    loyal = ["merlin", "percival", "servant"]
+    # The assassin is not asked whether its partner may be Merlin.
+    assert options(4) == {"seat 1": loyal, "seat 2": loyal, "seat 3": loyal, "seat 5": ["morgana"]}
+
+
+async def test_a_turn_in_one_answer_asks_of_each_seat_what_fits_what_was_shown() -> None:
+    _, sessions = await played(FIVE, 3, noise(), {"mechanism": "one_pass"}, deal=DEAL)
+    asked = next(one for one in sessions[4].sent if one.key.request_id == "2.1.speak.4")
+    beliefs = whole(asked.form.schema)["properties"]["beliefs"]["properties"]
+    roles = {seat: belief["properties"]["role"]["enum"] for seat, belief in beliefs.items()}
+    loyal = ["merlin", "percival", "servant"]
+    assert roles == {"seat_1": loyal, "seat_2": loyal, "seat_3": loyal, "seat_5": ["morgana"]}
+    assert "seats 1 2 3: merlin, percival, servant; seat 5: morgana." in asked.question
 
 
 async def test_intention_options_are_the_lists_of_every_role_the_other_may_be() -> None:
     _, sessions = await played(FIVE, 3, noise(), deal=DEAL)
-    sent = next(one for one in sessions[1].sent if one.key.step == "first_order")
-    options = set(sent.form.schema["properties"]["intentions"]["items"]["enum"])
-    others = set(DEAL) - {Role.MERLIN}
-    assert options == {id_ for id_, one in BY_ID.items() if one.roles & others}
+    evil = {Role.ASSASSIN, Role.MORGANA}
+    for about, others in (("seat 4", evil), ("seat 2", set(DEAL) - evil - {Role.MERLIN})):
+        sent = next(
+            one for one in sessions[1].sent if one.key.step == "first_order" and one.key.about == about
+        )
+        options = set(sent.form.schema["properties"]["intentions"]["items"]["enum"])
+        assert options == {id_ for id_, one in BY_ID.items() if one.roles & others}
 
 
 @pytest.mark.parametrize("mechanism", list(ORDER))
@@ -141,7 +185,7 @@ async def test_beliefs_are_in_the_order_of_the_seats_and_complete() -> None:
         assert [b.about for b in event.beliefs] == [seat for seat in range(1, 6) if seat != event.seat]
 
 
-@pytest.mark.parametrize("mechanism", ["paper", "compact"])
+@pytest.mark.parametrize("mechanism", ["paper", "one_pass"])
 async def test_changed_says_whether_the_final_selection_differs(mechanism: str) -> None:
     state, _ = await played(FIVE, 3, noise(), {"mechanism": mechanism})
     chosen = [event for event in state.log if isinstance(event, IntentionsSelected)]
@@ -300,13 +344,13 @@ async def test_the_log_says_what_an_eager_selection_had_not_heard() -> None:
 async def test_a_compact_turn_is_one_call() -> None:
     # A round: 5 turns, reconsideration with the leader's vote, 4 votes, cards of evil seats, 5 summaries;
     # the opening turns of rounds 2 and 3 are in the summaries before them.
-    waves, calls = await rounds_of("compact", one_option="asked")
+    waves, calls = await rounds_of("one_pass", one_option="asked")
     assert waves.waves == 9 + 8 + 8
     assert calls == {"1": 5 + 1 + 4 + 2 + 5, "2": 4 + 1 + 4 + 3 + 5, "3": 4 + 1 + 4 + 2 + 1}
 
 
 async def test_a_compact_seat_plays_its_only_card_without_a_call() -> None:
-    state, sessions = await played(FIVE, 3, agreeing, {"mechanism": "compact"}, deal=DEAL)
+    state, sessions = await played(FIVE, 3, agreeing, {"mechanism": "one_pass"}, deal=DEAL)
     cards = [event for event in state.log if isinstance(event, CardPlayed)]
     asked = {
         one.key.request_id for session in sessions.values() for one in session.sent if one.key.step == "card"
@@ -346,6 +390,94 @@ async def test_the_impactful_menu_offers_impactful_intentions_where_there_are_en
                 assert set(menu) <= IMPACTFUL_RELEASE or len(set(menu) & IMPACTFUL_RELEASE) < 2
                 whole += not set(menu) <= IMPACTFUL_RELEASE
     assert whole < 3
+
+
+@pytest.mark.parametrize(("profile", "sensible"), [("interintent", False), ("official", True)])
+async def test_a_loyal_opener_need_not_contradict_itself_outside_the_papers_profile(
+    profile: str, sensible: bool
+) -> None:
+    asked = 0
+    for options in ({}, {"menu": "sensible"}, {"menu": "published"}):
+        _, sessions = await played(make_profile(profile), 3, noise(), options)
+        for session in sessions.values():
+            for one in session.sent:
+                if one.key.step != "selection" or "; you lead." not in one.question:
+                    continue
+                schema = one.form.schema["properties"]["intentions"]["items"]["properties"]
+                menu = set(schema["intention"]["enum"])
+                expected = options["menu"] == "sensible" if options else sensible
+                assert ("convince_leader" not in menu) is ("defend_self" in menu) is expected
+                asked += 1
+    assert asked > 5
+
+
+@pytest.mark.parametrize("timing", ["exact", "eager"])
+@pytest.mark.parametrize("steps", ABLATIONS, ids="+".join)
+async def test_a_turn_takes_the_steps_of_its_list_and_no_others(steps: list[str], timing: str) -> None:
+    state, sessions = await played(FIVE, 3, noise(), {"steps": steps, "timing": timing})
+    asked = {
+        one.key.step
+        for session in sessions.values()
+        for one in session.sent
+        if one.key.request_id.split(".")[2] in ("speak", "propose_team")
+    }
+    assert asked == set(steps)
+    records = {
+        "first_order": "beliefs",
+        "selection": "first",
+        "second_order": "readings",
+        "modification": "final",
+    }
+    check_steps(state.log, [records.get(name, name) for name in steps])
+    assert not any(isinstance(event, ActionDefaulted) for event in state.log)
+    texts = [one.text for session in sessions.values() for one in session.sent]
+    assert any("THE INTENTIONS" in text for text in texts) is bool({"first_order", "selection"} & set(steps))
+
+
+async def test_an_eager_turn_of_any_steps_leaves_the_log_of_a_seat_made_anew() -> None:
+    for steps in ABLATIONS:
+        options = {"steps": steps, "timing": "eager"}
+        log = create(FIVE, 3)
+        agents, _ = llm_seats(5, FunctionModel(noise(), lambda m: Random(digest(m)).randint(0, 5)), options)
+        whole = await play(log, agents, MemoryJournal())
+        anew, _ = llm_seats(5, FunctionModel(noise()), options)
+        state = fold(log)
+        while await step(state, anew, MemoryJournal()):
+            pass
+        assert state.log == whole.log, steps
+
+
+async def test_a_list_with_a_name_is_that_preset() -> None:
+    for name, steps in PRESETS.items():
+        by_name, by_list = {"mechanism": name}, {"steps": list(steps)}
+        logs = [(await played(FIVE, 3, noise(), options))[0].log for options in (by_name, by_list)]
+        assert logs[0] == logs[1], name
+
+
+async def test_a_second_pass_sees_the_first() -> None:
+    _, sessions = await played(FIVE, 3, noise(), {"mechanism": "two_pass"})
+    turns = 0
+    for session in sessions.values():
+        for before, one in pairwise(session.sent):
+            if one.key.step == "second_pass":
+                assert before.key.step == "first_pass"
+                assert one.messages[: len(before.messages)] == before.messages
+                assert one.messages[len(before.messages)].role == "assistant"
+                assert '"draft": ' in one.messages[len(before.messages)].content
+                turns += 1
+    assert turns > 10
+
+
+async def test_a_seat_that_is_told_the_earlier_name_plays_one_pass_under_that_name() -> None:
+    _, by_new = await played(FIVE, 3, noise(), {"mechanism": "one_pass"})
+    _, by_old = await played(FIVE, 3, noise(), {"mechanism": "compact"})
+    # Its stored answers are found under the name that they were stored by.
+    keys = [
+        {key.step for session in sessions.values() for key in session.stored} for sessions in (by_new, by_old)
+    ]
+    assert {name.replace("compact", "one_pass") for name in keys[1]} == keys[0]
+    assert {"compact", "summary+compact"} <= keys[1]
+    assert by_old[1].sent[0].messages[0] == by_new[1].sent[0].messages[0]
 
 
 async def test_the_limits_of_the_selection_are_those_of_the_options() -> None:
@@ -457,7 +589,9 @@ async def test_an_eager_seat_made_anew_for_every_request_asks_the_same() -> None
         {"mechanism": "paper"},
         {"mechanism": "paper", "timing": "eager"},
         {"mechanism": "paper", "timing": "eager", "selection": "generated"},
-        {"mechanism": "compact"},
+        {"mechanism": "one_pass"},
+        {"mechanism": "two_pass"},
+        {"steps": ["first_order", "selection", "formulation"], "timing": "eager"},
         {"mechanism": "contemplation"},
         {"mechanism": "direct"},
     ],
@@ -557,7 +691,7 @@ def reasoning(changes: bool, own_words: bool = False) -> Answer:
         assert isinstance(values, dict)
         turn = values.get("then", values)
         for part in (values, turn, turn.get("first_selection", {}), turn.get("final_selection", {})):
-            if "intentions" not in part or "snippets" in part:
+            if "intentions" not in part or "confidence" in part:
                 continue
             chosen = part["intentions"]
             if own_words:
@@ -569,6 +703,8 @@ def reasoning(changes: bool, own_words: bool = False) -> Answer:
                 one["reason"] = "of this one"
             if "why" in part:
                 part["why"] = "of all that stand"
+            if "situation" in part:
+                part["situation"] = "the aim of all"
         return values
 
     return answer
@@ -580,8 +716,8 @@ def reasoning(changes: bool, own_words: bool = False) -> Answer:
     [
         {"mechanism": "paper"},
         {"mechanism": "paper", "timing": "eager"},
-        {"mechanism": "compact"},
-        {"mechanism": "compact", "instructions": "each"},
+        {"mechanism": "one_pass"},
+        {"mechanism": "one_pass", "instructions": "each"},
     ],
 )
 async def test_the_reason_of_the_final_selection_is_recorded_whole_and_apart(
@@ -595,13 +731,13 @@ async def test_the_reason_of_the_final_selection_is_recorded_whole_and_apart(
     assert len(stages["first"]) == len(stages["final"]) > 0
     for event in stages["first"] + stages["final"]:
         assert {choice.reason for choice in event.intentions} == {"of this one"}
-        assert event.reason == ("of all that stand" if event.stage == "final" else "")
-    if options["mechanism"] == "compact":
+        assert event.reason == ("of all that stand" if event.stage == "final" else "the aim of all")
+    if options["mechanism"] == "one_pass":
         # Kept or changed, it is told.
         assert {event.changed for event in stages["final"]} >= {changes}
 
 
-@pytest.mark.parametrize("mechanism", ["paper", "compact"])
+@pytest.mark.parametrize("mechanism", ["paper", "one_pass"])
 async def test_the_reason_of_a_selection_in_words_of_its_own_stands_beside_them(mechanism: str) -> None:
     options = {"mechanism": mechanism, "selection": "generated"}
     state, _ = await played(FIVE, 3, reasoning(True, own_words=True), options)

@@ -26,7 +26,47 @@ DEAL = (Role.PERCIVAL, Role.MERLIN, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
 
 # What PAPER section 2 demands of each step, by the words that our templates' comments use.
 DEMANDED: Mapping[str, set[str]] = {
-    "system": {"the rules", "the table", "own role", "own knowledge", "the catalogue", "how to answer"},
+    "system": {
+        "the rules",
+        "objective of each side",
+        "what each role is for",
+        "how a round goes",
+        "plays like a person",
+        "nothing from other games",
+        "given names aloud",
+        "the table",
+        "own role",
+        "own knowledge",
+        "the catalogue",
+        "how to answer",
+    },
+    "brief": {
+        "goal first",
+        "two things that give the role away",
+        "knows evil",
+        "guides quietly, Percival above all",
+        "avoids accusing too much",
+        "avoids being too helpful",
+        "wins unrecognised",
+        "finds out which of the two is Merlin",
+        "uses hints",
+        "shields Merlin",
+        "gives neither away",
+        "knows nothing",
+        "reads speeches, votes and quests",
+        "helps quests succeed",
+        "draws suspicion of being Merlin off Merlin",
+        "poses as Merlin before Percival",
+        "misleads loyal",
+        "seeks Merlin throughout",
+        "a short list with evidence",
+        "three successes lose",
+        "with two successes an evil seat must fail it",
+        "who is not on it prepares the shot",
+        "how two evil seats avoid two fails",
+        "when passing a quest is worth it",
+    },
+    "secret": {"what must not be betrayed"},
     "first_order": {
         "about one other seat",
         "most likely role",
@@ -37,25 +77,63 @@ DEMANDED: Mapping[str, set[str]] = {
         "to weigh, quest outcomes",
         "to weigh, the list of roles",
         "to weigh, claimed roles",
+        "claims of evil roles taken with care",
+        "earlier estimates as hints only",
         "to weigh, its own earlier estimates",
         "role options",
         "intention options",
     },
-    "selection": {"two or three intentions", "out of its menu", "that do not conflict", "with reasons"},
+    "selection": {
+        "the situation and the aim first",
+        "two or three intentions",
+        "out of its menu",
+        "that do not conflict",
+        "reasons that hold together",
+        "with reasons",
+    },
     "selection_generated": {"categories first", "at least one a category chosen", "10-15 words each"},
     "formulation": {
         "think",
+        "the role's main goal in steps",
         "private sub-goals",
+        "possible deceptions",
+        "answers questions put to the seat",
+        "says nothing that was said already",
+        "sounds like this seat",
         "speak",
         "acting on the intentions",
         "real hints",
         "named players",
         "named concerns",
     },
-    "second_order": {"how each other role would read that speech", "whether it gives the role away"},
-    "modification": {"keep", "add", "drop", "with reasons"},
-    "refinement": {"final think", "final speak", "an opening leader adds the team", "about 100 words"},
-    "compact": {
+    "second_order": {
+        "how each other role would read that speech",
+        "which hint or clue might betray",
+        "whether it gives the role away",
+    },
+    "modification": {
+        "the draft and the readings in view",
+        "good for winning, in conflict, hard to carry out",
+        "keep",
+        "add",
+        "drop",
+        "a reason either way",
+        "with reasons",
+    },
+    "refinement": {
+        "draft in view",
+        "final think",
+        "does it fit the role, does it win",
+        "what only this role could know",
+        "what must not be betrayed",
+        "thoughts are private, speech is used against the seat",
+        "acts on the intentions concretely",
+        "a hint is dosed to the role",
+        "final speak",
+        "an opening leader adds the team",
+        "about 100 words",
+    },
+    "one_pass": {
         "selection",
         "think",
         "second-order",
@@ -64,12 +142,29 @@ DEMANDED: Mapping[str, set[str]] = {
         "confidence 0-5",
         "a different team",
     },
+    "first_pass": {
+        "the situation and the aim first",
+        "selection",
+        "think",
+        "confidence 0-5",
+        "answers questions put to the seat",
+    },
+    "second_pass": {"the draft in view", "second-order", "modification", "refinement"},
+    "draft_parts": {"selection"},
+    "revision_parts": {"second-order", "modification", "refinement"},
     "direct": {"speak", "a different team"},
-    "proposal": {"a team", "a different team"},
-    "reconsideration": {"keeps or changes the team", "says why", "answers questions"},
-    "vote": {"agree or disagree", "a private explanation"},
+    "proposal": {"goal", "earlier results", "what is needed", "a team", "a different team"},
+    "reconsideration": {
+        "goal",
+        "earlier results",
+        "what is needed",
+        "keeps or changes the team",
+        "says why",
+        "answers questions",
+    },
+    "vote": {"goal", "earlier results", "what is needed", "agree or disagree", "a private explanation"},
     "card": {"goal", "earlier results", "need", "success or failure"},
-    "assassination": {"a seat", "why"},
+    "assassination": {"goal", "earlier results", "a seat", "why"},
     "summary": {
         "leader",
         "team",
@@ -78,6 +173,9 @@ DEMANDED: Mapping[str, set[str]] = {
         "result",
         "suspected evil",
         "how to protect the exposed one",
+        "who claimed which role",
+        "who may be Merlin and why",
+        "promises and questions left open",
         "what the side must do next",
     },
     "joined": {"the second too", "where it stands"},
@@ -123,7 +221,9 @@ async def all_prompts() -> list[tuple[str, str, set[str]]]:
     games: list[tuple[Profile, dict[str, object]]] = [
         (FIVE, {}),
         (FIVE, {"selection": "generated"}),
-        (FIVE, {"mechanism": "compact"}),
+        (FIVE, {"mechanism": "one_pass"}),
+        (FIVE, {"mechanism": "two_pass"}),
+        (FIVE, {"steps": ["first_order", "selection", "formulation"]}),
         (FIVE, {"mechanism": "contemplation"}),
         (FIVE, {"mechanism": "direct"}),
         (make_profile("official", 5), {"mechanism": "direct"}),
@@ -132,14 +232,22 @@ async def all_prompts() -> list[tuple[str, str, set[str]]]:
         _, sessions = await played(profile, 3, winning, options, deal=DEAL)
         for seat, session in sessions.items():
             for one in session.sent:
-                found += [prompt(one, seat, options), ("system", one.messages[0].content, set())]
+                name, text, holds = prompt(one, seat, options)
+                system = one.messages[0].content
+                found += [(name, text, holds), ("system", system, set()), ("brief", system, holds)]
+                if name in ("refinement", "direct", "one_pass", "second_pass", "proposal", "reconsideration"):
+                    found.append(("secret", text, holds))
+                if name in ("one_pass", "first_pass"):
+                    found.append(("draft_parts", text, holds))
+                if name in ("one_pass", "second_pass"):
+                    found.append(("revision_parts", text, holds))
     _, sessions = await played(FIVE, 3, prose, deal=DEAL)
     for session in sessions.values():
         found += [("repair", one.messages[-1].content, set()) for one in session.sent if one.key.attempt == 2]
     # Where every team is rejected: the next leader opens, or proposes after the talk. With so few tokens
     # no opening is asked for in the answer of a summary.
     games = [
-        (FIVE, {"mechanism": "compact", "max_output_tokens": 1500}),
+        (FIVE, {"mechanism": "one_pass", "max_output_tokens": 1500}),
         (FIVE, {"mechanism": "direct"}),
         (make_profile("official", 5), {"mechanism": "direct"}),
     ]
@@ -166,9 +274,11 @@ def rejecting(messages: Sequence[Message], form: Form) -> object:
         {"mechanism": "paper"},
         {"mechanism": "paper", "timing": "eager"},
         {"mechanism": "paper", "selection": "generated"},
-        {"mechanism": "compact"},
-        {"mechanism": "compact", "instructions": "each"},
-        {"mechanism": "compact", "max_output_tokens": 1500},
+        {"mechanism": "one_pass"},
+        {"mechanism": "one_pass", "instructions": "each"},
+        {"mechanism": "one_pass", "max_output_tokens": 1500},
+        {"mechanism": "two_pass"},
+        {"steps": ["selection", "formulation"]},
         {"mechanism": "contemplation"},
         {"mechanism": "direct"},
     ],
@@ -208,22 +318,32 @@ def prompt(one: Sent, seat: int, options: Mapping[str, object]) -> tuple[str, st
     evil = role in (Role.ASSASSIN, Role.MORGANA)
     holds = {"an evil seat" if evil else "a loyal seat"}
     holds.add("of an evil seat" if evil else "of a loyal seat")
-    if role is not Role.MERLIN:
-        holds.add("unless Merlin")
-    if options.get("mechanism", "paper") in ("paper", "compact"):
+    holds.add(f"of {role.value}")
+    holds.add("of Merlin" if role is Role.MERLIN else "unless Merlin")
+    if evil:
+        holds |= {"of an evil role", "of evil seats that know each other"}
+    if role is Role.ASSASSIN:
+        holds.add("of the shooter")
+    if any(
+        int(other) != seat for other in re.findall(r'^seat (\d+) says (?:on the team )?"', one.text, re.M)
+    ):
+        holds.add("after others have spoken")
+    if options.get("mechanism", "paper") in ("paper", "one_pass", "two_pass"):
         holds.add("with intentions")
     _, attempt, kind, _ = one.key.request_id.split(".")
     if kind == "propose_team":
         holds.add("of an opening leader")
         if int(attempt) > 1:
             holds |= {"of an opening leader after a rejection", "after a rejection"}
+    if "snippets" in one.form.schema["properties"]:
+        holds.add("about a seat whose speech is in sight")
     if "beliefs" in one.form.schema["properties"]:
         holds.add("with seats to analyse")
     name, joined, _ = one.key.step.partition("+")
     if joined:
         return "joined", one.question, holds
     text = one.question
-    if options.get("mechanism") == "compact":
+    if options.get("mechanism") == "one_pass":
         # What its steps ask is told once, in the system message.
         text = f"{one.messages[0].content}\n{text}"
     if name == "selection" and options.get("selection") == "generated":
@@ -262,7 +382,9 @@ async def test_a_folder_of_templates_replaces_ours_one_by_one(tmp_path: Path) ->
     state = fold(create(make_profile("official", 5, rules={"discussion": "none", "first_leader": 1}), 3))
     agents = {
         seat: LlmAgent(
-            Setup(seat, "1"), session if seat == 2 else MemorySession(FunctionModel(noise())), words
+            Setup(seat, "1", {"prompts": "german"}),
+            session if seat == 2 else MemorySession(FunctionModel(noise())),
+            {"german": words},
         )
         for seat, words in ((seat, Templates(tmp_path)) for seat in range(1, 6))
     }
@@ -298,9 +420,9 @@ async def test_the_rules_are_told_as_this_very_profile_has_them(players: int) ->
     )
     _, sessions = await played(profile, 3, noise(), {"mechanism": "direct"})
     rules = sessions[1].sent[0].messages[0].content
-    assert f"{players} seats, 1 to {players}, each" in rules
-    assert "3 proposals a round at most: if the last is rejected, the quest fails and nobody goes." in rules
-    two_fails = "; 1, 1, 1, 2, 1 failures fail them."
-    assert (two_fails if 2 in profile.fails_needed else "; one failure fails a quest.") in rules
+    assert f"There are {players} seats, numbered 1 to {players}." in rules
+    assert "at most 3 proposals: if the last one is rejected, the quest fails and nobody goes." in rules
+    two_fails = "; 1, 1, 1, 2, 1 fail cards fail them."
+    assert (two_fails if 2 in profile.fails_needed else "; one fail card fails a quest.") in rules
     assert "then the leader proposes a team" in rules
     assert "sums it up" not in rules

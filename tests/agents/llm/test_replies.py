@@ -12,13 +12,16 @@ from agents.llm.options import SeatOptions
 from agents.llm.replies import (
     belief_shape,
     card_shape,
-    compact_shape,
+    first_pass_shape,
     generated_shape,
     modification_shape,
+    one_pass_shape,
     proposal_shape,
     readings_shape,
+    second_pass_shape,
     selection_shape,
     speech_shape,
+    summary_questions,
     summary_shape,
     target_shape,
     vote_shape,
@@ -26,7 +29,7 @@ from agents.llm.replies import (
 from agents.model.request import can_be_strict
 from engine.intentions import BY_ID, CATALOGUE
 from engine.profile import make_profile
-from engine.terms import Role
+from engine.terms import Role, Side
 from tests.agents.llm.models import noise, played
 
 NAMES = ("Player 1", "Player 2", "Carla", "Dmitri", "Player 5")
@@ -40,6 +43,13 @@ def fields(value: object, *, loose: bool = False) -> Fields:
 SELECTION = selection_shape(MENU, 2, 3)
 BELIEF = belief_shape(4, (Role.MERLIN, Role.ASSASSIN), MENU, 2, 3)
 READINGS = readings_shape((Role.MERLIN, Role.ASSASSIN))
+FIRST_PASS = first_pass_shape(
+    (2, 3),
+    lambda seat: belief_shape(seat, (Role.MERLIN,), MENU, 2, 3),
+    SELECTION,
+    speech_shape("draft"),
+)
+SECOND_PASS = second_pass_shape((Role.MERLIN,), modification_shape(MENU, 2, 3), speech_shape("final"))
 SHAPES: dict[str, Any] = {
     "belief": BELIEF,
     "belief without role": belief_shape(4, (), MENU, 2, 3),
@@ -49,15 +59,9 @@ SHAPES: dict[str, Any] = {
     "formulation": speech_shape("formulation"),
     "refinement with a team": speech_shape("refinement", size=2, players=5),
     "readings": READINGS,
-    "compact": compact_shape(
-        (2, 3),
-        lambda seat: belief_shape(seat, (Role.MERLIN,), MENU, 2, 3),
-        SELECTION,
-        (Role.MERLIN,),
-        modification_shape(MENU, 2, 3),
-        speech_shape("draft"),
-        speech_shape("final"),
-    ),
+    "first pass": FIRST_PASS,
+    "second pass": SECOND_PASS,
+    "one pass": one_pass_shape(FIRST_PASS, SECOND_PASS),
     "proposal": proposal_shape("proposal", 3, 5, talks=True),
     "vote": vote_shape(),
     "card": card_shape(may_fail=True),
@@ -203,6 +207,18 @@ def test_strictly_a_selection_has_its_number_and_no_doubles() -> None:
             SELECTION.read(fields(value))
 
 
+def test_answers_to_the_first_version_of_the_prompts_are_read() -> None:
+    chosen = [{"intention": one, "reason": "a"} for one in MENU[:2]]
+    assert SELECTION.read(fields({"intentions": chosen})).why == ""
+    told = {"readings": {"merlin": "a", "assassin": "b"}, "reveals_role": True}
+    assert READINGS.read(fields(told)).reveals_role
+    old = ("leader", "team", "why_team", "disagreed", "result", "protect", "next")
+    shape = summary_shape(summary_questions(Side.EVIL, hunted=True))
+    assert shape.read(fields(dict.fromkeys(old, "so"))) == tuple((name, "so") for name in old)
+    with pytest.raises(UnusableReply, match="disagreed"):
+        shape.read(fields({"leader": "so", "team": "so", "why_team": "so"}))
+
+
 def test_in_the_end_a_selection_keeps_what_is_clear() -> None:
     value = {"intentions": ["defend self", {"intention": "fly"}, {"intention": "Support team proposal"}, 7]}
     assert SELECTION.read(fields(value, loose=True)).ids == {"defend_self", "support_proposal"}
@@ -305,7 +321,7 @@ def longest(schema: Mapping[str, Any], root: Mapping[str, Any]) -> int:
             return int(schema["maxLength"]) + 2
 
 
-@pytest.mark.parametrize("mechanism", ["paper", "compact"])
+@pytest.mark.parametrize("mechanism", ["paper", "one_pass", "two_pass"])
 @pytest.mark.parametrize("selection", ["catalogue", "generated"])
 @pytest.mark.parametrize("players", [5, 10])
 async def test_no_answer_of_an_asked_form_can_be_cut_off(

@@ -9,16 +9,18 @@ from engine.events import (
     IntentionsSelected,
     ReadingsImagined,
     ReplyUnusable,
+    SelectionPrepared,
     SpeechDrafted,
     TeamProposed,
     UtteranceMade,
 )
 
-__all__ = ["ORDER", "check_turns"]
+__all__ = ["ORDER", "check_steps", "check_turns"]
 
 ORDER = {
     "paper": ["beliefs", "first", "formulation", "readings", "final", "refinement"],
-    "compact": ["beliefs", "first", "formulation", "readings", "final", "refinement"],
+    "one_pass": ["beliefs", "first", "formulation", "readings", "final", "refinement"],
+    "two_pass": ["beliefs", "first", "formulation", "readings", "final", "refinement"],
     "contemplation": ["formulation", "readings", "refinement"],
     "direct": [],
 }
@@ -26,12 +28,17 @@ ORDER = {
 
 def check_turns(log: Sequence[Event], mechanism: str, profile: str) -> None:
     """Every turn left every record, in order; the very first has nothing to believe."""
+    check_steps(log, ORDER[mechanism], profile)
+
+
+def check_steps(log: Sequence[Event], records: Sequence[str], profile: str = "interintent") -> None:
+    """Every turn left these records, in order; the very first has nothing to believe."""
     # Where the talk comes before it, a proposal is a speech, but no turn of the mechanism.
     mechanisms = [turn for turn in _turns(log) if profile == "interintent" or turn != ["why"]]
     assert mechanisms
     for i, turn in enumerate(mechanisms):
         opening = profile == "interintent" and "why" in turn
-        expected = [*ORDER[mechanism], *(["why"] if opening else [])]
+        expected = [*records, *(["why"] if opening else [])]
         if i == 0 and "beliefs" in expected:
             expected.remove("beliefs")
         assert turn == expected, f"turn {i}"
@@ -62,6 +69,6 @@ def _turns(log: Sequence[Event]) -> list[list[str]]:
         elif isinstance(event, UtteranceMade) and event.phase == "discuss":
             found.append(records)
             records = []
-        elif not isinstance(event, TeamProposed | ReplyUnusable):
+        elif not isinstance(event, TeamProposed | ReplyUnusable | SelectionPrepared):
             records = []
     return found

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from agents.agent import Agent, Setup
+from agents.llm.replies import summary_questions
 from agents.scripted.agent import ScriptedAgent
 from agents.scripted.notebook import moves_in
 from agents.scripted.phrases import ACTS, WORDING
@@ -37,7 +38,7 @@ from engine.intentions import BY_ID, CATALOGUE, missing_facts
 from engine.profile import Profile, make_profile
 from engine.rules import create, decide, offered
 from engine.state import State, Table, apply, fold
-from engine.terms import EVIL_ROLES, Kind, Role, Seat
+from engine.terms import EVIL_ROLES, Kind, Role, Seat, Side
 from engine.view import Observation
 
 ROOT = Path(__file__).parents[3]
@@ -338,8 +339,8 @@ def test_summaries_answer_the_fixed_questions() -> None:
         for event in state.log:
             if isinstance(event, RoundSummarised):
                 evil = state.roles[event.seat - 1] in EVIL_ROLES
-                asked = ["leader", "team", "why_team", "disagreed", "result"]
-                asked += ["protect" if evil else "suspects", "next"]
+                hunted = state.table.profile.assassination != "none" and Role.MERLIN in state.roles
+                asked = list(summary_questions(Side.EVIL if evil else Side.LOYAL, hunted=hunted))
                 assert [question for question, _ in event.answers] == asked
                 assert all(answer for _, answer in event.answers)
 

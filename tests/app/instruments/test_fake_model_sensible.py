@@ -248,7 +248,9 @@ async def test_with_the_whole_record_before_it_a_seat_leaves_the_scripted_log() 
     # Nobody sums up in this profile, so nothing is left out of the record.
     profile = make_profile("official", 5)
     model = SensibleModel()
-    state = await played(profile, 4, {"mechanism": "compact", "one_option": "asked"}, model)
+    state = await played(
+        profile, 4, {"mechanism": "compact", "one_option": "asked", "menu": "published"}, model
+    )
     prompts = [read_prompt(messages) for messages, _ in model.asked]
     seeds = {one.question.request.seat: seed_of(one, model.seed) for one in prompts}
     scripted = {seat: ScriptedAgent(Setup(seat, seed)) for seat, seed in seeds.items()}

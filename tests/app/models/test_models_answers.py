@@ -235,7 +235,7 @@ def test_order_and_bytes_of_a_simulation_do_not_depend_on_who_was_answered_first
         (["--model", "x", "--base-url", "ftp://y"], "http:// or https://"),
         (["--model", "x", "--base-url", "http://y/v1", "--api-key-env", "NOT_SET_AT_ALL"], "NOT_SET_AT_ALL"),
         (["--model", "x", "--base-url", "http://y/v1", "--max-cost", "1"], "needs prices"),
-        (["--model", "x", "--base-url", "http://y/v1", "--mechanism", "fast"], "paper, compact"),
+        (["--model", "x", "--base-url", "http://y/v1", "--mechanism", "fast"], "paper, one_pass"),
         (["--model", "x", "--base-url", "http://y/v1", "--option", "menu"], "name=value"),
         (["--answers", "no/such/file"], "cannot be read"),
     ],

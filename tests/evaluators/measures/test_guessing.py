@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.actions import Speak
-from engine.events import ActionDefaulted
+from engine.events import ActionDefaulted, SelectionPrepared
 from engine.rules import Request
 from engine.state import State
 from engine.terms import Role
@@ -45,25 +45,29 @@ def test_only_the_first_belief_about_a_speech_counts() -> None:
         "2.1.propose_team.2": [belief(2, 5, HEARD)],
         "3.1.speak.4": [belief(4, 5, "stay_hidden")],
     }
-    game = by_hand(notes)
+    game = by_hand(notes, summaries=False)
     # Seat 5 spoke in 2.1 after seat 2 and before 3.1: two different speeches.
     assert [guess.item_id for guess in believed(game)] == [
         "g/guessing/1.1.speak.5/final/2",
         "g/guessing/2.1.speak.5/final/4",
     ]
     again = by_hand(
-        {"1.1.speak.5": [belief(5, 4, HEARD)], "2.1.speak.3": [belief(3, 5, HEARD)], "2.1.speak.4": []}
+        {"1.1.speak.5": [belief(5, 4, HEARD)], "2.1.speak.3": [belief(3, 5, HEARD)], "2.1.speak.4": []},
+        summaries=False,
     )
     assert [guess.rater for guess in believed(again)] == ["belief", "belief"]
     # Seat 1 opens 1.1 and speaks last in 2.1: what seat 5 believes there is again about 1.1.
-    twice = by_hand({"1.1.speak.5": [belief(5, 1, HEARD)], "2.1.speak.5": [belief(5, 1, "stay_hidden")]})
+    twice = by_hand(
+        {"1.1.speak.5": [belief(5, 1, HEARD)], "2.1.speak.5": [belief(5, 1, "stay_hidden")]}, summaries=False
+    )
     assert [(guess.item_id, guess.intentions) for guess in believed(twice)] == [
         ("g/guessing/1.1.propose_team.1/final/5", {HEARD})
     ]
 
 
 def test_beliefs_may_be_restricted_to_speeches_of_the_same_attempt() -> None:
-    game = by_hand({"1.1.speak.5": chose(5, HEARD), "2.1.propose_team.2": [belief(2, 5, HEARD)]})
+    notes = {"1.1.speak.5": chose(5, HEARD), "2.1.propose_team.2": [belief(2, 5, HEARD)]}
+    game = by_hand(notes, summaries=False)
     assert len(list(believed(game))) == 1
     assert list(believed(game, "attempt")) == []
     same = by_hand({"1.1.speak.5": [belief(5, 4, HEARD)], "2.1.speak.5": [belief(5, 4, HEARD)]})
@@ -71,6 +75,14 @@ def test_beliefs_may_be_restricted_to_speeches_of_the_same_attempt() -> None:
         "g/guessing/1.1.speak.4/final/5",
         "g/guessing/2.1.speak.4/final/5",
     ]
+
+
+def test_a_belief_about_a_speech_that_a_summary_has_replaced_is_no_guess() -> None:
+    opens = {"1.1.speak.5": chose(5, HEARD), "2.1.propose_team.2": [belief(2, 5, HEARD)]}
+    assert list(believed(by_hand(opens))) == []
+    # An opener that was asked before it summed up still had the speeches.
+    early = {**opens, "2.1.propose_team.2": [SelectionPrepared(2, "summary"), belief(2, 5, HEARD)]}
+    assert [guess.item_id for guess in believed(by_hand(early))] == ["g/guessing/1.1.speak.5/final/2"]
 
 
 def test_only_the_beliefs_of_the_seats_asked_for_are_counted() -> None:

@@ -111,6 +111,8 @@ def beliefs(game: OneGame) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
     held: dict[int, list[dict[str, Any]]] = {}
     defaulted: set[str] = set()
     told: set[tuple[str, int]] = set()
+    # (seat, "round.attempt") that the seat has a summary of, in rounds after which it has nothing else.
+    summed: set[tuple[int, str]] = set()
     found = []
     before: dict[str, Any] = {}
     for event in game.events:
@@ -119,6 +121,9 @@ def beliefs(game: OneGame) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
             held.clear()
         elif event["type"] == "beliefs_formed":
             held[seat] = event["beliefs"]
+        elif event["type"] == "round_summarised" and event["answers"]:
+            if game.events[0]["profile"]["name"] == "interintent":
+                summed.add((seat, f"{event['round']}.{event['attempt']}"))
         elif event["type"] == "action_defaulted":
             defaulted.add(event["request_id"])
         elif event["type"] == "utterance_made" and event["phase"] == "discuss":
@@ -132,6 +137,9 @@ def beliefs(game: OneGame) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
             for belief in mine if request_id not in defaulted else ():
                 about = latest.get(belief["about"])
                 if about is None or (about, seat) in told:
+                    continue
+                earlier = about.split(".")[0] != str(event["round"])
+                if earlier and (seat, ".".join(about.split(".")[:2])) in summed:
                     continue
                 told.add((about, seat))
                 if (about, seat) in asked and seat in game.seats:
