@@ -72,6 +72,7 @@ class EndpointSettings(BaseModel):
     attempts: int = Field(4, ge=1, le=100)
     total_s: float = Field(180.0, gt=0)
     retry_after_s: float = Field(30.0, ge=0)
+    max_output_tokens: int = Field(16_384, ge=16, le=10_000_000)
     max_bytes: int = Field(512 * 1024, ge=1)
     prices: PriceSettings | None = None
     extra_body: dict[str, Any] = Field({}, repr=False)
@@ -104,6 +105,7 @@ class EndpointSettings(BaseModel):
             attempts=self.attempts,
             total_s=self.total_s,
             retry_after_s=self.retry_after_s,
+            max_output_tokens=self.max_output_tokens,
             max_bytes=self.max_bytes,
             prices=Prices()
             if prices is None

@@ -21,6 +21,7 @@ from agents.model.limits import RateLimits
 from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Reply, Spent, Usage
 from agents.model.problem import CallProblem, of_body, of_status, of_transfer, without_prompt
 from agents.model.request import parameters, request_body, required_keys
+from agents.model.room import MORE, fitting, is_cut, sent_room, stated
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
 
@@ -28,7 +29,7 @@ BACKOFF_S: Final = 0.5
 """A pause is drawn from 0 to this bound in seconds, which doubles with each failure (full jitter)."""
 LONGEST_BACKOFF_S: Final = 20.0
 
-_ENDED_BY_SERVER: Final = frozenset({"length", "content_filter", "refusal"})
+_ENDED_BY_SERVER: Final = frozenset({"length", "max_tokens", "content_filter", "refusal"})
 """Finish reasons after which the answer need not be JSON."""
 
 
@@ -76,6 +77,10 @@ class OpenAIModel:
         self._ladder = Ladder(endpoint.capability)
         self._limits = RateLimits(endpoint.parallel, endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._wire = Wire(endpoint)
+        self._ceiling: int | None = None
+        """The most tokens that the server says its model writes."""
+        self._rooms: dict[str, int] = {}
+        """The room that answers of a form needed when less cut them off."""
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.endpoint!r})"
@@ -95,6 +100,15 @@ class OpenAIModel:
         """
         call = _Call(self, messages, form, temperature, max_tokens)
         return await call.run()
+
+    def _most_room(self) -> int:
+        most = self.endpoint.max_output_tokens
+        return most if self._ceiling is None else min(most, self._ceiling)
+
+    def _room(self, form: str, asked: int) -> int:
+        """The tokens that the first request for this form gets, of which a seat asked for ``asked``."""
+        room = max(asked, min(self._rooms.get(form, 0), self.endpoint.max_output_tokens))
+        return room if self._ceiling is None else min(room, self._ceiling)
 
     async def aclose(self) -> None:
         """Closes the connections. No call may follow."""
@@ -135,14 +149,22 @@ class _Call:
     tally: _Tally = field(default_factory=_Tally)
     failures: int = 0
     probes: int = 0
+    room: int = 0
+    """Tokens that the next answer may have."""
     sent: dict[str, Any] | None = None
     """The parameters of the last request."""
 
     async def run(self) -> Reply:
         ladder = self.model._ladder
         asking = ladder.now(self.form.name)
+        self.room = self.model._room(self.form.name, self.max_tokens)
         while True:
             outcome = await self._request(asking)
+            if isinstance(outcome, Completion) and self._needs_room(outcome):
+                if self._grow():
+                    continue
+                if not outcome.text.strip():
+                    self._give_up(_nothing_left(self.room))
             if isinstance(outcome, Completion):
                 again = ladder.answered(asking, self.form.name, kept=self._kept(outcome))
                 if again is None or self.probes >= PROBES or self._left_s() <= 0:
@@ -154,11 +176,44 @@ class _Call:
             # Other calls may have learnt more meanwhile.
             asking = lower(asking, ladder.now(self.form.name))
 
+    def _needs_room(self, completion: Completion) -> bool:
+        if not is_cut(completion, sent_room(self.sent or {})):
+            return False
+        return find_value(completion.text, required_keys(self.form.schema)) is None
+
+    def _grow(self) -> bool:
+        """Whether the next answer gets more room than this one had."""
+        most = self.model._most_room()
+        # An operator's own limit, or a server that takes none, leaves nothing to raise.
+        if self.room >= most or sent_room(self.sent or {}) != self.room or self._left_s() <= 0:
+            return False
+        self.room = min(most, self.room * MORE)
+        self.model._rooms[self.form.name] = self.room
+        return True
+
+    def _shrink(self, problem: CallProblem) -> bool:
+        """Whether the server's words name the room that there is; the next request asks for that."""
+        sent = sent_room(self.sent or {})
+        if sent is None or sent != self.room or self.probes >= PROBES:
+            return False
+        if problem.cause == "context_length":
+            room = fitting(problem.words, sent)
+        elif problem.refusal is not None and (room := stated(problem.words, sent)) is not None:
+            self.model._ceiling = room
+        else:
+            return False
+        if room is None:
+            return False
+        self.room, self.probes = room, self.probes + 1
+        return True
+
     async def _after(self, problem: CallProblem, asked: Capability) -> Capability:
         """Waits as long as needed, and returns the capability for the next request. Raises ModelUnavailable
         when the call has to give up.
         """
         ladder = self.model._ladder
+        if self._shrink(problem):
+            return asked
         if problem.refusal is not None:
             less = ladder.refused(asked, self.form.name, problem.refusal)
             if less is None or self.probes >= PROBES:
@@ -201,12 +256,10 @@ class _Call:
         """One HTTP request, counted and reported to the observer."""
         endpoint, limits = self.model.endpoint, self.model._limits
         await self._await_pause()
-        body, prompt = request_body(
-            endpoint, self.messages, self.form, asking, self.temperature, self.max_tokens
-        )
+        body, prompt = request_body(endpoint, self.messages, self.form, asking, self.temperature, self.room)
         if self._left_s() <= 0:
             self._give_up(CallProblem("timeout"))
-        async with limits.slot(prompt + self.max_tokens) as slot:
+        async with limits.slot(prompt + self.room) as slot:
             loop = asyncio.get_running_loop()
             started = loop.time()
             self.tally.calls += 1
@@ -315,3 +368,8 @@ class _Call:
             problem.after_s,
             words,
         ) from None
+
+
+def _nothing_left(room: int) -> CallProblem:
+    words = f"the answer is empty: the model's reasoning took all of its {room} tokens"
+    return CallProblem("reasoning_only", 200, "answer", final=True, words=words)

@@ -188,6 +188,8 @@ class Endpoint:
     """One call with all its requests and pauses, without waits for the client's own limits."""
     retry_after_s: float = 30.0
     """The longest pause that a server may ask for."""
+    max_output_tokens: int = 16_384
+    """An answer that was cut off is asked for again with more room, up to this."""
     max_bytes: int = 512 * 1024
     """Longer answers are not read to the end."""
     prices: Prices = FREE
@@ -213,6 +215,7 @@ class Endpoint:
             ("parallel", self.parallel),
             ("attempts", self.attempts),
             ("max_bytes", self.max_bytes),
+            ("max_output_tokens", self.max_output_tokens),
         ):
             if count < 1:
                 raise ValueError(f"endpoint {self.name!r}: {what} must be 1 or more, got {count}")

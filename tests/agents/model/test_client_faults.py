@@ -105,7 +105,8 @@ async def test_an_answer_without_json_is_a_reply_without_a_value(fault: str) -> 
         reply = await here.ask()
         assert reply.value is None
         assert reply.finish == UNUSABLE[fault]
-        assert reply.calls <= 2  # at most once again, with the schema in the prompt
+        # At most once again, with the schema in the prompt; what is cut gets more room, up to the limit.
+        assert reply.calls <= (4 if fault == "length" else 2)
         assert (await here.ask()).calls == 1
         assert reply.usage.prompt > 0
 
