@@ -68,9 +68,10 @@ class EndpointSettings(BaseModel):
     parallel: int = Field(16, ge=1, le=10_000)
     requests_per_minute: float | None = Field(None, gt=0)
     tokens_per_minute: float | None = Field(None, gt=0)
+    stream: bool = True
     timeout_s: float = Field(60.0, gt=0)
     attempts: int = Field(4, ge=1, le=100)
-    total_s: float = Field(180.0, gt=0)
+    total_s: float = Field(900.0, gt=0)
     retry_after_s: float = Field(30.0, ge=0)
     max_output_tokens: int = Field(16_384, ge=16, le=10_000_000)
     max_bytes: int = Field(512 * 1024, ge=1)
@@ -101,6 +102,7 @@ class EndpointSettings(BaseModel):
             parallel=self.parallel,
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
+            stream=self.stream,
             timeout_s=self.timeout_s,
             attempts=self.attempts,
             total_s=self.total_s,

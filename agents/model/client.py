@@ -1,27 +1,27 @@
 """A Model over any server that speaks the OpenAI protocol, however loosely: with retries, waits and costs."""
 
 import asyncio
-import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, Protocol
 
 from agents.model.answer import (
-    Completion,
+    AROUND,
     Failed,
     HttpAnswer,
     find_value,
-    read_completion,
     read_error_body,
     read_json,
+    thoughts_and_rest,
 )
 from agents.model.capability import PROBES, Capability, Format, Ladder, lower
+from agents.model.completion import Completion, CompletionReader
 from agents.model.limits import RateLimits
 from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Reply, Spent, Usage
 from agents.model.problem import CallProblem, of_body, of_status, of_transfer, without_prompt
 from agents.model.request import parameters, request_body, required_keys
-from agents.model.room import MORE, fitting, is_cut, sent_room, stated
+from agents.model.room import CUT, MORE, fitting, is_cut, sent_room, stated
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
 
@@ -74,7 +74,7 @@ class OpenAIModel:
         self.endpoint = endpoint
         self._observer = observer
         self._jitter = jitter
-        self._ladder = Ladder(endpoint.capability)
+        self._ladder = Ladder(endpoint.capability, common=Capability(stream=endpoint.stream))
         self._limits = RateLimits(endpoint.parallel, endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._wire = Wire(endpoint)
         self._ceiling: int | None = None
@@ -123,6 +123,8 @@ class _Tally:
     cached: int = 0
     completion: int = 0
     known: bool = True
+    reasoning: int | None = None
+    cost: float | None = None
     calls: int = 0
     seconds: float = 0.0
 
@@ -131,10 +133,14 @@ class _Tally:
         self.cached += usage.cached
         self.completion += usage.completion
         self.known = self.known and usage.known
+        if usage.reasoning is not None:
+            self.reasoning = (self.reasoning or 0) + usage.reasoning
+        if usage.cost is not None:
+            self.cost = (self.cost or 0.0) + usage.cost
 
     @property
     def usage(self) -> Usage:
-        return Usage(self.prompt, self.cached, self.completion, self.known)
+        return Usage(self.prompt, self.cached, self.completion, self.known, self.reasoning, self.cost)
 
 
 @dataclass(slots=True)
@@ -267,10 +273,12 @@ class _Call:
             outcome: Completion | CallProblem = CallProblem("cancelled")
             usage = Usage(prompt, 0, 0, known=False)
             status: int | None = None
+            reader = CompletionReader(endpoint.model, room=self.room, max_bytes=endpoint.max_bytes)
+            silence_s = endpoint.timeout_s if body.get("stream") else self._left_s()
             try:
-                exchange = await self.model._wire.post(body, min(endpoint.timeout_s, self._left_s()))
+                exchange = await self.model._wire.post(body, reader, silence_s, self._left_s())
                 status = exchange.status
-                outcome, usage = self._understand(exchange, prompt)
+                outcome, usage = self._understand(exchange, reader, prompt)
             finally:
                 seconds = loop.time() - started
                 slot.used = usage.prompt + usage.completion
@@ -292,32 +300,49 @@ class _Call:
         self.tally.seconds += paused
 
     def _understand(
-        self, exchange: HttpAnswer | Failed, prompt: int
+        self, exchange: HttpAnswer | Failed, reader: CompletionReader, prompt: int
     ) -> tuple[Completion | CallProblem, Usage]:
         """The meaning of an exchange, and its tokens: a request that the server turned down is free."""
         free = Usage(0, 0, 0, known=True)
         if isinstance(exchange, Failed):
-            spent = Usage(prompt, 0, math.ceil(exchange.received / 4), known=False)
             turned_down = not exchange.sent or (exchange.status is not None and exchange.status >= 300)
-            return of_transfer(exchange), free if turned_down else spent
-        if exchange.status != 200:
+            return of_transfer(exchange), free if turned_down else self._partial(reader, prompt)
+        if not 200 <= exchange.status < 300:
             error = read_error_body(exchange)
             return of_status(exchange.status, exchange.headers, error, exchange.body), free
-        kind = exchange.headers.get("content-type", "")
-        read = read_completion(exchange.body, kind, self.model.endpoint.model)
+        read = reader.end()
         if isinstance(read, Completion):
+            read = self._in_reasoning(read)
             return read, read.usage or Usage(prompt, 0, read.written, known=False)
         if read.cause == "error_body":
-            problem = of_status(read.status, exchange.headers, read.error, exchange.body)
-            return problem, read.usage or free
-        spent = Usage(prompt, 0, math.ceil(len(exchange.body) / 4), known=False)
-        return of_body(read, exchange.body), read.usage or spent
+            problem = of_status(read.status, exchange.headers, read.error, reader.begin)
+            written = self._partial(reader, prompt) if reader.written() else free
+            return problem, read.usage or written
+        counted = None if read.cause == "truncated" else read.usage
+        return of_body(read, reader.begin), counted or self._partial(reader, prompt)
+
+    def _partial(self, reader: CompletionReader, prompt: int) -> Usage:
+        """The tokens of an answer that was not received whole."""
+        written = reader.written()
+        if reader.usage is None:
+            return Usage(prompt, 0, written, known=False)
+        return replace(reader.usage, completion=max(reader.usage.completion, written), known=False)
+
+    def _in_reasoning(self, completion: Completion) -> Completion:
+        """The completion, with its reasoning as its text where the model answered in there alone."""
+        if completion.text.strip() or completion.reasoning is None or completion.finish.lower() in CUT:
+            return completion
+        required = required_keys(self.form.schema)
+        value = find_value(completion.reasoning, required)
+        if not isinstance(value, dict) or not required <= value.keys():
+            return completion
+        return replace(completion, text=completion.reasoning)
 
     def _kept(self, completion: Completion) -> bool | None:
         """Whether the answer roughly has the form asked for; None where the server need not obey it."""
         if completion.finish in _ENDED_BY_SERVER:
             return None
-        value = read_json(completion.text)
+        value = read_json(thoughts_and_rest(completion.text)[1].strip(AROUND))
         return isinstance(value, dict) and required_keys(self.form.schema) <= value.keys()
 
     def _reply(self, completion: Completion) -> Reply:
@@ -327,12 +352,15 @@ class _Call:
             text=completion.text,
             value=None if refused else find_value(completion.text, required),
             usage=self.tally.usage,
-            cost=self.model.endpoint.prices.cost(self.tally.usage),
+            cost=self.model.endpoint.cost(self.tally.usage),
             latency_s=self.tally.seconds,
             model=completion.model,
             finish=completion.finish,
             calls=self.tally.calls,
             sent=self.sent,
+            reasoning=completion.reasoning or thoughts_and_rest(completion.text)[0] or None,
+            provider=completion.provider,
+            fingerprint=completion.fingerprint,
         )
 
     def _left_s(self) -> float:
@@ -350,12 +378,12 @@ class _Call:
         observer, endpoint = self.model._observer, self.model.endpoint
         if observer is not None:
             word = outcome.cause if isinstance(outcome, CallProblem) else "ok"
-            cost = endpoint.prices.cost(usage)
+            cost = endpoint.cost(usage)
             observer(Attempt(endpoint.name, word, status, seconds, waited_s, asked.format, usage, cost))
 
     def _give_up(self, problem: CallProblem) -> NoReturn:
         tally, endpoint = self.tally, self.model.endpoint
-        cost = endpoint.prices.cost(tally.usage)
+        cost = endpoint.cost(tally.usage)
         spent = Spent(tally.usage, cost, tally.seconds, tally.calls, self.sent)
         words = without_prompt(endpoint.hidden(problem.words), self.messages)
         told = f": {words}" if words else ""

@@ -52,6 +52,10 @@ class Usage:
     completion: int
     known: bool
     """False: the provider gave no counts, and the numbers are estimates."""
+    reasoning: int | None = None
+    """How many of the completion's tokens were reasoning. None: not returned."""
+    cost: float | None = None
+    """What the provider says it charged, in its own currency. None: not returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class Reply:
     """The JSON value found in it; None where there is none."""
     usage: Usage
     cost: float
-    """In the currency of the endpoint's configured prices."""
+    """By the endpoint's configured prices, in their currency; without any, what the provider charged."""
     latency_s: float
     """From the first attempt to the end of the last, without waits for the client's own limits."""
     model: str
@@ -87,6 +91,12 @@ class Reply:
     """The number of HTTP requests for the reply."""
     sent: Mapping[str, Any] | None = None
     """The parameters of the request that brought this reply (see ``request.parameters``); None: unknown."""
+    reasoning: str | None = None
+    """What the model thought, as far as the provider shows it. None: not returned."""
+    provider: str | None = None
+    """Who served the reply, where a router says so. None: not returned."""
+    fingerprint: str | None = None
+    """The provider's ``system_fingerprint``. None: not returned."""
 
 
 class Model(Protocol):
@@ -180,11 +190,14 @@ class Endpoint:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     """Prompt and completion together, as providers count. A request reserves the most that it may use."""
+    stream: bool = True
+    """Whether answers come in pieces, so that one that has stopped is told from one that takes long."""
     timeout_s: float = 60.0
-    """One HTTP request, from connecting to the last byte."""
+    """The longest wait for the next piece of an answer, the first included. An answer that does not stream is
+    one piece, whose wait only ``total_s`` bounds."""
     attempts: int = 4
     """Failed requests after which a call gives up, not counting probes of what the server can do."""
-    total_s: float = 180.0
+    total_s: float = 900.0
     """One call with all its requests and pauses, without waits for the client's own limits."""
     retry_after_s: float = 30.0
     """The longest pause that a server may ask for."""
@@ -231,6 +244,10 @@ class Endpoint:
             raise ValueError(
                 f"endpoint {self.name!r}: retry_after_s must be zero or more, got {self.retry_after_s}"
             )
+
+    def cost(self, usage: Usage) -> float:
+        """The cost of these tokens: by the configured prices, or else what the provider says it charged."""
+        return usage.cost or 0.0 if self.prices == FREE else self.prices.cost(usage)
 
     def hidden(self, text: str) -> str:
         """``text`` without the key and the headers, in case a server echoed them."""

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agents.model.answer import Completion
+from agents.model.completion import Completion
 
-__all__ = ["LEAST_ROOM", "MORE", "fitting", "is_cut", "sent_room", "stated"]
+__all__ = ["CUT", "LEAST_ROOM", "MORE", "fitting", "is_cut", "sent_room", "stated"]
 
 LEAST_ROOM: Final = 64
 """Tokens below which no answer of ours fits: the prompt is too long then."""
@@ -14,7 +14,7 @@ LEAST_ROOM: Final = 64
 MORE: Final = 4
 """How many times the room of a cut answer the next one gets."""
 
-_CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 
 _LIMIT: Final = re.compile(r"max_?(completion_|new_|output_)?_?tokens|completion tokens|output tokens", re.I)
 _NUMBER: Final = re.compile(r"(?<![\w.])\d{1,3}(?:,\d{3})+(?!\w)|(?<![\w.])\d+(?![\w])")
@@ -29,7 +29,7 @@ _SUM: Final = re.compile(r"(\d+) \+ \d+ > (\d+)")
 
 def is_cut(completion: Completion, sent: int | None) -> bool:
     """Whether the answer ended because it had used its room of ``sent`` tokens, whatever the server says."""
-    if completion.finish.lower() in _CUT:
+    if completion.finish.lower() in CUT:
         return True
     usage = completion.usage
     return sent is not None and usage is not None and usage.completion >= sent
