@@ -169,7 +169,7 @@ def thoughts_and_rest(text: str) -> tuple[str, str]:
     All is thought where it begins and never ends; nothing is where it neither begins nor ends, or where all
     of the answer is JSON.
     """
-    if "<" not in text and "[" not in text or read_json(text.strip(AROUND)) is not NO_VALUE:
+    if ("<" not in text and "[" not in text) or read_json(text.strip(AROUND)) is not NO_VALUE:
         return "", text
     ends = list(_CLOSES.finditer(text))
     opened = _OPENS.match(text)

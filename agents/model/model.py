@@ -11,6 +11,8 @@ from agents.model.capability import Capability
 
 __all__ = [
     "FREE",
+    "PLAIN_SAMPLING",
+    "SAMPLING",
     "Endpoint",
     "Form",
     "Message",
@@ -18,6 +20,7 @@ __all__ = [
     "ModelUnavailable",
     "Prices",
     "Reply",
+    "Sampling",
     "Spent",
     "Unavailability",
     "Usage",
@@ -40,6 +43,29 @@ class Form:
     """Short and stable, e.g. ``vote``; providers ask for one."""
     schema: Mapping[str, Any]
     """JSON Schema 2020-12 of an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """What a seat asks of its model besides a temperature and a limit; a value of None is not sent."""
+
+    top_p: float | None = None
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    """``low``, ``medium``, ``high``, or what else the provider calls it."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the request. Their names are among the endpoint's ``seat_keys``."""
+
+    def named(self) -> dict[str, Any]:
+        """What is asked for, by name; empty: nothing."""
+        values = {name: getattr(self, name) for name in SAMPLING}
+        return {name: value for name, value in values.items() if value not in (None, {})}
+
+
+SAMPLING: Final = ("top_p", "seed", "reasoning_effort", "extra_body")
+
+PLAIN_SAMPLING: Final = Sampling()
+"""Asks for nothing besides."""
 
 
 @dataclass(frozen=True, slots=True)
