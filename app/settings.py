@@ -70,10 +70,12 @@ class EndpointSettings(BaseModel):
     parallel: int = Field(16, ge=1, le=10_000)
     requests_per_minute: float | None = Field(None, gt=0)
     tokens_per_minute: float | None = Field(None, gt=0)
+    stream: bool = True
     timeout_s: float = Field(60.0, gt=0)
     attempts: int = Field(4, ge=1, le=100)
-    total_s: float = Field(180.0, gt=0)
+    total_s: float = Field(900.0, gt=0)
     retry_after_s: float = Field(30.0, ge=0)
+    max_output_tokens: int = Field(16_384, ge=16, le=10_000_000)
     max_bytes: int = Field(512 * 1024, ge=1)
     prices: PriceSettings | None = None
     extra_body: dict[str, Any] = Field({}, repr=False)
@@ -102,10 +104,12 @@ class EndpointSettings(BaseModel):
             parallel=self.parallel,
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
+            stream=self.stream,
             timeout_s=self.timeout_s,
             attempts=self.attempts,
             total_s=self.total_s,
             retry_after_s=self.retry_after_s,
+            max_output_tokens=self.max_output_tokens,
             max_bytes=self.max_bytes,
             prices=Prices()
             if prices is None

@@ -1,4 +1,4 @@
-"""Reads what comes back from a server: the HTTP answer, the completion in it, and the JSON value in its text.
+"""Reads what comes back from a server: the HTTP answer, and the JSON value in a text.
 
 A value is accepted only where it is unambiguous. The reader repairs fences and prose around an object, a
 trailing comma, single quotes, Python's ``True``, ``False`` and ``None``, bare keys, line breaks within
@@ -9,27 +9,23 @@ several different objects, or numbers that no JSON writer would reproduce.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from agents.model.model import Usage
-
 __all__ = [
+    "AROUND",
     "NO_VALUE",
-    "Broken",
-    "Completion",
     "Failed",
     "HttpAnswer",
     "clean",
-    "estimate",
     "find_value",
-    "read_completion",
     "read_error_body",
     "read_json",
     "retry_after",
+    "thoughts_and_rest",
 ]
 
 
@@ -93,163 +89,6 @@ def read_error_body(answer: HttpAnswer) -> Any:
     return body[0] if isinstance(body, list) and len(body) == 1 else body
 
 
-_LONGEST_NAME: Final = 200
-_MOST_TOKENS: Final = 10**9
-"""Larger counts are ignored."""
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """One completion, as the server reports it."""
-
-    text: str
-    finish: str
-    model: str
-    usage: Usage | None
-    """None: the server gave no counts."""
-    written: int
-    """An estimate of the tokens written, including the thinking."""
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """The finding that a body holds no answer."""
-
-    cause: str
-    error: Any = None
-    """The body, where it reports an error although the status is 200."""
-    status: int | None = None
-    """The status that such an error names."""
-    usage: Usage | None = None
-    """The tokens that the server counted nevertheless."""
-
-
-def estimate(text: str) -> int:
-    """Roughly the tokens of a text: four bytes of UTF-8 each."""
-    return math.ceil(len(text.encode("utf-8", "surrogatepass")) / 4)
-
-
-def read_completion(body: bytes, content_type: str, model: str) -> Completion | Broken:
-    """The answer in a response of status 200. ``model`` is the name to use where the body gives none."""
-    text = body.decode("utf-8", "replace")
-    if "event-stream" in content_type or text.lstrip().startswith("data:"):
-        # Some servers stream even when not asked to.
-        read: Any = _joined(text)
-        if read is None:
-            return Broken("truncated")
-    else:
-        try:
-            read = json.loads(text)
-        except (ValueError, RecursionError):
-            return Broken("malformed_json" if text.lstrip().startswith("{") else "not_json")
-    if not isinstance(read, dict):
-        return Broken("not_json")
-    usage = _usage(read.get("usage"))
-    choices = read.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    if not isinstance(first, dict):
-        return _without_choices(read, usage)
-    message = first.get("message")
-    if not isinstance(message, dict):
-        return Broken("no_message", usage=usage)
-    content = _content(message.get("content"))
-    finish = _name(first.get("finish_reason"), "unknown")
-    refusal = message.get("refusal")
-    if not content and isinstance(refusal, str) and refusal:
-        content, finish = refusal, "refusal"
-    thinking = [message.get(key) for key in ("reasoning_content", "reasoning")]
-    written = estimate(content) + max(
-        (estimate(thought) for thought in thinking if isinstance(thought, str)), default=0
-    )
-    return Completion(clean(content), finish, _name(read.get("model"), model), usage, written)
-
-
-def _without_choices(read: dict[str, Any], usage: Usage | None) -> Broken:
-    error = read.get("error")
-    if not error:
-        return Broken("no_choices", usage=usage)
-    code = error.get("code") if isinstance(error, dict) else None
-    status = code if isinstance(code, int) and 400 <= code <= 599 else None
-    return Broken("error_body", read, status, usage)
-
-
-def _content(content: Any) -> str:
-    """The text of a message, from a string or from parts of which some are text; empty for anything else."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        texts: Sequence[Any] = [part.get("text") for part in content if isinstance(part, dict)]
-        return "".join(text for text in texts if isinstance(text, str))
-    return ""
-
-
-def _name(value: Any, otherwise: str) -> str:
-    return clean(value)[:_LONGEST_NAME] if isinstance(value, str) and value else otherwise
-
-
-def _count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 <= value <= _MOST_TOKENS else None
-
-
-def _usage(counts: Any) -> Usage | None:
-    """The counts; None where they are missing, or claim that the prompt took no tokens."""
-    if not isinstance(counts, dict):
-        return None
-    prompt, completion = _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
-    if not prompt or completion is None:
-        return None
-    details = counts.get("prompt_tokens_details")
-    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
-    if cached is None:
-        cached = _count(counts.get("prompt_cache_hit_tokens")) or 0
-    return Usage(prompt, min(cached, prompt), completion, known=True)
-
-
-def _joined(text: str) -> dict[str, Any] | None:
-    """A stream's chunks as one completion.
-
-    None when a chunk cannot be read, or when the stream was cut: it holds neither a finish reason nor the end
-    mark.
-    """
-    content: list[str] = []
-    out: dict[str, Any] = {}
-    message: dict[str, Any] = {}
-    finish: Any = None
-    done = False
-    for line in text.splitlines():
-        if not line.startswith("data:"):
-            continue
-        data = line[5:].strip()
-        if data == "[DONE]":
-            done = True
-            break
-        try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError):
-            return None
-        if not isinstance(chunk, dict):
-            return None
-        out |= {key: value for key, value in chunk.items() if key != "choices" and value is not None}
-        choices = chunk.get("choices")
-        first = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(first, dict):
-            continue
-        finish = first.get("finish_reason") or finish
-        delta = first.get("delta")
-        if isinstance(delta, dict):
-            content.append(_content(delta.get("content")))
-            if isinstance(delta.get("refusal"), str):
-                message["refusal"] = message.get("refusal", "") + delta["refusal"]
-    if "error" in out:
-        return out
-    if not done and finish is None:
-        return None
-    message["content"] = "".join(content)
-    return out | {"choices": [{"message": message, "finish_reason": finish}]}
-
-
 MAX_DEPTH: Final = 32
 MAX_STARTS: Final = 64
 """The most braces in prose that are tried as the beginning of an object."""
@@ -301,7 +140,7 @@ def find_value(text: str, required: Set[str] = frozenset()) -> Any:
 
     Of several objects in prose, only those with all ``required`` keys count.
     """
-    text = _without_thinking(text).strip()
+    text = thoughts_and_rest(text)[1].strip(AROUND)
     whole = read_json(text)
     if whole is NO_VALUE:
         whole = read_json(_fenced(text))
@@ -315,19 +154,33 @@ def find_value(text: str, required: Set[str] = frozenset()) -> Any:
     return complete[0] if complete and all(_same(value, complete[0]) for value in complete[1:]) else None
 
 
+AROUND: Final = " \t\r\n\v\f\N{ZERO WIDTH NO-BREAK SPACE}\N{NO-BREAK SPACE}"
+
+_OPENS: Final = re.compile(r"\s*(?:<(?:think|thinking|thought|reasoning)>|\[THINK\])")
+_CLOSES: Final = re.compile(
+    r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]|<\|channel\|>final[^<]{0,64}<\|message\|>"
+)
+"""How models end what they think aloud in their answer."""
+
+
+def thoughts_and_rest(text: str) -> tuple[str, str]:
+    """What a model thought aloud at the beginning of its answer, and what follows the last end of it.
+
+    All is thought where it begins and never ends; nothing is where it neither begins nor ends, or where all
+    of the answer is JSON.
+    """
+    if ("<" not in text and "[" not in text) or read_json(text.strip(AROUND)) is not NO_VALUE:
+        return "", text
+    ends = list(_CLOSES.finditer(text))
+    opened = _OPENS.match(text)
+    if ends:
+        return text[opened.end() if opened else 0 : ends[-1].start()].strip(), text[ends[-1].end() :]
+    return (text[opened.end() :].strip(), "") if opened else ("", text)
+
+
 def _same(value: Any, other: Any) -> bool:
     """Equal as JSON, where 1 is not true."""
     return json.dumps(value, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def _without_thinking(text: str) -> str:
-    """``text`` without the model's thinking: what follows the last ``</think>``. Without one, all of the
-    text, or nothing if it begins with ``<think>``.
-    """
-    _, closed, after = text.rpartition("</think>")
-    if closed:
-        return after
-    return "" if text.lstrip().startswith("<think>") else text
 
 
 _FENCE: Final = re.compile(r"```[\w-]*[^\S\n]*\n")

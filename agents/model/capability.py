@@ -7,7 +7,7 @@ each request reveals is remembered, so that no endpoint has to be probed twice.
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final, Literal
 
@@ -47,6 +47,10 @@ class Capability:
     """False: the model accepts no temperature but its own, as reasoning models do."""
     system: bool = True
     """False: no system message; its text begins the first message of the user, and the roles alternate."""
+    stream: bool = True
+    """Whether the answer comes in pieces."""
+    counts: bool = True
+    """Whether a stream is asked for its counts of tokens, by ``stream_options``."""
 
     @property
     def schema_in_prompt(self) -> bool:
@@ -61,21 +65,27 @@ def lower(left: Capability, right: Capability) -> Capability:
         max(left.limit, right.limit, key=_LIMITS.index),
         left.temperature and right.temperature,
         left.system and right.system,
+        left.stream and right.stream,
+        left.counts and right.counts,
     )
 
 
-PROBES: Final = 10
-"""The most requests that probing may add to one call: four formats, two limits, temperature, roles, one with
-the least of everything, and one for a format that the server accepted and ignored.
+PROBES: Final = 12
+"""The most requests that probing may add to one call: four formats, two limits, temperature, roles, streams
+and their counts, one with the least of everything, and one for a format that the server accepted and ignored.
 """
 
 DOUBT_S: Final = 600.0
 """Seconds for which conclusions from 500s hold: the 500s may have been an outage."""
 
-_LEAST: Final = Capability(Format.PLAIN, limit="none", temperature=False, system=False)
+_LEAST: Final = Capability(
+    Format.PLAIN, limit="none", temperature=False, system=False, stream=False, counts=False
+)
 
 _LIMIT: Final = re.compile(r"max_(completion_)?tokens|max_output_tokens")
 _TEMPERATURE: Final = re.compile(r"temperature")
+_COUNTS: Final = re.compile(r"stream_options|include_usage")
+_STREAM: Final = re.compile(r"\bstream(ing|ed)?\b")
 _FORMAT: Final = re.compile(
     r"response_?format|json_?(schema|object|mode)|structured.?output|guided|grammar|\bschema\b", re.I
 )
@@ -111,12 +121,18 @@ class Ladder:
 
     fixed: Capability | None = None
     clock: Callable[[], float] = time.monotonic
+    common: InitVar[Capability | None] = None
+    """What every form may begin with; None: everything."""
     _common: Capability = field(default_factory=Capability)
     _forms: dict[str, _Known] = field(default_factory=dict)
     _proven: set[tuple[Format, str]] = field(default_factory=set)
     """The formats that the server accepted, each with the form that was asked for."""
     _kept: set[Format] = field(default_factory=set)
     """The formats that the server accepted and obeyed."""
+
+    def __post_init__(self, common: Capability | None) -> None:
+        if common is not None:
+            self._common = common
 
     def now(self, form: str) -> Capability:
         """The most that a request for this form may ask for, as far as is known."""
@@ -195,6 +211,10 @@ class Ladder:
 def _less(sent: Capability, words: str) -> Capability | None:
     """``sent`` without the part that the server's text refuses; None when it names nothing that was sent."""
     words = words.lower()
+    if sent.stream and sent.counts and _COUNTS.search(words):
+        return replace(sent, counts=False)
+    if sent.stream and _STREAM.search(words):
+        return replace(sent, stream=False)
     if _LIMIT.search(words):
         if sent.limit == "max_tokens":
             return replace(sent, limit="max_completion_tokens")

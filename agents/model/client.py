@@ -1,26 +1,27 @@
 """A Model over any server that speaks the OpenAI protocol, however loosely: with retries, waits and costs."""
 
 import asyncio
-import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, Protocol
 
 from agents.model.answer import (
-    Completion,
+    AROUND,
     Failed,
     HttpAnswer,
     find_value,
-    read_completion,
     read_error_body,
     read_json,
+    thoughts_and_rest,
 )
 from agents.model.capability import PROBES, Capability, Format, Ladder, lower
+from agents.model.completion import Completion, CompletionReader
 from agents.model.limits import RateLimits
 from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Reply, Spent, Usage
 from agents.model.problem import CallProblem, of_body, of_status, of_transfer, without_prompt
 from agents.model.request import parameters, request_body, required_keys
+from agents.model.room import CUT, MORE, fitting, is_cut, sent_room, stated
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
 
@@ -28,7 +29,7 @@ BACKOFF_S: Final = 0.5
 """A pause is drawn from 0 to this bound in seconds, which doubles with each failure (full jitter)."""
 LONGEST_BACKOFF_S: Final = 20.0
 
-_ENDED_BY_SERVER: Final = frozenset({"length", "content_filter", "refusal"})
+_ENDED_BY_SERVER: Final = frozenset({"length", "max_tokens", "content_filter", "refusal"})
 """Finish reasons after which the answer need not be JSON."""
 
 
@@ -73,9 +74,13 @@ class OpenAIModel:
         self.endpoint = endpoint
         self._observer = observer
         self._jitter = jitter
-        self._ladder = Ladder(endpoint.capability)
+        self._ladder = Ladder(endpoint.capability, common=Capability(stream=endpoint.stream))
         self._limits = RateLimits(endpoint.parallel, endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._wire = Wire(endpoint)
+        self._ceiling: int | None = None
+        """The most tokens that the server says its model writes."""
+        self._rooms: dict[str, int] = {}
+        """The room that answers of a form needed when less cut them off."""
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.endpoint!r})"
@@ -96,6 +101,15 @@ class OpenAIModel:
         call = _Call(self, messages, form, temperature, max_tokens)
         return await call.run()
 
+    def _most_room(self) -> int:
+        most = self.endpoint.max_output_tokens
+        return most if self._ceiling is None else min(most, self._ceiling)
+
+    def _room(self, form: str, asked: int) -> int:
+        """The tokens that the first request for this form gets, of which a seat asked for ``asked``."""
+        room = max(asked, min(self._rooms.get(form, 0), self.endpoint.max_output_tokens))
+        return room if self._ceiling is None else min(room, self._ceiling)
+
     async def aclose(self) -> None:
         """Closes the connections. No call may follow."""
         await self._wire.aclose()
@@ -109,6 +123,8 @@ class _Tally:
     cached: int = 0
     completion: int = 0
     known: bool = True
+    reasoning: int | None = None
+    cost: float | None = None
     calls: int = 0
     seconds: float = 0.0
 
@@ -117,10 +133,14 @@ class _Tally:
         self.cached += usage.cached
         self.completion += usage.completion
         self.known = self.known and usage.known
+        if usage.reasoning is not None:
+            self.reasoning = (self.reasoning or 0) + usage.reasoning
+        if usage.cost is not None:
+            self.cost = (self.cost or 0.0) + usage.cost
 
     @property
     def usage(self) -> Usage:
-        return Usage(self.prompt, self.cached, self.completion, self.known)
+        return Usage(self.prompt, self.cached, self.completion, self.known, self.reasoning, self.cost)
 
 
 @dataclass(slots=True)
@@ -135,14 +155,22 @@ class _Call:
     tally: _Tally = field(default_factory=_Tally)
     failures: int = 0
     probes: int = 0
+    room: int = 0
+    """Tokens that the next answer may have."""
     sent: dict[str, Any] | None = None
     """The parameters of the last request."""
 
     async def run(self) -> Reply:
         ladder = self.model._ladder
         asking = ladder.now(self.form.name)
+        self.room = self.model._room(self.form.name, self.max_tokens)
         while True:
             outcome = await self._request(asking)
+            if isinstance(outcome, Completion) and self._needs_room(outcome):
+                if self._grow():
+                    continue
+                if not outcome.text.strip():
+                    self._give_up(_nothing_left(self.room))
             if isinstance(outcome, Completion):
                 again = ladder.answered(asking, self.form.name, kept=self._kept(outcome))
                 if again is None or self.probes >= PROBES or self._left_s() <= 0:
@@ -154,11 +182,44 @@ class _Call:
             # Other calls may have learnt more meanwhile.
             asking = lower(asking, ladder.now(self.form.name))
 
+    def _needs_room(self, completion: Completion) -> bool:
+        if not is_cut(completion, sent_room(self.sent or {})):
+            return False
+        return find_value(completion.text, required_keys(self.form.schema)) is None
+
+    def _grow(self) -> bool:
+        """Whether the next answer gets more room than this one had."""
+        most = self.model._most_room()
+        # An operator's own limit, or a server that takes none, leaves nothing to raise.
+        if self.room >= most or sent_room(self.sent or {}) != self.room or self._left_s() <= 0:
+            return False
+        self.room = min(most, self.room * MORE)
+        self.model._rooms[self.form.name] = self.room
+        return True
+
+    def _shrink(self, problem: CallProblem) -> bool:
+        """Whether the server's words name the room that there is; the next request asks for that."""
+        sent = sent_room(self.sent or {})
+        if sent is None or sent != self.room or self.probes >= PROBES:
+            return False
+        if problem.cause == "context_length":
+            room = fitting(problem.words, sent)
+        elif problem.refusal is not None and (room := stated(problem.words, sent)) is not None:
+            self.model._ceiling = room
+        else:
+            return False
+        if room is None:
+            return False
+        self.room, self.probes = room, self.probes + 1
+        return True
+
     async def _after(self, problem: CallProblem, asked: Capability) -> Capability:
         """Waits as long as needed, and returns the capability for the next request. Raises ModelUnavailable
         when the call has to give up.
         """
         ladder = self.model._ladder
+        if self._shrink(problem):
+            return asked
         if problem.refusal is not None:
             less = ladder.refused(asked, self.form.name, problem.refusal)
             if less is None or self.probes >= PROBES:
@@ -201,12 +262,10 @@ class _Call:
         """One HTTP request, counted and reported to the observer."""
         endpoint, limits = self.model.endpoint, self.model._limits
         await self._await_pause()
-        body, prompt = request_body(
-            endpoint, self.messages, self.form, asking, self.temperature, self.max_tokens
-        )
+        body, prompt = request_body(endpoint, self.messages, self.form, asking, self.temperature, self.room)
         if self._left_s() <= 0:
             self._give_up(CallProblem("timeout"))
-        async with limits.slot(prompt + self.max_tokens) as slot:
+        async with limits.slot(prompt + self.room) as slot:
             loop = asyncio.get_running_loop()
             started = loop.time()
             self.tally.calls += 1
@@ -214,10 +273,12 @@ class _Call:
             outcome: Completion | CallProblem = CallProblem("cancelled")
             usage = Usage(prompt, 0, 0, known=False)
             status: int | None = None
+            reader = CompletionReader(endpoint.model, room=self.room, max_bytes=endpoint.max_bytes)
+            silence_s = endpoint.timeout_s if body.get("stream") else self._left_s()
             try:
-                exchange = await self.model._wire.post(body, min(endpoint.timeout_s, self._left_s()))
+                exchange = await self.model._wire.post(body, reader, silence_s, self._left_s())
                 status = exchange.status
-                outcome, usage = self._understand(exchange, prompt)
+                outcome, usage = self._understand(exchange, reader, prompt)
             finally:
                 seconds = loop.time() - started
                 slot.used = usage.prompt + usage.completion
@@ -239,32 +300,49 @@ class _Call:
         self.tally.seconds += paused
 
     def _understand(
-        self, exchange: HttpAnswer | Failed, prompt: int
+        self, exchange: HttpAnswer | Failed, reader: CompletionReader, prompt: int
     ) -> tuple[Completion | CallProblem, Usage]:
         """The meaning of an exchange, and its tokens: a request that the server turned down is free."""
         free = Usage(0, 0, 0, known=True)
         if isinstance(exchange, Failed):
-            spent = Usage(prompt, 0, math.ceil(exchange.received / 4), known=False)
             turned_down = not exchange.sent or (exchange.status is not None and exchange.status >= 300)
-            return of_transfer(exchange), free if turned_down else spent
-        if exchange.status != 200:
+            return of_transfer(exchange), free if turned_down else self._partial(reader, prompt)
+        if not 200 <= exchange.status < 300:
             error = read_error_body(exchange)
             return of_status(exchange.status, exchange.headers, error, exchange.body), free
-        kind = exchange.headers.get("content-type", "")
-        read = read_completion(exchange.body, kind, self.model.endpoint.model)
+        read = reader.end()
         if isinstance(read, Completion):
+            read = self._in_reasoning(read)
             return read, read.usage or Usage(prompt, 0, read.written, known=False)
         if read.cause == "error_body":
-            problem = of_status(read.status, exchange.headers, read.error, exchange.body)
-            return problem, read.usage or free
-        spent = Usage(prompt, 0, math.ceil(len(exchange.body) / 4), known=False)
-        return of_body(read, exchange.body), read.usage or spent
+            problem = of_status(read.status, exchange.headers, read.error, reader.begin)
+            written = self._partial(reader, prompt) if reader.written() else free
+            return problem, read.usage or written
+        counted = None if read.cause == "truncated" else read.usage
+        return of_body(read, reader.begin), counted or self._partial(reader, prompt)
+
+    def _partial(self, reader: CompletionReader, prompt: int) -> Usage:
+        """The tokens of an answer that was not received whole."""
+        written = reader.written()
+        if reader.usage is None:
+            return Usage(prompt, 0, written, known=False)
+        return replace(reader.usage, completion=max(reader.usage.completion, written), known=False)
+
+    def _in_reasoning(self, completion: Completion) -> Completion:
+        """The completion, with its reasoning as its text where the model answered in there alone."""
+        if completion.text.strip() or completion.reasoning is None or completion.finish.lower() in CUT:
+            return completion
+        required = required_keys(self.form.schema)
+        value = find_value(completion.reasoning, required)
+        if not isinstance(value, dict) or not required <= value.keys():
+            return completion
+        return replace(completion, text=completion.reasoning)
 
     def _kept(self, completion: Completion) -> bool | None:
         """Whether the answer roughly has the form asked for; None where the server need not obey it."""
         if completion.finish in _ENDED_BY_SERVER:
             return None
-        value = read_json(completion.text)
+        value = read_json(thoughts_and_rest(completion.text)[1].strip(AROUND))
         return isinstance(value, dict) and required_keys(self.form.schema) <= value.keys()
 
     def _reply(self, completion: Completion) -> Reply:
@@ -274,12 +352,15 @@ class _Call:
             text=completion.text,
             value=None if refused else find_value(completion.text, required),
             usage=self.tally.usage,
-            cost=self.model.endpoint.prices.cost(self.tally.usage),
+            cost=self.model.endpoint.cost(self.tally.usage),
             latency_s=self.tally.seconds,
             model=completion.model,
             finish=completion.finish,
             calls=self.tally.calls,
             sent=self.sent,
+            reasoning=completion.reasoning or thoughts_and_rest(completion.text)[0] or None,
+            provider=completion.provider,
+            fingerprint=completion.fingerprint,
         )
 
     def _left_s(self) -> float:
@@ -297,12 +378,12 @@ class _Call:
         observer, endpoint = self.model._observer, self.model.endpoint
         if observer is not None:
             word = outcome.cause if isinstance(outcome, CallProblem) else "ok"
-            cost = endpoint.prices.cost(usage)
+            cost = endpoint.cost(usage)
             observer(Attempt(endpoint.name, word, status, seconds, waited_s, asked.format, usage, cost))
 
     def _give_up(self, problem: CallProblem) -> NoReturn:
         tally, endpoint = self.tally, self.model.endpoint
-        cost = endpoint.prices.cost(tally.usage)
+        cost = endpoint.cost(tally.usage)
         spent = Spent(tally.usage, cost, tally.seconds, tally.calls, self.sent)
         words = without_prompt(endpoint.hidden(problem.words), self.messages)
         told = f": {words}" if words else ""
@@ -315,3 +396,8 @@ class _Call:
             problem.after_s,
             words,
         ) from None
+
+
+def _nothing_left(room: int) -> CallProblem:
+    words = f"the answer is empty: the model's reasoning took all of its {room} tokens"
+    return CallProblem("reasoning_only", 200, "answer", final=True, words=words)

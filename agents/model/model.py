@@ -11,6 +11,8 @@ from agents.model.capability import Capability
 
 __all__ = [
     "FREE",
+    "PLAIN_SAMPLING",
+    "SAMPLING",
     "Endpoint",
     "Form",
     "Message",
@@ -18,6 +20,7 @@ __all__ = [
     "ModelUnavailable",
     "Prices",
     "Reply",
+    "Sampling",
     "Spent",
     "Unavailability",
     "Usage",
@@ -43,6 +46,29 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampling:
+    """What a seat asks of its model besides a temperature and a limit; a value of None is not sent."""
+
+    top_p: float | None = None
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    """``low``, ``medium``, ``high``, or what else the provider calls it."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the request. Their names are among the endpoint's ``seat_keys``."""
+
+    def named(self) -> dict[str, Any]:
+        """What is asked for, by name; empty: nothing."""
+        values = {name: getattr(self, name) for name in SAMPLING}
+        return {name: value for name, value in values.items() if value not in (None, {})}
+
+
+SAMPLING: Final = ("top_p", "seed", "reasoning_effort", "extra_body")
+
+PLAIN_SAMPLING: Final = Sampling()
+"""Asks for nothing besides."""
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one reply, summed over all its paid attempts."""
 
@@ -52,6 +78,10 @@ class Usage:
     completion: int
     known: bool
     """False: the provider gave no counts, and the numbers are estimates."""
+    reasoning: int | None = None
+    """How many of the completion's tokens were reasoning. None: not returned."""
+    cost: float | None = None
+    """What the provider says it charged, in its own currency. None: not returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +106,7 @@ class Reply:
     """The JSON value found in it; None where there is none."""
     usage: Usage
     cost: float
-    """In the currency of the endpoint's configured prices."""
+    """By the endpoint's configured prices, in their currency; without any, what the provider charged."""
     latency_s: float
     """From the first attempt to the end of the last, without waits for the client's own limits."""
     model: str
@@ -87,6 +117,12 @@ class Reply:
     """The number of HTTP requests for the reply."""
     sent: Mapping[str, Any] | None = None
     """The parameters of the request that brought this reply (see ``request.parameters``); None: unknown."""
+    reasoning: str | None = None
+    """What the model thought, as far as the provider shows it. None: not returned."""
+    provider: str | None = None
+    """Who served the reply, where a router says so. None: not returned."""
+    fingerprint: str | None = None
+    """The provider's ``system_fingerprint``. None: not returned."""
 
 
 class Model(Protocol):
@@ -180,14 +216,19 @@ class Endpoint:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     """Prompt and completion together, as providers count. A request reserves the most that it may use."""
+    stream: bool = True
+    """Whether answers come in pieces, so that one that has stopped is told from one that takes long."""
     timeout_s: float = 60.0
-    """One HTTP request, from connecting to the last byte."""
+    """The longest wait for the next piece of an answer, the first included. An answer that does not stream is
+    one piece, whose wait only ``total_s`` bounds."""
     attempts: int = 4
     """Failed requests after which a call gives up, not counting probes of what the server can do."""
-    total_s: float = 180.0
+    total_s: float = 900.0
     """One call with all its requests and pauses, without waits for the client's own limits."""
     retry_after_s: float = 30.0
     """The longest pause that a server may ask for."""
+    max_output_tokens: int = 16_384
+    """An answer that was cut off is asked for again with more room, up to this."""
     max_bytes: int = 512 * 1024
     """Longer answers are not read to the end."""
     prices: Prices = FREE
@@ -213,6 +254,7 @@ class Endpoint:
             ("parallel", self.parallel),
             ("attempts", self.attempts),
             ("max_bytes", self.max_bytes),
+            ("max_output_tokens", self.max_output_tokens),
         ):
             if count < 1:
                 raise ValueError(f"endpoint {self.name!r}: {what} must be 1 or more, got {count}")
@@ -228,6 +270,10 @@ class Endpoint:
             raise ValueError(
                 f"endpoint {self.name!r}: retry_after_s must be zero or more, got {self.retry_after_s}"
             )
+
+    def cost(self, usage: Usage) -> float:
+        """The cost of these tokens: by the configured prices, or else what the provider says it charged."""
+        return usage.cost or 0.0 if self.prices == FREE else self.prices.cost(usage)
 
     def hidden(self, text: str) -> str:
         """``text`` without the key and the headers, in case a server echoed them."""

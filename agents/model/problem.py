@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.model.answer import Broken, Failed, clean, retry_after
+from agents.model.answer import Failed, clean, retry_after
 from agents.model.capability import ServerRefusal, read_refusal
+from agents.model.completion import Broken
 from agents.model.model import Message, Unavailability
 
 __all__ = ["LONGEST_WAIT_S", "CallProblem", "of_body", "of_status", "of_transfer", "without_prompt"]
@@ -78,9 +79,11 @@ def of_transfer(failed: Failed) -> CallProblem:
     return CallProblem(failed.cause, failed.status, "answer" if failed.cause in _OF_THE_ANSWER else "outage")
 
 
-def of_body(broken: Broken, body: bytes) -> CallProblem:
-    """The problem of a response of status 200 that holds neither a completion nor an error."""
-    if _BLOCKED.search(body[:_READ].decode("utf-8", "replace")):
+def of_body(broken: Broken, begin: bytes) -> CallProblem:
+    """The problem of a response of status 200 that holds neither a completion nor an error; ``begin``: the
+    beginning of its body.
+    """
+    if _BLOCKED.search(begin[:_READ].decode("utf-8", "replace")):
         return CallProblem("content_filter", 200, "answer", final=True)
     return CallProblem(broken.cause, 200, "answer" if broken.cause in _OF_THE_ANSWER else "outage")
 

@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from agents.model.answer import clean, estimate
+from agents.model.answer import clean
 from agents.model.capability import Capability, Format
+from agents.model.completion import estimate
 from agents.model.model import Endpoint, Form, Message
 
 __all__ = ["can_be_strict", "longest", "parameters", "reduced", "request_body", "required_keys"]
@@ -30,6 +31,10 @@ def request_body(
         "model": endpoint.model,
         "messages": [{"role": message.role, "content": message.content} for message in messages],
     }
+    if asking.stream:
+        body["stream"] = True
+        if asking.counts:
+            body["stream_options"] = {"include_usage": True}
     if asking.temperature:
         body["temperature"] = temperature
     if asking.limit != "none":

@@ -1,6 +1,8 @@
 """HTTP through the ``openai`` client. The import takes half a second: only games with models need it."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -11,12 +13,23 @@ import httpx2
 import openai
 
 from agents.model.answer import Failed, HttpAnswer
+from agents.model.completion import CompletionReader, TooMuch
 from agents.model.model import Endpoint
 
 __all__ = ["Wire"]
 
 _CONNECT_S: Final = 10.0
 _KEEPALIVE_S: Final = 30.0
+
+_AFTER_FINISH_S: Final = 5.0
+"""How long the counts may take that follow the end of an answer."""
+
+_AFTER_END_S: Final = 0.25
+
+_NAP: Final = 0.02
+"""Of the time since a request was sent, how much passes between two looks for pieces of its answer."""
+
+_LONGEST_NAP_S: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -27,15 +40,11 @@ class _Transfer:
     received: int = 0
 
 
-class _TooLarge(Exception):
-    """The body is longer than ``max_bytes``."""
-
-
 _progress: ContextVar[_Transfer] = ContextVar("progress")
 
 
 class _BoundedClient(httpx2.AsyncClient):
-    """Reads every response to its end, or up to ``max_bytes`` after decompression.
+    """Lends every request a connection, until the response is closed.
 
     Each request in flight uses a client with a single connection. A client with many connections checks all
     of them for every request: with hundreds in flight that would be most of a request's cost.
@@ -53,13 +62,24 @@ class _BoundedClient(httpx2.AsyncClient):
         self._free: list[httpx2.AsyncClient] = []
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        """The response, body included. Redirects are not followed."""
+        """The response; the body of an error included, that of an answer as it comes. Redirects are not
+        followed.
+        """
         # Take the connection used last, so that idle ones expire.
         connection = self._free.pop() if self._free else self._new_connection()
         try:
-            return await self._read(await connection.send(request, stream=True, follow_redirects=False))
-        finally:
+            response = await connection.send(request, stream=True, follow_redirects=False)
+        except BaseException:
             self._free.append(connection)
+            raise
+        _progress.get().status = response.status_code
+        lent = httpx2.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=_LentStream(response, lambda: self._free.append(connection)),
+            request=response.request,
+        )
+        return lent if response.status_code < 300 else await self._read(lent)
 
     async def aclose(self) -> None:
         for connection in self._connections:
@@ -75,15 +95,14 @@ class _BoundedClient(httpx2.AsyncClient):
         return connection
 
     async def _read(self, response: httpx2.Response) -> httpx2.Response:
-        progress = _progress.get()
-        progress.status = response.status_code
+        """The response with the beginning of its body, up to ``max_bytes``."""
         body = bytearray()
         try:
             async for block in response.aiter_bytes():
                 body += block
-                progress.received = len(body)
+                _progress.get().received = len(body)
                 if len(body) > self._max_bytes:
-                    raise _TooLarge
+                    break
         finally:
             await response.aclose()
         headers = [
@@ -91,9 +110,30 @@ class _BoundedClient(httpx2.AsyncClient):
             for name, value in response.headers.multi_items()
             if name.lower() not in ("content-encoding", "content-length", "transfer-encoding")
         ]
+        content = bytes(body[: self._max_bytes])
         return httpx2.Response(
-            response.status_code, headers=headers, content=bytes(body), request=response.request
+            response.status_code, headers=headers, content=content, request=response.request
         )
+
+
+class _LentStream(httpx2.AsyncByteStream):
+    """The body of a response; its connection is free again once it is closed."""
+
+    def __init__(self, response: httpx2.Response, give_back: Callable[[], None]) -> None:
+        self._response = response
+        self._give_back: Callable[[], None] | None = give_back
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for block in self._response.aiter_raw():
+            yield block
+
+    async def aclose(self) -> None:
+        try:
+            await self._response.aclose()
+        finally:
+            if self._give_back is not None:
+                self._give_back()
+                self._give_back = None
 
 
 class Wire:
@@ -102,9 +142,9 @@ class Wire:
     def __init__(self, endpoint: Endpoint) -> None:
         # The client would take these from the environment, where they name an account elsewhere.
         unused: dict[str, Any] = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
-        self._options: dict[str, Any] = {}
+        self._headers: dict[str, Any] = {}
         if not endpoint.api_key:
-            self._options["headers"] = {"Authorization": openai.Omit()}
+            self._headers["Authorization"] = openai.Omit()
         self._openai = openai.AsyncOpenAI(
             api_key=endpoint.api_key or "none",
             base_url=endpoint.base_url,
@@ -113,33 +153,82 @@ class Wire:
             default_headers={**unused, **endpoint.extra_headers},
         )
 
-    async def post(self, body: dict[str, Any], timeout_s: float) -> HttpAnswer | Failed:
-        """Sends a chat-completions request. Returns within ``timeout_s``, whatever the server does."""
+    async def post(
+        self, body: Mapping[str, Any], reader: CompletionReader, silence_s: float, total_s: float
+    ) -> HttpAnswer | Failed:
+        """Sends a chat-completions request, and gives an answer of status 2xx to the reader.
+
+        Returns within ``total_s``, and once no line of the answer came for ``silence_s``, whatever the server
+        does. An answer that the reader has taken whole is an answer, however the connection ended.
+        """
         progress = _Transfer()
         _progress.set(progress)
         try:
-            async with asyncio.timeout(timeout_s):
-                response = await self._openai.post(
-                    "/chat/completions",
-                    cast_to=httpx2.Response,
-                    body=body,
-                    options=cast(Any, self._options),
-                )
+            return await self._post(body, reader, silence_s, total_s, progress)
         except TimeoutError:
-            return Failed("timeout", progress.status, progress.received, sent=True)
-        except _TooLarge:
-            return Failed("too_large", progress.status, progress.received, sent=True)
+            failed = Failed("timeout", progress.status, progress.received, sent=True)
+        except TooMuch:
+            failed = Failed("too_large", progress.status, progress.received, sent=True)
         except openai.APIStatusError as error:
-            response = error.response
+            return _answer(error.response.status_code, error.response.headers, error.response.content)
         except openai.APIConnectionError as error:
-            cause, sent = _cause(error.__cause__, progress)
-            return Failed(cause, progress.status, progress.received, sent)
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return HttpAnswer(response.status_code, headers, response.content)
+            failed = _failed(error.__cause__, progress)
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
+            failed = _failed(error, progress)
+        # The model has stopped: nothing that is missing would change the answer.
+        return _answer(200, {}, b"") if reader.finished or reader.ended else failed
+
+    async def _post(
+        self,
+        body: Mapping[str, Any],
+        reader: CompletionReader,
+        silence_s: float,
+        total_s: float,
+        progress: "_Transfer",
+    ) -> HttpAnswer:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        until = started + total_s
+        turn = asyncio.Event()
+        turn.set()
+        async with (
+            asyncio.timeout_at(min(until, started + silence_s)) as clock,
+            self._openai.chat.completions.with_streaming_response.create(
+                model=body["model"], messages=(), extra_body=body, extra_headers=self._headers
+            ) as response,
+            contextlib.aclosing(cast(AsyncGenerator[bytes, None], response.iter_bytes())) as blocks,
+        ):
+            async for block in blocks:
+                waited = turn.is_set()
+                progress.received += len(block)
+                if not reader.feed(block):
+                    continue
+                if reader.cut:
+                    break
+                # Read on after the end, briefly, so that the connection can be used again.
+                rest = _AFTER_END_S if reader.ended else _AFTER_FINISH_S if reader.finished else silence_s
+                now = loop.time()
+                clock.reschedule(min(until, now + rest))
+                if waited and not reader.finished:
+                    # Pieces that come meanwhile are read together: a wake-up costs more than a piece. Those
+                    # that were read with this one follow without a turn of the loop.
+                    await asyncio.sleep(min(_LONGEST_NAP_S, (now - started) * _NAP))
+                    turn.clear()
+                    loop.call_soon(turn.set)
+            return _answer(response.status_code, response.headers, b"")
 
     async def aclose(self) -> None:
         """Closes every connection; nothing can be sent afterwards."""
         await self._openai.close()
+
+
+def _answer(status: int, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+    return HttpAnswer(status, {name.lower(): value for name, value in headers.items()}, body)
+
+
+def _failed(error: BaseException | None, progress: _Transfer) -> Failed:
+    cause, sent = _cause(error, progress)
+    return Failed(cause, progress.status, progress.received, sent)
 
 
 def _is_loopback(host: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agents.llm.session import CallKey
-from agents.model.model import Form, Message, Reply, Usage
+from agents.model.model import SAMPLING, Form, Message, Reply, Usage
 from app.base.errors import MissingAnswer
 from app.store.call import Call, hash_of
 from engine.terms import Seat
@@ -51,7 +51,11 @@ def line_of(seed: str, call: Call, about_game: Mapping[str, Any] | None = None) 
         "model": call.model,
         "messages_sha256": call.messages_sha256,
         "messages": None if call.messages is None else json.loads(call.messages),
-        "asked": {"temperature": call.asked_temperature, "max_tokens": call.asked_max_tokens},
+        "asked": {
+            "temperature": call.asked_temperature,
+            "max_tokens": call.asked_max_tokens,
+            **({} if call.asked is None else json.loads(call.asked)),
+        },
         "temperature": call.temperature,
         "max_tokens": call.max_tokens,
         "parameters": None if call.parameters is None else json.loads(call.parameters),
@@ -63,10 +67,15 @@ def line_of(seed: str, call: Call, about_game: Mapping[str, Any] | None = None) 
         "cached_tokens": usage.cached,
         "completion_tokens": usage.completion,
         "tokens_known": usage.known,
+        "reasoning_tokens": usage.reasoning,
         "cost": call.cost,
+        "reported_cost": usage.cost,
         "latency_s": call.latency_s,
         "finish": call.finish,
         "http_calls": call.http_calls,
+        "provider": call.provider,
+        "fingerprint": call.fingerprint,
+        "reasoning": None if call.reasoning is None else json.loads(call.reasoning),
     }
     return _json(values).encode("ascii") + b"\n"
 
@@ -75,6 +84,9 @@ def _read_line(values: Mapping[str, Any]) -> tuple[str, Call]:
     # Earlier versions recorded only what was asked for.
     asked = values.get("asked", values)
     sent = values.get("parameters")
+    besides = {name: value for name, value in asked.items() if name in SAMPLING and "asked" in values}
+    # What follows from here on is missing in files of earlier versions.
+    reasoning = values.get("reasoning")
     call = Call(
         key=CallKey(values["request_id"], values["step"], values["about"], values["attempt"]),
         endpoint=values["endpoint"],
@@ -94,11 +106,17 @@ def _read_line(values: Mapping[str, Any]) -> tuple[str, Call]:
             values["cached_tokens"],
             values["completion_tokens"],
             values["tokens_known"],
+            values.get("reasoning_tokens"),
+            values.get("reported_cost"),
         ),
         cost=values["cost"],
         latency_s=values["latency_s"],
         finish=values["finish"],
         http_calls=values["http_calls"],
+        asked=_json(besides) if besides else None,
+        provider=values.get("provider"),
+        fingerprint=values.get("fingerprint"),
+        reasoning=None if reasoning is None else _json(reasoning),
     )
     return values["seed"], call
 

@@ -76,6 +76,14 @@ class Call:
     latency_s: float
     finish: str
     http_calls: int
+    asked: str | None = None
+    """What the seat asked for besides (see ``Sampling.named``), as JSON in ASCII. None: nothing."""
+    provider: str | None = None
+    """Who served the answer, where a router says so; None: not returned, as in the next two."""
+    fingerprint: str | None = None
+    """The provider's name for the state of its system."""
+    reasoning: str | None = None
+    """What the model thought, as a JSON string in ASCII. For researchers: no seat and no watcher sees it."""
 
     @property
     def seat(self) -> int:
@@ -98,6 +106,9 @@ class Call:
             finish=self.finish,
             calls=self.http_calls,
             sent=None if self.parameters is None else json.loads(self.parameters),
+            reasoning=None if self.reasoning is None else json.loads(self.reasoning),
+            provider=self.provider,
+            fingerprint=self.fingerprint,
         )
 
 
@@ -132,6 +143,9 @@ def answered(question: StoredQuestion, endpoint: str, reply: Reply, *, whole: bo
         latency_s=reply.latency_s,
         finish=_plain(reply.finish),
         http_calls=reply.calls,
+        provider=None if reply.provider is None else _plain(reply.provider),
+        fingerprint=None if reply.fingerprint is None else _plain(reply.fingerprint),
+        reasoning=None if reply.reasoning is None else _json(reply.reasoning),
     )
 
 
@@ -170,6 +184,8 @@ def with_tries(call: Call, tries: Sequence[Call]) -> Call:
         return call
     every = [*tries, call]
     usages = [one.usage for one in every]
+    reasoning = [usage.reasoning for usage in usages if usage.reasoning is not None]
+    charged = [usage.cost for usage in usages if usage.cost is not None]
     return replace(
         call,
         usage=Usage(
@@ -177,6 +193,8 @@ def with_tries(call: Call, tries: Sequence[Call]) -> Call:
             sum(usage.cached for usage in usages),
             sum(usage.completion for usage in usages),
             all(usage.known for usage in usages),
+            sum(reasoning) if reasoning else None,
+            sum(charged) if charged else None,
         ),
         cost=sum(one.cost for one in every),
         latency_s=sum(one.latency_s for one in every),

@@ -62,16 +62,24 @@ def _row(game: str, call: Call) -> dict[str, Any]:
         "cached_tokens": usage.cached,
         "completion_tokens": usage.completion,
         "tokens_known": usage.known,
+        "reasoning_tokens": usage.reasoning,
         "cost": call.cost,
+        "reported_cost": usage.cost,
         "latency_s": call.latency_s,
         "finish": call.finish,
         "http_calls": call.http_calls,
+        "asked": call.asked,
+        "provider": call.provider,
+        "fingerprint": call.fingerprint,
+        "reasoning": call.reasoning,
     }
 
 
 _JSON: Final[Mapping[str, tuple[type, ...]]] = {
     "messages": (list,),
+    "asked": (dict,),
     "parameters": (dict,),
+    "reasoning": (str,),
     "text": (str,),
     "value": (object,),
 }
@@ -116,12 +124,21 @@ def _call(row: Mapping[Any, Any]) -> Call:
         value=row["value"],
         failure=row["failure"],
         usage=Usage(
-            row["prompt_tokens"], row["cached_tokens"], row["completion_tokens"], row["tokens_known"]
+            row["prompt_tokens"],
+            row["cached_tokens"],
+            row["completion_tokens"],
+            row["tokens_known"],
+            row["reasoning_tokens"],
+            row["reported_cost"],
         ),
         cost=row["cost"],
         latency_s=row["latency_s"],
         finish=row["finish"],
         http_calls=row["http_calls"],
+        asked=row["asked"],
+        provider=row["provider"],
+        fingerprint=row["fingerprint"],
+        reasoning=row["reasoning"],
     )
 
 

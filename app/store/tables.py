@@ -122,6 +122,8 @@ class ModelCallsTable(SQLModel, table=True):
     asked_temperature: float
     asked_max_tokens: int
     """What the seat asked for; the same question asks for the same values."""
+    asked: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """What the seat asked for besides, as JSON; a name that is not in it was not asked for. Null: nothing."""
     temperature: float | None = None
     max_tokens: int | None = None
     """As they were sent with the last request, under whatever name. Null: it was sent without."""
@@ -138,10 +140,20 @@ class ModelCallsTable(SQLModel, table=True):
     completion_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     tokens_known: bool = Field(sa_column=Column(BooleanColumn, nullable=False))
     """False: the provider did not say, and the numbers are our estimate."""
+    reasoning_tokens: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    """Of the completion's tokens, the reasoning. Null: not returned."""
     cost: float
+    reported_cost: float | None = None
+    """What the provider says it charged. Null: not returned."""
     latency_s: float
     finish: str
     http_calls: int
+    provider: str | None = None
+    """Who served the answer, where a router says so. Null: not returned."""
+    fingerprint: str | None = None
+    """The provider's ``system_fingerprint``. Null: not returned."""
+    reasoning: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """What the model thought, as a JSON string; for researchers alone. Null: not returned."""
 
 
 model_calls: Final = METADATA.tables["model_calls"]

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "d91a6c3e5b20"
-down_revision = "4b8e2d61f7a3"
+down_revision = "8d1f60c3a9e5"
 branch_labels = None
 depends_on = None
 

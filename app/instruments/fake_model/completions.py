@@ -122,12 +122,24 @@ def chunks(answer: FaultyAnswer, *, usage: bool) -> Iterator[str]:
 
     def event(delta: dict[str, Any], finish: str | None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return f"data: {json.dumps(head | {'choices': [choice]})}\n\n"
+        choices = [choice] if answer.choices is ... else answer.choices
+        return f"data: {json.dumps(head | {'choices': choices})}\n\n"
 
+    message = {"content": answer.content} | answer.message
+    content = message.pop("content")
     yield event({"role": "assistant", "content": ""}, None)
-    for start in range(0, len(answer.content), _PIECE):
-        yield event({"content": answer.content[start : start + _PIECE]}, None)
+    for name, value in message.items():
+        for piece in _pieces(value):
+            yield event({name: piece}, None)
+    for piece in _pieces(content):
+        yield event({"content": piece}, None)
     yield event({}, answer.finish)
-    if usage:
+    if usage and used is not None:
         yield f"data: {json.dumps(head | {'choices': [], 'usage': used})}\n\n"
     yield "data: [DONE]\n\n"
+
+
+def _pieces(value: Any) -> list[Any]:
+    if not isinstance(value, str):
+        return [] if value is None else [value]
+    return [value[start : start + _PIECE] for start in range(0, len(value), _PIECE)]

@@ -68,6 +68,8 @@ async def test_a_request_says_what_the_protocol_wants() -> None:
         assert kept.body == {
             "model": "m",
             "messages": [{"role": one.role, "content": one.content} for one in ASKED],
+            "stream": True,
+            "stream_options": {"include_usage": True},
             "temperature": 0.8,
             "max_tokens": 100,
             "response_format": {
@@ -348,6 +350,7 @@ async def test_a_reply_holds_the_parameters_that_its_server_took(
     faults: tuple[str, ...], sent: dict[str, Any]
 ) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "vote", "strict": True}}
+    sent = {"stream": True, "stream_options": {"include_usage": True}, **sent}
     async with table(*faults) as here:
         for _ in range(2):
             assert (await here.ask()).sent == {**sent, "response_format": form}
@@ -383,6 +386,8 @@ async def test_what_an_operator_adds_is_told_but_for_secrets() -> None:
         assert KEY not in json.dumps(sent)
         assert sent == {
             **extra,
+            "stream": True,
+            "stream_options": {"include_usage": True},
             "api_key": "***",
             "extra": [{"auth_token": "***", "max_tokens": 5}],
             "max_tokens": 100,

@@ -7,6 +7,7 @@ import pytest
 
 from agents.model.answer import Failed, HttpAnswer
 from agents.model.client import OpenAIModel
+from agents.model.completion import CompletionReader
 from agents.model.model import Endpoint, Message, ModelUnavailable
 from agents.model.wire import Wire
 from tests.agents.model.serving import ASKED, VOTE
@@ -110,7 +111,9 @@ def answer(status: int, body: Any = None, **headers: str) -> HttpAnswer:
 async def test_what_stands_between_us_and_an_answer_is_told_apart(
     given: HttpAnswer | Failed, cause: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def post(*_: object) -> HttpAnswer | Failed:
+    async def post(wire: Wire, body: object, reader: CompletionReader, *_: float) -> HttpAnswer | Failed:
+        if isinstance(given, HttpAnswer) and given.status == 200:
+            reader.feed(given.body)
         return given
 
     monkeypatch.setattr(Wire, "post", post)

@@ -10,6 +10,7 @@ import pytest
 
 from agents.model.answer import Failed, HttpAnswer
 from agents.model.client import Attempt, OpenAIModel
+from agents.model.completion import CompletionReader
 from agents.model.model import Endpoint, ModelUnavailable, Reply
 from tests.agents.model.serving import ASKED, VOTE
 from tests.jumping import JumpingLoop
@@ -59,13 +60,18 @@ class Line:
     def __post_init__(self) -> None:
         self._says = iter(self.says)
 
-    async def post(self, body: dict[str, Any], timeout_s: float) -> HttpAnswer | Failed:
+    async def post(
+        self, body: dict[str, Any], reader: CompletionReader, silence_s: float, total_s: float
+    ) -> HttpAnswer | Failed:
+        timeout_s = min(silence_s, total_s)
         self.asked.append(now())
         said = next(self._says, answer())
         if said is SILENCE or self.takes_s > timeout_s:
             await asyncio.sleep(timeout_s)
             return Failed("timeout", None, 0, sent=True)
         await asyncio.sleep(self.takes_s)
+        if said.status == 200:
+            reader.feed(said.body)
         return said
 
 

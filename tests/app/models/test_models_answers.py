@@ -297,3 +297,18 @@ def test_an_export_of_a_batch_that_is_not_there_leaves_no_file(tmp_path: Path) -
     assert refused.exit_code == 2
     assert not (tmp_path / "x").exists()
     assert "no database" in " ".join(refused.output.split())
+
+
+def test_what_was_thought_and_who_served_it_is_exported_and_read(tmp_path: Path) -> None:
+    key, asked = CallKey("1.1.vote.3", "vote", "", 1), [Message("user", "Vote.")]
+    usage = Usage(1, 0, 9, True, 7, 0.25)
+    reply = Reply("{}", {}, usage, 0.5, 1.5, "fake", "stop", 2, {}, "Hm. \ud83d", "Together", "fp_1")
+    call = answered(StoredQuestion(key, asked, Form("vote", {}), 0.8, 50), "m1", reply, whole=True)
+    assert call.answer() == reply
+    line = line_of("7", call)
+    told = json.loads(line)
+    assert (told["reasoning"], told["reasoning_tokens"], told["reported_cost"]) == ("Hm. \ud83d", 7, 0.25)
+    file = tmp_path / "answers.ndjson"
+    signature = Signature()
+    file.write_bytes(signature.add(line) + signature.line())
+    assert Recording.read(file).calls("7") == {key: call}

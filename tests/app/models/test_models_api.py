@@ -427,8 +427,8 @@ async def test_a_call_keeps_the_parameters_that_were_sent_and_not_those_that_wer
     bodies: list[dict[str, Any]] = []
     post = Wire.post
 
-    async def watched(self: Wire, body: dict[str, Any], timeout_s: float) -> Any:
-        exchange = await post(self, body, timeout_s)
+    async def watched(self: Wire, body: dict[str, Any], *rest: Any) -> Any:
+        exchange = await post(self, body, *rest)
         if isinstance(exchange, HttpAnswer) and exchange.status == 200:
             bodies.append(body)
         return exchange

@@ -1,0 +1,382 @@
+"""Reads a response of status 200 as it arrives: a stream of events or one JSON body, whatever its type."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agents.model.answer import clean
+from agents.model.model import Usage
+from agents.model.usage import read_usage
+
+__all__ = ["Broken", "Completion", "CompletionReader", "TooMuch", "estimate"]
+
+_LONGEST_NAME: Final = 200
+
+_BOM: Final = b"\xef\xbb\xbf"
+_BEGIN: Final = 4000
+_FIELDS: Final = (b"data:", b":", b"event:", b"id:", b"retry:")
+
+RUNAWAY: Final = "runaway"
+"""The finish of an answer that we cut, because it would never have ended."""
+
+_REPEATED: Final = 2048
+"""Characters at the end of an answer that repeat one phrase: nothing but the same will follow."""
+
+_PHRASE: Final = 512
+_PROBE: Final = 64
+
+_EXCESS: Final = 16
+"""Characters a token of the limit, beyond which a server has ignored the limit."""
+
+_STREAM_FACTOR: Final = 64
+"""How many bytes a stream may have for each byte of an answer: events repeat their frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One completion, as the server reports it."""
+
+    text: str
+    finish: str
+    model: str
+    usage: Usage | None
+    """None: the server gave no counts."""
+    written: int
+    """An estimate of the tokens written, including the reasoning."""
+    reasoning: str | None = None
+    """What the model thought aloud, beside its answer or before it. None: not returned."""
+    provider: str | None = None
+    """Who served it, where a router says so."""
+    fingerprint: str | None = None
+    """The server's name for the state of its system, ``system_fingerprint``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The finding that a body holds no answer."""
+
+    cause: str
+    error: Any = None
+    """The body, where it reports an error although the status is 200."""
+    status: int | None = None
+    """The status that such an error names."""
+    usage: Usage | None = None
+    """The tokens that the server counted nevertheless."""
+
+
+class TooMuch(Exception):
+    """The body is longer than ``max_bytes``."""
+
+
+def estimate(text: str) -> int:
+    """Roughly the tokens of a text: four bytes of UTF-8 each."""
+    return math.ceil(len(text.encode("utf-8", "surrogatepass")) / 4)
+
+
+class CompletionReader:
+    """Takes the blocks of one body; then ``end`` says what it was.
+
+    ``model`` is the name to use where the body gives none, ``room`` the tokens that were asked for.
+    """
+
+    def __init__(self, model: str, *, room: int = 0, max_bytes: int = 512 * 1024) -> None:
+        self.ended = False
+        """Whether the answer is complete: nothing that matters can follow."""
+        self.finished = False
+        """Whether the model has stopped; counts may follow."""
+        self.cut = False
+        """Whether we end it: it would go on for ever."""
+        self.usage: Usage | None = None
+        self.begin = b""
+        """The first bytes of the body."""
+        self._room = room
+        self._max_bytes = max_bytes
+        self._streams: bool | None = None
+        self._line = bytearray()
+        self._received = 0
+        self._pending = ""
+        self._unreadable = False
+        self._error: Broken | None = None
+        self._checked_at = 0
+        self._length = 0
+        self._pieces: list[str] = []
+        self._thoughts: list[str] = []
+        self._refusal: list[str] = []
+        self._arguments: list[str] = []
+        self._finish = ""
+        self._model = model
+        self._provider: str | None = None
+        self._fingerprint: str | None = None
+        self._choices = 0
+        self._messages = 0
+
+    def feed(self, block: bytes) -> bool:
+        """Takes the next block; returns whether it ended a line, before the end of the answer. Raises
+        TooMuch.
+        """
+        if self.ended:
+            return False
+        self._received += len(block)
+        if len(self.begin) < _BEGIN:
+            self.begin += block[: _BEGIN - len(self.begin)]
+        most = self._max_bytes * (_STREAM_FACTOR if self._streams else 1)
+        if self._received > most or len(self._line) + len(block) > self._max_bytes:
+            raise TooMuch
+        self._line += block
+        if self._streams is None:
+            self._recognise()
+        if not self._streams or b"\n" not in block:
+            return False
+        *lines, rest = bytes(self._line).split(b"\n")
+        self._line = bytearray(rest)
+        for line in lines:
+            self._read_line(line)
+        return True
+
+    def written(self) -> int:
+        """An estimate of the tokens received so far, including the reasoning."""
+        texts = ("".join(pieces) for pieces in (self._pieces, self._arguments, self._refusal, self._thoughts))
+        parsed = sum(map(estimate, texts))
+        return parsed if self._streams else parsed or math.ceil(len(self._line) / 4)
+
+    def end(self) -> Completion | Broken:
+        """What the body was, now that nothing more comes."""
+        if not self._streams:
+            read = self._whole()
+            if read is not None:
+                return read
+        else:
+            for line in bytes(self._line).splitlines():
+                self._read_line(line)
+            self._line.clear()
+            if self._pending and not self.ended:
+                self._unreadable = True
+        if self._error is not None:
+            return self._error
+        if self._unreadable or not (self.finished or self.ended):
+            return Broken("truncated", usage=self.usage)
+        if not self._choices:
+            return Broken("no_choices", usage=self.usage)
+        if not self._messages:
+            return Broken("no_message", usage=self.usage)
+        return self._completion()
+
+    # --- bytes to chunks ----------------------------------------------------------------------------------
+
+    def _recognise(self) -> None:
+        """Tells a stream from a body by its first characters: types are often wrong."""
+        if self._line.startswith(_BOM):
+            del self._line[: len(_BOM)]
+        if _BOM.startswith(self._line):
+            return
+        begin = bytes(self._line[:16]).lstrip()
+        if begin.startswith(_FIELDS):
+            self._streams = True
+        elif begin and not any(field.startswith(begin) for field in _FIELDS):
+            self._streams = False
+
+    def _read_line(self, line: bytes) -> None:
+        line = line.rstrip(b"\r").removeprefix(_BOM)
+        if self.ended or line.startswith(b":"):
+            return
+        if line.startswith(b"data:"):
+            data = line[5:].strip()
+        elif line.startswith(b"{"):
+            data = line  # a body after the comments that kept the connection open
+        else:
+            if not line and self._pending:
+                self._unreadable, self._pending = True, ""
+            return
+        if data == b"[DONE]":
+            self.ended = True
+            return
+        if not data:
+            return
+        text = self._pending + data.decode("utf-8", "replace")
+        try:
+            chunk = json.loads(text)
+        except (ValueError, RecursionError):
+            # Perhaps one value in several lines.
+            self._pending = text + "\n"
+            return
+        self._pending = ""
+        if isinstance(chunk, dict):
+            self._take(chunk)
+        else:
+            self._unreadable = True
+
+    def _whole(self) -> Broken | None:
+        """Reads a body that is no stream; None once it is taken."""
+        body = bytes(self._line).removeprefix(_BOM)
+        text = body.decode("utf-8", "replace")
+        try:
+            read = json.loads(text)
+        except (ValueError, RecursionError):
+            if not text.strip():
+                return Broken("truncated")
+            return Broken("malformed_json" if text.lstrip().startswith("{") else "not_json")
+        if isinstance(read, list) and len(read) == 1:
+            read = read[0]
+        if not isinstance(read, dict):
+            return Broken("not_json")
+        self._take(read)
+        self.ended = True
+        return None
+
+    # --- chunks to a completion ---------------------------------------------------------------------------
+
+    def _take(self, chunk: Mapping[str, Any]) -> None:
+        """One event of a stream, or a whole body."""
+        error = chunk.get("error")
+        if error:
+            code = error.get("code") if isinstance(error, Mapping) else None
+            self._fail(dict(chunk), code)
+            return
+        self._count(chunk)
+        self._model = _name(chunk.get("model")) or self._model
+        self._provider = _name(chunk.get("provider")) or self._provider
+        self._fingerprint = _name(chunk.get("system_fingerprint")) or self._fingerprint
+        choice = _first_choice(chunk.get("choices"))
+        if choice is None:
+            return
+        self._choices += 1
+        fault = choice.get("error")
+        if isinstance(fault, Mapping):
+            self._fail({"error": fault}, fault.get("code"))
+            return
+        message = choice.get("delta")
+        if not isinstance(message, Mapping):
+            message = choice.get("message")
+        if isinstance(message, Mapping):
+            self._messages += 1
+            self._read_message(message)
+        finish = choice.get("finish_reason")
+        if isinstance(finish, str) and finish:
+            self._finish, self.finished = _name(finish) or "", True
+            if finish == "error":
+                self._fail({"error": {"message": "the provider's stream ended in an error"}}, None)
+
+    def _count(self, chunk: Mapping[str, Any]) -> None:
+        """The newest counts: some servers send them with every event."""
+        router = chunk.get("x_groq")
+        choice = _first_choice(chunk.get("choices")) or {}
+        for counts in (
+            chunk.get("usage"),
+            router.get("usage") if isinstance(router, Mapping) else None,
+            choice.get("usage"),
+        ):
+            if counts and (usage := read_usage(counts)) is not None:
+                self.usage = usage
+                return
+
+    def _fail(self, error: Any, code: Any) -> None:
+        if isinstance(code, str) and code.isdigit():
+            code = int(code)
+        status = code if isinstance(code, int) and 400 <= code <= 599 else None
+        self._error = Broken("error_body", error, status, self.usage)
+        self.ended = True
+
+    def _read_message(self, message: Mapping[str, Any]) -> None:
+        content = message.get("content")
+        if isinstance(content, str):
+            self._add(self._pieces, content)
+        elif isinstance(content, list):
+            self._read_parts(content)
+        self._add(self._thoughts, _thought(message))
+        refusal = message.get("refusal")
+        if isinstance(refusal, str):
+            self._refusal.append(refusal)
+        calls = message.get("tool_calls")
+        call = calls[0] if isinstance(calls, list) and calls else None
+        function = call.get("function") if isinstance(call, Mapping) else message.get("function_call")
+        if isinstance(function, Mapping):
+            arguments = function.get("arguments")
+            whole = isinstance(arguments, Mapping | list)
+            self._add(self._arguments, json.dumps(arguments) if whole else arguments)
+
+    def _read_parts(self, parts: Sequence[Any]) -> None:
+        for part in parts:
+            if not isinstance(part, Mapping):
+                continue
+            thinks = part.get("type") in ("thinking", "reasoning")
+            text = part.get("thinking", part.get("text")) if thinks else part.get("text")
+            if isinstance(text, list):
+                text = "".join(_texts(text))
+            self._add(self._thoughts if thinks else self._pieces, text)
+
+    def _add(self, pieces: list[str], text: Any) -> None:
+        if not isinstance(text, str) or not text:
+            return
+        pieces.append(text)
+        self._length += len(text)
+        if self._streams and self._length - self._checked_at >= _REPEATED // 2:
+            self._checked_at = self._length
+            self._check(pieces)
+
+    def _check(self, pieces: list[str]) -> None:
+        """Ends an answer that would never end: it repeats itself, or is far beyond its room."""
+        answered = sum(map(len, self._pieces)) if pieces is self._pieces else 0
+        beyond = (self._room and answered > self._room * _EXCESS) or self._length > self._max_bytes
+        if beyond or _repeats(pieces):
+            self.cut = self.finished = self.ended = True
+
+    def _completion(self) -> Completion:
+        content, thoughts = "".join(self._pieces), "".join(self._thoughts) or None
+        arguments, refusal = "".join(self._arguments), "".join(self._refusal)
+        finish = RUNAWAY if self.cut else self._finish or "unknown"
+        if not content and arguments:
+            content = arguments
+        elif not content and refusal:
+            content, finish = refusal, "refusal"
+        written = estimate(content) + estimate(thoughts or "")
+        return Completion(
+            clean(content),
+            finish,
+            self._model,
+            self.usage,
+            written,
+            None if thoughts is None else clean(thoughts),
+            self._provider,
+            self._fingerprint,
+        )
+
+
+def _first_choice(choices: Any) -> Mapping[str, Any] | None:
+    if not isinstance(choices, list):
+        return None
+    return next((one for one in choices if isinstance(one, Mapping) and not one.get("index")), None)
+
+
+def _thought(message: Mapping[str, Any]) -> str | None:
+    """The reasoning in a message; servers that give it under several names repeat it."""
+    for name in ("reasoning_content", "reasoning", "thinking"):
+        if isinstance(text := message.get(name), str) and text:
+            return text
+    details = message.get("reasoning_details")
+    return "".join(_texts(details)) if isinstance(details, list) else None
+
+
+def _texts(parts: Sequence[Any]) -> list[str]:
+    texts = [part.get("text") or part.get("summary") for part in parts if isinstance(part, Mapping)]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _name(value: Any) -> str | None:
+    return clean(value)[:_LONGEST_NAME] if isinstance(value, str) and value else None
+
+
+def _repeats(pieces: Sequence[str]) -> bool:
+    """Whether the last ``_REPEATED`` characters are one phrase, again and again."""
+    tail = ""
+    for piece in reversed(pieces):
+        tail = piece + tail
+        if len(tail) >= _REPEATED:
+            break
+    if len(tail) < _REPEATED:
+        return False
+    tail = tail[-_REPEATED:]
+    before = tail.rfind(tail[-_PROBE:], 0, -1)
+    period = len(tail) - _PROBE - before
+    return before >= 0 and period <= _PHRASE and tail[period:] == tail[:-period]
