@@ -1,5 +1,6 @@
 """The composition root: the only module that knows every room. It builds the services and the application."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -204,6 +205,7 @@ class Composition:
         )
         self.seats = Seats(inboxes)
         self.access = Access(self.store)
+        self.limits: asyncio.Task[None] | None = None
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -253,6 +255,7 @@ class Composition:
         if self.bell is not None:
             self.bell.start()
         if self.settings.runner:
+            self.limits = asyncio.create_task(self.models.follow_limits(self.store.specs), name="limits")
             unfinished = await self.pickup.start(self.games.see_through)
             await self.evaluations.judges.start()
             if unfinished:
@@ -262,6 +265,9 @@ class Composition:
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
+        if self.limits is not None:
+            self.limits.cancel()
+            await asyncio.wait([self.limits])
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()

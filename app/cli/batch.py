@@ -1,19 +1,21 @@
-"""The commands ``batch show`` and ``batch resume``."""
+"""The commands ``batch show``, ``resume``, ``retry`` and ``limits``."""
 
 from typing import Annotated
 
 import typer
 
 from app.base.schemas import OnUnusable
-from app.cli.arguments import DatabaseUrl
+from app.cli.arguments import DatabaseUrl, MaxCost, MaxTokens
 from app.cli.database import on_database, read_settings, run_or_fail
-from app.cli.terminal import note, print_json
-from app.games.schemas import BatchView
+from app.cli.terminal import fail, note, print_json
+from app.games.schemas import BatchView, NewBudget
 from app.games.views import batch_view
 
 __all__ = ["commands"]
 
-batch_app = typer.Typer(help="Look at batches, and resume suspended ones.", no_args_is_help=True)
+batch_app = typer.Typer(
+    help="Look at batches, resume suspended ones, change the limits of running ones.", no_args_is_help=True
+)
 commands = typer.Typer()
 commands.add_typer(batch_app, name="batch")
 
@@ -34,27 +36,66 @@ def show(batch: BatchArgument, database_url: DatabaseUrl = None) -> None:
     print_json(run_or_fail(read()).model_dump(mode="json"))
 
 
+OnUnusableOption = Annotated[
+    OnUnusable | None,
+    typer.Option(help="What happens from now on where no answer of a model can be used.", show_default=False),
+]
+
+
 @batch_app.command()
 def resume(
-    batch: BatchArgument,
-    on_unusable: Annotated[
-        OnUnusable | None,
-        typer.Option(
-            help="What happens from now on where no answer of a model can be used.", show_default=False
-        ),
-    ] = None,
-    database_url: DatabaseUrl = None,
+    batch: BatchArgument, on_unusable: OnUnusableOption = None, database_url: DatabaseUrl = None
 ) -> None:
     """Let a suspended batch go on after its last stored event. What was answered and paid for is used again.
 
     A running server goes on within a second, and reads its models file and key files anew. A key in an
     environment variable stays as it was when the server started.
     """
+    _resume(batch, on_unusable, database_url, failed=False)
+
+
+@batch_app.command()
+def retry(
+    batch: BatchArgument, on_unusable: OnUnusableOption = None, database_url: DatabaseUrl = None
+) -> None:
+    """As `resume`, and failed games go on too, each after its last stored event."""
+    _resume(batch, on_unusable, database_url, failed=True)
+
+
+def _resume(batch: str, on_unusable: OnUnusable | None, database_url: str | None, *, failed: bool) -> None:
     settings = read_settings(database_url)
 
     async def write() -> None:
         async with on_database(settings, writes=True) as parts:
-            await parts.games.resume(batch, on_unusable)
+            await parts.games.resume(batch, on_unusable, failed=failed)
 
     run_or_fail(write())
     note(f"{batch} goes on as soon as a server drives games on this database")
+
+
+@batch_app.command()
+def limits(
+    batch: BatchArgument,
+    max_parallel: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Calls in flight at once.", show_default=False)
+    ] = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Change the limits of a batch, even while it runs: a running server follows within two seconds.
+
+    Limits that are not named stay as they are.
+    """
+    named = {"max_parallel": max_parallel, "max_tokens": max_tokens, "max_cost": max_cost}
+    changed = {name: limit for name, limit in named.items() if limit is not None}
+    if not changed:
+        fail("name a limit: --max-parallel, --max-tokens or --max-cost")
+    settings = read_settings(database_url)
+
+    async def write() -> None:
+        async with on_database(settings, writes=True) as parts:
+            await parts.games.limit(batch, NewBudget.model_validate(changed))
+
+    run_or_fail(write())
+    note(f"{batch}: {', '.join(f'{name} {limit}' for name, limit in changed.items())}")

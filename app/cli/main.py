@@ -46,7 +46,7 @@ COMMANDS: Final = {
     ),
     "replay": Command("replay", "Check recorded games against the rules, and read games as text."),
     "metrics": Command("replay", "Game metrics of recorded games, pooled, beside the published figures."),
-    "batch": Command("batch", "Look at batches, and resume suspended ones."),
+    "batch": Command("batch", "Look at batches, resume suspended ones, change the limits of running ones."),
     "bot-check": Command(
         "bot_check",
         "Put a bot through everything that can happen on the wire, and report what it gets wrong.",

@@ -484,6 +484,24 @@ async def resume_batch(
 
 
 @router.post(
+    "/batches/{batch_id}/retry",
+    summary="Play the failed games of a batch on",
+    response_model=Resumed,
+    dependencies=[Depends(needs("games:create"))],
+    responses=documented(404, 409),
+)
+async def retry_batch(
+    batch_id: BatchId, resume: ResumeBatch, access: AccessDep, games: GamesDep, caller: CallerDep
+) -> Resumed:
+    """As `resume`, and failed games go on too, each after its last stored event: under the same id, with what
+    was answered and paid for.
+    """
+    await access.batch(caller, batch_id, "games:create")
+    await games.resume(batch_id, resume.on_unusable, failed=True)
+    return Resumed()
+
+
+@router.post(
     "/batches/{batch_id}/cancel",
     status_code=202,
     summary="Cancel a batch",

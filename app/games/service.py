@@ -626,9 +626,12 @@ class Games:
         await self._store.mark_cancelled(batch_id)
         self._spawn(self._cancel_games(batch_id))
 
-    async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
+    async def resume(
+        self, batch_id: str, on_unusable: OnUnusable | None = None, *, failed: bool = False
+    ) -> None:
         """Lets a suspended batch go on: keys and endpoints are read anew, and what was not answered is asked
-        again. ``on_unusable``: from now on; None for what it was. Raises NotSuspended, AlreadyOver.
+        again. ``on_unusable``: from now on; None for what it was. ``failed``: its failed games go on too.
+        Raises NotSuspended, AlreadyOver.
         """
         row = await self.batch_row(batch_id)
         if row.cancelled:
@@ -636,10 +639,22 @@ class Games:
         spec = whole(row.spec)
         if on_unusable is not None:
             spec = {**spec, "on_unusable": on_unusable}
-        if not await self._store.resume(batch_id, spec):
-            raise NotSuspended("neither this batch nor any of its games is suspended")
+        if not await self._store.resume(batch_id, spec, failed=failed):
+            what = "suspended or failed" if failed else "suspended"
+            raise NotSuspended(f"neither this batch nor any of its games is {what}")
         self._feed.hint(batch_id)
         await self._pickup.offer(batch_id, None)
+
+    async def limit(self, batch_id: str, limits: NewBudget) -> None:
+        """Changes those limits of a batch's budget that ``limits`` names, even while it runs; None ends one.
+        Raises AlreadyOver.
+        """
+        row = await self.batch_row(batch_id)
+        if batch_status(row, await self.tally(batch_id)) in OVER:
+            raise AlreadyOver("this batch has ended already")
+        spec = whole(row.spec)
+        changed = limits.model_dump(mode="json", exclude_unset=True)
+        await self._store.set_spec(batch_id, {**spec, "budget": {**(spec.get("budget") or {}), **changed}})
 
     async def _cancel_games(self, batch_id: str) -> None:
         for game_id in await self._store.ids(batch_id, status=OPEN):

@@ -1,9 +1,11 @@
 """Budgets: what a batch has spent on models, and how much it may spend."""
 
-import asyncio
+import math
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+
+from anyio import CapacityLimiter
 
 from agents.llm.session import CallKey
 from app.base.errors import BudgetSpent
@@ -43,11 +45,16 @@ class Account:
     """The running sums of one batch's stored calls."""
 
     def __init__(self, budget: Budget, uses: Mapping[UseKey, Use]) -> None:
-        self.budget = budget
         self.uses = dict(uses)
         self._total = total(uses.values())
         self._games: dict[str, Use] = {}
-        self._slots = None if budget.max_parallel is None else asyncio.Semaphore(budget.max_parallel)
+        self._slots = CapacityLimiter(math.inf)
+        self.limit(budget)
+
+    def limit(self, budget: Budget) -> None:
+        """Takes another budget. Calls that have begun finish."""
+        self.budget = budget
+        self._slots.total_tokens = math.inf if budget.max_parallel is None else budget.max_parallel
 
     def open_game(self, game: str, calls: Mapping[CallKey, Call]) -> None:
         """Adds a game with its stored calls; does nothing for a game that was added before."""
@@ -79,5 +86,4 @@ class Account:
 
     async def enter(self, stack: AsyncExitStack) -> None:
         """Takes one of the batch's slots for a call until the stack is closed; waits if none is free."""
-        if self._slots is not None:
-            await stack.enter_async_context(self._slots)
+        await stack.enter_async_context(self._slots)

@@ -1,9 +1,9 @@
 """The models of one service: its endpoints, the spending of batches, and sessions for games."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from agents.llm.session import CallKey, ModelSession
@@ -13,10 +13,15 @@ from app.models.recording import UNUSED_SESSION
 from app.models.sessions import Flights, GameSessions
 from app.seats.seating import ModelSeats, has_models
 from app.store.call import Call, Use, UseKey, total
+from app.store.db import PASSING
 from app.store.model_calls import CallStore
 from app.store.rows import BatchRow, GameRow, Outage, whole
 
 __all__ = ["ModelRegistry", "Spending", "budget_of"]
+
+
+LIMITS_S: Final = 2.0
+"""Seconds between two looks whether budgets have changed."""
 
 
 def budget_of(spec: Mapping[str, Any]) -> Budget:
@@ -131,6 +136,22 @@ class ModelRegistry:
                 account = Account(budget, await self.calls.uses(batch_id))
                 self._accounts[batch_id] = account
             return account
+
+    async def follow_limits(self, specs: Callable[[Sequence[str]], Awaitable[Mapping[str, Any]]]) -> None:
+        """Takes over changed budgets of batches that play, again and again. ``specs``: reads the requests of
+        batches, by id.
+        """
+        while True:
+            await asyncio.sleep(LIMITS_S)
+            names = list(self._accounts)
+            for first in range(0, len(names), 100):
+                try:
+                    known = await specs(names[first : first + 100])
+                except PASSING:
+                    continue
+                for batch_id, spec in known.items():
+                    if (account := self._accounts.get(batch_id)) is not None:
+                        account.limit(budget_of(spec))
 
     async def uses(self, batch_id: str) -> Mapping[UseKey, Use]:
         """The batch's use of models so far, by endpoint, model and step."""

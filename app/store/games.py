@@ -14,7 +14,7 @@ from app.base.schemas import GameStatus
 from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
 from app.store.log import INSERT_EVENTS, event_rows
-from app.store.rows import BatchRow, DamagedGame, GameRow, is_moment, read_row, values_of
+from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, is_moment, read_row, values_of
 from app.store.tables import batches, games
 from engine.errors import CorruptLog
 from engine.events import Event
@@ -276,15 +276,16 @@ class GameStore:
             .values(status="suspended", fault=why)
         )
 
-    async def resume(self, batch_id: str, spec: Mapping[str, Any]) -> bool:
-        """Lets a batch and its suspended games go on, with ``spec`` as its request from now on. Returns False
-        if neither the batch nor any of its games was suspended.
+    async def resume(self, batch_id: str, spec: Mapping[str, Any], *, failed: bool) -> bool:
+        """Lets a batch and its suspended games go on, with ``spec`` as its request from now on; with
+        ``failed``, its failed games too. Returns False if there is nothing that could go on.
         """
         batch = update(batches).where(batches.c.batch_id == batch_id)
+        stopped = ("suspended", "failed") if failed else ("suspended",)
         alone = (
             update(games)
-            .where(games.c.batch_id == batch_id, games.c.status == "suspended")
-            .values(status="running", fault=None)
+            .where(games.c.batch_id == batch_id, games.c.status.in_(stopped))
+            .values(status="running", fault=None, finished_at=None)
         )
 
         async def work(connection: AsyncConnection) -> bool:
@@ -298,6 +299,18 @@ class GameStore:
             return True
 
         return await self._database.writer.run(work)
+
+    async def set_spec(self, batch_id: str, spec: Mapping[str, Any]) -> None:
+        """Replaces the request of a batch."""
+        await self._database.writer.execute(
+            update(batches).where(batches.c.batch_id == batch_id).values(spec=spec)
+        )
+
+    async def specs(self, batch_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """The requests of these batches, by id, without those that cannot be read. For 100 at most."""
+        query = select(batches.c.batch_id, batches.c.spec).where(batches.c.batch_id.in_(batch_ids))
+        rows = await self._database.rows(query)
+        return {batch_id: spec for batch_id, spec in rows if not isinstance(spec, Damaged)}
 
     async def mark_failed(self, game_id: str, fault: str, at: int) -> None:
         """Ends a game that cannot be driven on. Its log stays as it is."""

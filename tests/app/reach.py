@@ -296,6 +296,7 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "POST /games/{game_id}/step": [("", {"until": "action"}), ("", {"until": "end"})],
     "POST /games/{game_id}/cancel": [("", None)],
     "POST /batches/{batch_id}/resume": [("", {})],
+    "POST /batches/{batch_id}/retry": [("", {})],
     "POST /batches/{batch_id}/cancel": [("", None)],
 }
 """By operation of the OpenAPI document: each query and body it is called with; ``{game}`` and ``{batch}`` are

@@ -60,6 +60,7 @@ async def test_no_scope_reaches_more_than_it_says(laboratory: Laboratory) -> Non
 
 UNANSWERED = {
     "POST /batches/{batch_id}/resume",  # nothing is suspended
+    "POST /batches/{batch_id}/retry",  # nothing has failed
     "POST /batches/{batch_id}/cancel",  # its game was cancelled before
     "GET /docs/{name}",  # no guide is called so
     "GET /ws",  # 426: it is a socket

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from app.base.clock import now_ms
-from app.instruments.fake_model import FakeModel, FakeOptions, read_fault
+from app.base.errors import AlreadyOver
+from app.games.schemas import NewBudget
+from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models import health
 from app.store.outages import OutageStore
 from app.store.rows import Outage
@@ -178,6 +180,50 @@ async def test_who_resumes_may_say_that_defaults_are_played_from_now_on(database
         await _suspended(caller, batch)
         assert (await _resumed(caller, batch, on_unusable="default"))["status"] == "done"
         assert await _defaults(caller, batch)
+
+
+async def test_failed_games_go_on_when_their_batch_is_retried(database_url: str) -> None:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        batch, games = await caller.create(seats=DIRECT, count=2, seeds=SEEDS)
+        await until(lambda: fake.counts.answered >= 20)
+        _refusing(fake, "context_length")
+        view = await caller.over(batch)
+        assert (view["status"], view["games"]["failed"]) == ("failed", 2)
+        assert view["finished_at"] is not None
+        before = [await caller.lines(f"/games/{game}/events") for game in games]
+        fake.faults = ()
+        refused = await caller.post(f"/batches/{batch}/retry", json={"more": 1})
+        problem(refused, 422, "invalid-request", "/more")
+        assert (await caller.post(f"/batches/{batch}/retry", json={})).status_code == 200
+        view = await caller.over(batch)
+        assert (view["status"], view["games"]["finished"]) == ("done", 2)
+        assert await _defaults(caller, batch) == []
+        assert await stored_calls(database_url) == fake.counts.answered
+        for game, lines in zip(games, before, strict=True):
+            assert (await caller.lines(f"/games/{game}/events"))[: len(lines)] == lines
+        problem(await caller.post(f"/batches/{batch}/retry", json={}), 409, "not-suspended")
+
+
+async def test_limits_of_a_running_batch_can_be_changed(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.models.registry.LIMITS_S", 0.02)
+    async with (
+        faking(FakeOptions(latency=read_latency("0.02"))) as fake,
+        calling_with(fake, database_url) as caller,
+    ):
+        seats = [{"agent": "llm", "model": "fake"}]
+        batch, _ = await caller.create(seats=seats, count=8, seeds=SEEDS, budget={"max_parallel": 2})
+        await until(lambda: fake.counts.answered >= 20)
+        assert fake.counts.max_in_flight == 2
+        await caller.services.games.limit(batch, NewBudget(max_parallel=6))
+        await until(lambda: fake.counts.max_in_flight == 6)
+        await caller.services.games.limit(batch, NewBudget(max_tokens=1))
+        view = await caller.over(batch)
+        assert (view["status"], view["budget"]["games_stopped"]) == ("cancelled", 8)
+        assert (view["budget"]["max_parallel"], view["budget"]["max_tokens"]) == (6, 1)
+        with pytest.raises(AlreadyOver):
+            await caller.services.games.limit(batch, NewBudget(max_parallel=1))
 
 
 async def test_a_game_whose_decisions_must_not_be_defaulted_can_fail(database_url: str) -> None:
