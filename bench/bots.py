@@ -196,9 +196,7 @@ def action_for(asked: dict[str, Any]) -> dict[str, Any]:
 def answer_to(asked: dict[str, Any]) -> bytes:
     """The ``act`` that answers a request."""
     request_id = asked["request_id"]
-    return orjson.dumps(
-        {"t": "act", "id": request_id, "request_id": request_id, "action": action_for(asked)}
-    )
+    return orjson.dumps({"t": "act", "id": request_id, "request_id": request_id, "action": action_for(asked)})
 
 
 @dataclass
