@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.runner.simulate import Plan, run
+from bench.bots import bot_rows
 from bench.floor import random_game
 from bench.models import model_rows
 from bench.reports import report_rows
@@ -296,7 +297,7 @@ def measure(scale: float) -> list[Row]:
     rows += model_rows(scale)
     rows += report_rows(scale)
     rows += service_rows(scale, speeds["random", "interintent"], speeds["scripted", "interintent"])
-    return rows + watcher_rows(scale)
+    return rows + bot_rows(scale) + watcher_rows(scale)
 
 
 def show(rows: list[Row]) -> None:

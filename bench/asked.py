@@ -116,28 +116,28 @@ def asked_of(mechanism: str, seed: int, instructions: str = "once") -> Asked:
 
 
 def games_rows(games: int = GAMES) -> Iterator[Row]:
-    """Rows of ``compact`` beside the authors' code, by rounds and over all games.
+    """Rows of ``one_pass`` beside the authors' code, by rounds and over all games.
 
     Tokens stand beside those of ``paper`` too, which plays only the first seed of each number of rounds.
     """
     by_rounds: dict[int, list[Asked]] = {}
     first: dict[int, list[int]] = {}
     for seed in range(games):
-        found = asked_of("compact", seed)
+        found = asked_of("one_pass", seed)
         by_rounds.setdefault(found.rounds, []).append(found)
         first.setdefault(found.rounds, []).append(seed)
     for rounds, group in sorted(by_rounds.items()):
         theirs, calls = AUTHORS_CALLS[rounds], [one.calls for one in group]
-        name = f"compact, {rounds} rounds"
+        name = f"one_pass, {rounds} rounds"
         share = 100 * mean(calls) / theirs
         span = f"{share:.1f} % of {theirs}; {min(calls)} to {max(calls)} in {len(group)} games"
-        yield Row(f"{name}: calls", mean(calls), "calls", span, mean(calls) / theirs, "1/4")
+        yield Row(f"{name}: calls", mean(calls), "calls", span, mean(calls) / theirs)
         prompt = mean(one.prompt for one in group)
         tokens = prompt / _CHARACTERS
         share = tokens / AUTHORS_PROMPT[rounds]
         paper = asked_of("paper", first[rounds][0]).prompt
         beside = f"{100 * share:.1f} % of the authors', {100 * prompt / paper:.1f} % of paper's"
-        yield Row(f"{name}: prompt tokens", tokens, "tokens", beside, share, "1/5")
+        yield Row(f"{name}: prompt tokens", tokens, "tokens", beside, share)
         for where, repeated in (
             ("in the game", mean(one.in_game for one in group)),
             ("to the seat", mean(one.to_seat for one in group)),
@@ -148,22 +148,20 @@ def games_rows(games: int = GAMES) -> Iterator[Row]:
                 "tokens",
                 "authors 63.5 % to the seat",
                 repeated / prompt,
-                "0.85",
             )
-        each = [asked_of("compact", seed, "each") for seed in first[rounds][:_FEW]]
+        each = [asked_of("one_pass", seed, "each") for seed in first[rounds][:_FEW]]
         prompt = mean(one.prompt for one in each)
         tokens, share = prompt / _CHARACTERS, prompt / _CHARACTERS / AUTHORS_PROMPT[rounds]
         cached = mean(one.in_game for one in each) / prompt
         beside = f"{100 * share:.1f} % of the authors'; {100 * cached:.1f} % in a prefix, in the game"
-        yield Row(f"{name}, instructions each: tokens", tokens, "tokens", beside, share, "1/5")
+        yield Row(f"{name}, instructions each: tokens", tokens, "tokens", beside, share)
     every = [one for group in by_rounds.values() for one in group]
     share = mean(one.calls / AUTHORS_CALLS[one.rounds] for one in every)
     calls_a_game = mean(one.calls for one in every)
     yield Row(
-        f"compact, {len(every)} games: calls",
+        f"one_pass, {len(every)} games: calls",
         calls_a_game,
         "calls",
         f"{100 * share:.1f} % of the authors', on average",
         share,
-        "1/4",
     )

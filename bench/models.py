@@ -185,10 +185,10 @@ def _asked(mechanism: str, rounds: int = 3, timing: str = "exact") -> _Asked:
 def _asked_rows() -> Iterator[Row]:
     rounds = 3
     theirs = AUTHORS_CALLS[rounds]
-    paper, compact = _asked("paper"), _asked("compact")
-    for name, game, aim in (("paper", paper, ""), ("compact", compact, "1/4 of the calls")):
+    for name in ("paper", "two_pass", "one_pass"):
+        game = _asked(name)
         beside = f"authors {theirs / rounds:.0f}, all in a row"
-        yield Row(f"{name}, calls a round", game.calls / rounds, "calls", beside, game.calls / theirs, aim)
+        yield Row(f"{name}, calls a round", game.calls / rounds, "calls", beside, game.calls / theirs)
         deep = f"authors {theirs / rounds:.0f}"
         yield Row(f"{name}, of them in a row", game.deep / rounds, "calls", deep, game.deep / theirs)
         yield Row(
@@ -197,7 +197,7 @@ def _asked_rows() -> Iterator[Row]:
             "tokens",
             f"authors {AUTHORS_PROMPT[rounds] / rounds:,.0f}, as reconstructed",
             game.prompt / AUTHORS_PROMPT[rounds],
-            "" if game is paper else "1/5",
+            "1" if name == "paper" else "",
         )
         share = 1 - game.outside / game.prompt
         yield Row(
@@ -206,7 +206,6 @@ def _asked_rows() -> Iterator[Row]:
             "tokens",
             "in a prefix: authors 63.5 %",
             share,
-            "0.85 in a prefix",
         )
         yield Row(f"{name}, completion tokens a round", game.completion / rounds, "tokens")
     yield from _deep_rows()

@@ -11,7 +11,7 @@ from tests.agents.llm.models import Waves, llm_seats, noise
 FIVE = make_profile("interintent", 5)
 
 
-@pytest.mark.parametrize("mechanism", ["paper", "compact", "contemplation", "direct"])
+@pytest.mark.parametrize("mechanism", ["paper", "one_pass", "two_pass", "contemplation", "direct"])
 @pytest.mark.parametrize("doubles", [False, True])
 async def test_the_critical_path_is_as_long_as_the_waves_of_a_game(mechanism: str, doubles: bool) -> None:
     # A model that answers all who wait at once has as many waves as the longest chain has calls; doubles in

@@ -420,7 +420,7 @@ async def test_the_rules_are_told_as_this_very_profile_has_them(players: int) ->
     )
     _, sessions = await played(profile, 3, noise(), {"mechanism": "direct"})
     rules = sessions[1].sent[0].messages[0].content
-    assert f"There are {players} seats, numbered 1 to {players}." in rules
+    assert f"There are {players} seats, numbered 1 to {players};" in rules
     assert "at most 3 proposals: if the last one is rejected, the quest fails and nobody goes." in rules
     two_fails = "; 1, 1, 1, 2, 1 fail cards fail them."
     assert (two_fails if 2 in profile.fails_needed else "; one fail card fails a quest.") in rules

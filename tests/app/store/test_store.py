@@ -20,9 +20,9 @@ from agents.model.model import Message
 from app.base import metrics
 from app.store import db
 from app.store.call import hash_of
-from app.store.db import Conflict, Database
+from app.store.db import Conflict, Database, Unfounded
 from app.store.games import GameStore, NewGame, new_id
-from app.store.log import GameLog, LogReader
+from app.store.log import INSERT_EVENTS, GameLog, LogReader, event_rows
 from app.store.model_calls import CallStore
 from app.store.rows import METADATA, BatchRow
 from engine.events import Event, GameCancelled, ProposalOpened
@@ -106,6 +106,34 @@ async def test_a_stale_append_costs_no_other_game_its_step(
         assert log[-2:] == list(_step(1 if journal is journals[5] else 2))
     # The refused one wrote nothing, not even its index columns, and knows no more than before.
     assert stale.head == journals[5].head - 2
+    await laid.database.stop()
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_what_builds_on_an_append_that_failed_is_not_committed(
+    database_url: str, together: bool
+) -> None:
+    laid = await _started(database_url)
+    journal = await laid.game()
+    stale = GameLog(laid.database, journal._game_id, journal.head)
+    await journal.append(_step(1))
+    other = await laid.game()
+    head = other.head
+    first = laid.database.writer.submit(
+        lambda at: [(INSERT_EVENTS, event_rows(stale._game_id, 1, _step(1), at))]
+    )
+    if not together:
+        with pytest.raises(Conflict):
+            await first.done
+    with pytest.raises(Unfounded):
+        await other.append(_step(1), [first])
+    assert other.head == head
+    assert len(await laid.reader.events(other._game_id)) == head
+    # Without it, the same step goes through.
+    await other.append(_step(1))
+    if together:
+        with pytest.raises(Conflict):
+            await first.done
     await laid.database.stop()
 
 

@@ -1,0 +1,193 @@
+"""Which credentials are valid, by a copy of what is stored, and when the tables are asked."""
+
+import math
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from pydantic import SecretStr
+
+from app.base.clock import now_ms
+from app.base.errors import Unauthenticated
+from app.edge.auth import HOUR_MS, KEYLESS, OPERATOR, Caller, Keys, hash_of, new_key
+from app.edge.tokens import Grant, Secrets
+from app.store.rows import ApiKey, TokenSecret
+from tests.app.real_server import local_settings
+
+OLD, NEW, OTHER = "o" * 64, "n" * 64, "x" * 64
+OPERATORS = "ik_" + "o" * 43
+
+
+class Stored:
+    """What the tables hold, and how often they were asked."""
+
+    def __init__(self, *keys: ApiKey, secrets: tuple[str, ...] = (OLD,)) -> None:
+        self.held = list(keys)
+        self.signing = list(secrets)
+        self.asked = 0
+        self.used: dict[str, int] = {}
+        self.ever = False
+
+    async def keys(self) -> list[ApiKey]:
+        self.asked += 1
+        return list(self.held)
+
+    async def has_keys(self) -> bool:
+        return self.ever or bool(self.held)
+
+    async def secrets(self) -> list[TokenSecret]:
+        return [TokenSecret(number, secret, 1) for number, secret in enumerate(self.signing, 1)]
+
+    async def last_secret(self) -> int:
+        return len(self.signing)
+
+    async def add_secret(self, secret: TokenSecret) -> bool:
+        self.signing.insert(0, secret.secret)
+        return True
+
+    async def mark_used(self, used: dict[str, int]) -> None:
+        self.used.update(used)
+
+
+class NoGames:
+    async def game(self, game_id: str) -> None:
+        return None
+
+
+def key_of(credential: str, **more: Any) -> ApiKey:
+    return replace(ApiKey("k_1", "bot", hash_of(credential), ("games:read", "unheard-of"), 1), **more)
+
+
+async def reading(stored: Stored, **settings: Any) -> Keys:
+    keys = Keys(local_settings("sqlite://", **settings), cast(Any, stored), cast(Any, NoGames()))
+    await keys._read()
+    return keys
+
+
+def watch(secret: str, for_s: float = 60) -> str:
+    return Secrets([secret]).mint(Grant.to_watch(int(now_ms() / 1000 + for_s), batch="b_1"))
+
+
+async def is_refused(keys: Keys, credential: str | None) -> bool:
+    try:
+        await keys.caller(credential)
+    except Unauthenticated:
+        return True
+    return False
+
+
+async def test_a_token_is_valid_until_it_ends_or_its_secret_is_gone() -> None:
+    stored = Stored(secrets=(NEW, OLD))
+    keys = await reading(stored)
+    caller = await keys.caller(watch(OLD))
+    assert keys.is_valid(caller)
+    assert 50 < keys.left_s(caller) <= 60
+    assert caller.grant is not None
+    ended = replace(caller, grant=replace(caller.grant, expires=int(now_ms() / 1000) - 1))
+    assert not keys.is_valid(ended)
+    assert keys.left_s(ended) == 0
+    stored.signing = [NEW]
+    await keys._read()
+    assert not keys.is_valid(caller)
+    assert keys.is_valid(await keys.caller(watch(NEW)))
+
+
+async def test_a_key_is_valid_until_it_ends_is_revoked_or_is_gone() -> None:
+    mine = new_key()
+    stored = Stored(key_of(mine))
+    keys = await reading(stored)
+    caller = await keys.caller(mine)
+    assert (caller.key_id, caller.scopes) == ("k_1", {"games:read"})
+    assert keys.is_valid(caller)
+    assert keys.left_s(caller) == math.inf
+    for later in ([key_of(mine, revoked_at=2)], [key_of(mine, expires_at=2)], []):
+        stored.held = later
+        await keys._read()
+        assert not keys.is_valid(caller)
+        assert await is_refused(keys, mine)
+
+
+async def test_the_operators_key_is_always_valid_and_having_none_only_as_long_as_none_is_needed() -> None:
+    stored = Stored()
+    keys = await reading(stored)
+    assert await keys.caller(None) is KEYLESS
+    assert keys.is_valid(KEYLESS)
+    stored.held = [key_of(new_key())]
+    await keys._read()
+    assert not keys.is_valid(KEYLESS)
+    assert await is_refused(keys, None)
+    closed = await reading(Stored(), api_key=SecretStr(OPERATORS))
+    assert await closed.caller(OPERATORS) is OPERATOR
+    assert closed.is_valid(OPERATOR)
+    assert not closed.is_valid(KEYLESS)
+    assert not closed.is_valid(Caller("somebody"))
+
+
+async def test_a_service_stays_closed_when_its_keys_vanish_or_cannot_be_read() -> None:
+    stored = Stored(key_of(new_key()))
+    keys = await reading(stored)
+    stored.held = []
+    await keys._read()
+    assert keys.configured
+    unread = Stored()
+    unread.ever = True
+    assert (await reading(unread)).configured
+    assert not (await reading(Stored())).configured
+
+
+async def test_an_unknown_key_is_looked_up_and_a_known_one_is_not() -> None:
+    mine, later = new_key(), new_key()
+    stored = Stored(key_of(mine))
+    keys = await reading(stored)
+    before = stored.asked
+    await keys.caller(mine)
+    assert stored.asked == before
+    stored.held.append(key_of(later, key_id="k_2"))
+    assert (await keys.caller(later)).key_id == "k_2"
+    assert stored.asked == before + 1
+
+
+async def test_a_token_asks_the_tables_only_if_its_secret_may_be_a_new_one() -> None:
+    stored = Stored()
+    keys = await reading(stored)
+    before = stored.asked
+    await keys.caller(watch(OLD))
+    assert stored.asked == before
+    # Another process has rotated.
+    stored.signing.insert(0, NEW)
+    await keys.caller(watch(NEW))
+    assert stored.asked == before + 1
+    # The secrets of the settings are all there are.
+    keys = await reading(stored, token_secrets=OLD)
+    before = stored.asked
+    assert await is_refused(keys, watch(OTHER))
+    assert stored.asked == before
+    assert await is_refused(keys, new_key())
+    assert stored.asked == before + 1
+
+
+async def test_the_use_of_a_key_is_kept_once_an_hour() -> None:
+    mine = new_key()
+    hour = now_ms() // HOUR_MS * HOUR_MS
+    for used_at, kept in ((None, {"k_1": hour}), (hour - 1, {"k_1": hour}), (hour, {})):
+        stored = Stored(key_of(mine, used_at=used_at))
+        keys = await reading(stored)
+        await keys.caller(mine)
+        await keys._mark_used()
+        # On the stroke of an hour it may be the next one.
+        assert stored.used in (kept, {"k_1": hour + HOUR_MS})
+
+
+async def test_the_first_secret_is_made_where_there_is_none() -> None:
+    stored = Stored(secrets=())
+    keys = Keys(local_settings("sqlite://"), cast(Any, stored), cast(Any, NoGames()))
+    await keys.start()
+    await keys.stop()
+    (secret,) = stored.signing
+    assert len(secret) >= 64
+    assert (await keys.caller(watch(secret))).grant is not None
+
+
+@pytest.mark.parametrize("credential", ["", "ik_", "eyJ", "x" * 5_000])
+async def test_a_wrong_credential_is_refused_even_where_none_is_needed(credential: str) -> None:
+    assert await is_refused(await reading(Stored()), credential)

@@ -1,0 +1,106 @@
+"""The process that drives a game takes an answer before its commit; nothing comes of one that is not
+committed.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from app.settings import Settings
+from app.store.db import Database
+from app.store.inbox import InboxStore, StoredRefusal, answer_outcome
+from tests.app.real_server import Served, local_settings, running_server
+from tests.app.seated import SHORT, http_to, remote_game
+from tests.app.watcher import Watcher, watching
+
+TEAM = "1.1.propose_team.1"
+OURS = {"team": [1, 2]}
+THEIRS = {"team": [1, 3]}
+
+
+@pytest.fixture
+async def settings(database_url: str) -> Settings:
+    return local_settings(database_url)
+
+
+@pytest.fixture
+async def served(settings: Settings) -> AsyncIterator[Served]:
+    async with running_server(settings) as server:
+        # It hears of other processes' answers when it looks, and not before.
+        await server.services.pulse.stop()
+        if server.services.bell is not None:
+            await server.services.bell.stop()
+        yield server
+
+
+@asynccontextmanager
+async def elsewhere(settings: Settings) -> AsyncIterator[InboxStore]:
+    """The inbox as another process has it."""
+    database = Database(settings)
+    await database.start()
+    try:
+        yield InboxStore(database)
+    finally:
+        await database.stop()
+
+
+async def asked(served: Served, one: Watcher) -> str:
+    """A new game whose first seat has been asked for a team."""
+    async with http_to(served.url) as client:
+        game, tokens = await remote_game(client, rules=SHORT)
+    await one.identify(game, token=tokens[1])
+    while (await one.next())["t"] != "request":
+        pass
+    return game
+
+
+async def says(one: Watcher, action: dict[str, Any]) -> dict[str, Any]:
+    await one.send(t="act", id="a", request_id=TEAM, action=action)
+    while (frame := await one.next())["t"] not in ("ack", "error"):
+        pass
+    return frame
+
+
+async def types(served: Served, game: str) -> list[str]:
+    log = await served.services.reader.events(game)
+    return [type(event).__name__ for event in log]
+
+
+async def test_an_answer_that_was_accepted_elsewhere_stands_and_the_game_goes_on_with_it(
+    served: Served, settings: Settings
+) -> None:
+    async with watching(served.ws_url) as one, elsewhere(settings) as inbox:
+        game = await asked(served, one)
+        await inbox.settle(game, TEAM, answer_outcome(1, '{"team":[1,3]}', [], [], "http"))
+        assert (await says(one, OURS))["code"] == "already-answered"
+        await one.until_seq(one.items[-1]["seq"] + 1)
+    [proposed] = [item for item in one.items if item["type"] == "team_proposed"]
+    assert proposed["team"] == THEIRS["team"]
+
+
+async def test_an_answer_that_was_refused_elsewhere_is_in_the_log_before_the_one_that_counts(
+    served: Served, settings: Settings
+) -> None:
+    async with watching(served.ws_url) as one, elsewhere(settings) as inbox:
+        game = await asked(served, one)
+        refusal = StoredRefusal("illegal-action", "a team of one", "/team")
+        await inbox.refuse(game, TEAM, 1, refusal, answer={}, message=None, attempts=3)
+        assert (await says(one, OURS))["t"] == "ack"
+        await one.until_seq(one.items[-1]["seq"] + 1)
+    names = await types(served, game)
+    assert names.index("ActionRefused") < names.index("TeamProposed")
+    assert names.count("TeamProposed") == 1
+
+
+async def test_an_acknowledged_answer_is_stored_once_and_its_step_is_in_the_log_once(served: Served) -> None:
+    async with watching(served.ws_url) as one:
+        game = await asked(served, one)
+        assert not (await says(one, OURS))["duplicate"]
+        assert (await says(one, OURS))["duplicate"]
+        assert (await says(one, THEIRS))["code"] == "already-answered"
+    stored = await served.services.inbox.outcome(game, TEAM)
+    assert stored is not None
+    assert stored.action == '{"team":[1,2]}'
+    assert (await types(served, game)).count("TeamProposed") == 1
