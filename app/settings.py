@@ -20,7 +20,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from agents.model.limits import Parallel
 from agents.model.model import Endpoint, Prices
+from agents.model.providers import PROVIDERS, UNKNOWN, Provider
 
 __all__ = [
     "MIN_SECRET",
@@ -67,11 +69,14 @@ class EndpointSettings(BaseModel):
     recorded: Path | None = None
     """A file of answers to repeat, written by ``interintent answers export``; of the other fields only
     ``parallel`` may be given with it."""
-    parallel: int = Field(16, ge=1, le=10_000)
+    parallel: int | str = 16
+    provider: Provider | None = None
+    upstream: str | None = None
+    seat_keys: frozenset[str] = frozenset()
     requests_per_minute: float | None = Field(None, gt=0)
     tokens_per_minute: float | None = Field(None, gt=0)
     stream: bool = True
-    timeout_s: float = Field(60.0, gt=0)
+    timeout_s: float | None = Field(None, gt=0)
     attempts: int = Field(4, ge=1, le=100)
     total_s: float = Field(900.0, gt=0)
     retry_after_s: float = Field(30.0, ge=0)
@@ -83,6 +88,7 @@ class EndpointSettings(BaseModel):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
+        Parallel.read(self.parallel)
         if self.recorded is not None:
             if self.model_fields_set - {"recorded", "parallel"}:
                 raise ValueError("an endpoint of recorded answers has no server: leave out the rest")
@@ -105,7 +111,10 @@ class EndpointSettings(BaseModel):
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
             stream=self.stream,
-            timeout_s=self.timeout_s,
+            timeout_s=self._timeout_s,
+            provider=self.provider,
+            upstream=self.upstream,
+            seat_keys=self.seat_keys,
             attempts=self.attempts,
             total_s=self.total_s,
             retry_after_s=self.retry_after_s,
@@ -117,6 +126,12 @@ class EndpointSettings(BaseModel):
             extra_body=self.extra_body,
             extra_headers=self.extra_headers,
         )
+
+    @property
+    def _timeout_s(self) -> float:
+        if self.timeout_s is not None:
+            return self.timeout_s
+        return (UNKNOWN if self.provider is None else PROVIDERS[self.provider]).timeout_s
 
     def _key(self, name: str) -> str:
         if self.api_key is not None:

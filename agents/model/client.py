@@ -18,7 +18,17 @@ from agents.model.answer import (
 from agents.model.capability import PROBES, Capability, Format, Ladder, lower
 from agents.model.completion import Completion, CompletionReader
 from agents.model.limits import RateLimits
-from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Reply, Spent, Usage
+from agents.model.model import (
+    PLAIN_SAMPLING,
+    Endpoint,
+    Form,
+    Message,
+    ModelUnavailable,
+    Reply,
+    Sampling,
+    Spent,
+    Usage,
+)
 from agents.model.problem import CallProblem, of_body, of_status, of_transfer, without_prompt
 from agents.model.request import parameters, request_body, required_keys
 from agents.model.room import CUT, MORE, fitting, is_cut, sent_room, stated
@@ -74,7 +84,9 @@ class OpenAIModel:
         self.endpoint = endpoint
         self._observer = observer
         self._jitter = jitter
-        self._ladder = Ladder(endpoint.capability, common=Capability(stream=endpoint.stream))
+        self._ladder = Ladder(
+            endpoint.capability, common=replace(endpoint.traits.begin, stream=endpoint.stream)
+        )
         self._limits = RateLimits(endpoint.parallel, endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._wire = Wire(endpoint)
         self._ceiling: int | None = None
@@ -90,7 +102,14 @@ class OpenAIModel:
         return self._ladder.now(form)
 
     async def complete(
-        self, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+        self,
+        messages: Sequence[Message],
+        form: Form,
+        *,
+        temperature: float,
+        max_tokens: int,
+        sampling: Sampling = PLAIN_SAMPLING,
+        cache_key: str = "",
     ) -> Reply:
         """One reply, within the endpoint's attempts and time.
 
@@ -98,7 +117,7 @@ class OpenAIModel:
         do. A reply without a usable value is still a reply: its ``value`` is None. Raises ModelUnavailable,
         which holds what the call has cost.
         """
-        call = _Call(self, messages, form, temperature, max_tokens)
+        call = _Call(self, messages, form, temperature, max_tokens, sampling, cache_key)
         return await call.run()
 
     def _most_room(self) -> int:
@@ -152,6 +171,8 @@ class _Call:
     form: Form
     temperature: float
     max_tokens: int
+    sampling: Sampling
+    cache_key: str
     tally: _Tally = field(default_factory=_Tally)
     failures: int = 0
     probes: int = 0
@@ -262,7 +283,16 @@ class _Call:
         """One HTTP request, counted and reported to the observer."""
         endpoint, limits = self.model.endpoint, self.model._limits
         await self._await_pause()
-        body, prompt = request_body(endpoint, self.messages, self.form, asking, self.temperature, self.room)
+        body, prompt = request_body(
+            endpoint,
+            self.messages,
+            self.form,
+            asking,
+            self.temperature,
+            self.room,
+            self.sampling,
+            self.cache_key,
+        )
         if self._left_s() <= 0:
             self._give_up(CallProblem("timeout"))
         async with limits.slot(prompt + self.room) as slot:
@@ -276,9 +306,15 @@ class _Call:
             reader = CompletionReader(endpoint.model, room=self.room, max_bytes=endpoint.max_bytes)
             silence_s = endpoint.timeout_s if body.get("stream") else self._left_s()
             try:
-                exchange = await self.model._wire.post(body, reader, silence_s, self._left_s())
+                exchange = await self.model._wire.post(
+                    body, reader, silence_s, self._left_s(), self.cache_key
+                )
                 status = exchange.status
                 outcome, usage = self._understand(exchange, reader, prompt)
+                if isinstance(outcome, Completion):
+                    limits.answered()
+                elif outcome.cause == "rate_limited":
+                    limits.turned_away(started)
             finally:
                 seconds = loop.time() - started
                 slot.used = usage.prompt + usage.completion

@@ -2,12 +2,13 @@
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Bucket", "RateLimits", "Slot"]
+__all__ = ["Bucket", "Parallel", "RateLimits", "Slot"]
 
 BURST_S: Final = 5.0
 """A bucket holds the inflow of this many seconds: short bursts pass, and no minute exceeds its limit by more
@@ -54,11 +55,96 @@ class Slot:
     """Tokens that the request used, once known."""
 
 
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """How many requests may be in flight: ``4-20-100`` is at least 4, 20 at first, at most 100.
+
+    A single number is the most, and where it begins.
+    """
+
+    least: int
+    first: int
+    most: int
+
+    @classmethod
+    def read(cls, text: int | str) -> "Parallel":
+        """Raises ValueError for anything else, and for numbers that do not rise."""
+        parts = str(text).split("-")
+        if len(parts) not in (1, 3) or not all(part.isdecimal() and len(part) < 6 for part in parts):
+            raise ValueError(f"parallel is a number such as 16, or three such as 4-20-100, got {text!r}")
+        numbers = [int(part) for part in parts]
+        least, first, most = numbers if len(numbers) == 3 else (1, *numbers, *numbers)
+        if not 1 <= least <= first <= most:
+            raise ValueError(f"the numbers of parallel must be 1 or more and must not fall, got {text!r}")
+        return cls(least, first, most)
+
+
+class _AdaptiveSlots:
+    """Hands out slots, first come, first served. Their number adapts to what the server bears: it rises by
+    one after as many answers, and falls to half when a request is turned away.
+    """
+
+    def __init__(self, parallel: Parallel) -> None:
+        self._bounds = parallel
+        self.limit = parallel.first
+        self._used = 0
+        self._answers = 0
+        self._lowered_at = -math.inf
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        if self._used < self.limit and not self._waiting:
+            self._used += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self._release()
+            else:
+                self._waiting.remove(turn)
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._release()
+
+    def answered(self) -> None:
+        """Counts an answer."""
+        self._answers += 1
+        if self._answers >= self.limit and self.limit < self._bounds.most:
+            self.limit += 1
+            self._answers = 0
+            self._hand_out()
+
+    def turned_away(self, sent_at: float) -> None:
+        """Halves the number of slots, unless that happened since this request was sent: one crowd of
+        requests that are turned away together counts once.
+        """
+        if sent_at > self._lowered_at:
+            self.limit = max(self._bounds.least, self.limit // 2)
+            self._lowered_at = asyncio.get_running_loop().time()
+            self._answers = 0
+
+    def _release(self) -> None:
+        self._used -= 1
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._waiting and self._used < self.limit:
+            turn = self._waiting.popleft()
+            self._used += 1
+            turn.set_result(None)
+
+
 class RateLimits:
     """The limits of one endpoint. They belong to the event loop that first waits for them."""
 
-    def __init__(self, parallel: int, requests: float | None = None, tokens: float | None = None) -> None:
-        self._slots = asyncio.Semaphore(parallel)
+    def __init__(
+        self, parallel: int | str, requests: float | None = None, tokens: float | None = None
+    ) -> None:
+        self._slots = _AdaptiveSlots(Parallel.read(parallel))
         self._requests = None if requests is None else Bucket(requests)
         self._tokens = None if tokens is None else Bucket(tokens)
         self._paused_until = -math.inf
@@ -83,6 +169,19 @@ class RateLimits:
             finally:
                 if self._tokens is not None and slot.used is not None:
                     self._tokens.give(tokens - slot.used)
+
+    @property
+    def parallel(self) -> int:
+        """How many requests may be in flight now."""
+        return self._slots.limit
+
+    def answered(self) -> None:
+        """Tells that a request was answered."""
+        self._slots.answered()
+
+    def turned_away(self, sent_at: float) -> None:
+        """Tells that a request sent at this time of the loop was turned away as one too many."""
+        self._slots.turned_away(sent_at)
 
     def pause(self, seconds: float) -> None:
         """Delays the next request of all callers, because the server asked for a pause."""

@@ -8,9 +8,12 @@ from urllib.parse import urlsplit
 
 from agents.errors import Unanswered
 from agents.model.capability import Capability
+from agents.model.limits import Parallel
+from agents.model.providers import PROVIDERS, UNKNOWN, Provider, ProviderTraits
 
 __all__ = [
     "FREE",
+    "NEVER_OF_SEATS",
     "PLAIN_SAMPLING",
     "SAMPLING",
     "Endpoint",
@@ -61,6 +64,15 @@ class Sampling:
         values = {name: getattr(self, name) for name in SAMPLING}
         return {name: value for name, value in values.items() if value not in (None, {})}
 
+
+NEVER_OF_SEATS: Final = frozenset(
+    {
+        *("model", "models", "messages", "n", "stream", "stream_options", "response_format", "tools"),
+        *("tool_choice", "temperature", "max_tokens", "max_completion_tokens", "provider", "session_id"),
+        *("top_p", "seed", "reasoning_effort", "extra_body", "prompt_cache_key", "usage"),
+    }
+)
+"""Fields of a request that are not a seat's to set in ``extra_body``."""
 
 SAMPLING: Final = ("top_p", "seed", "reasoning_effort", "extra_body")
 
@@ -129,9 +141,18 @@ class Model(Protocol):
     """A language model behind some endpoint."""
 
     async def complete(
-        self, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
+        self,
+        messages: Sequence[Message],
+        form: Form,
+        *,
+        temperature: float,
+        max_tokens: int,
+        sampling: Sampling = PLAIN_SAMPLING,
+        cache_key: str = "",
     ) -> Reply:
-        """One reply, within bounded time and attempts. Raises ModelUnavailable when there is none."""
+        """One reply, within bounded time and attempts. ``cache_key``: the same for all calls whose prompts
+        begin alike. Raises ModelUnavailable when there is none.
+        """
         ...
 
 
@@ -211,8 +232,8 @@ class Endpoint:
     """The server's name for the model."""
     api_key: str = field(default="", repr=False)
     """Empty: no key is sent."""
-    parallel: int = 16
-    """Requests in flight at once."""
+    parallel: int | str = 16
+    """Requests in flight at once; ``4-20-100`` adapts between 4 and 100 (see ``Parallel``)."""
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     """Prompt and completion together, as providers count. A request reserves the most that it may use."""
@@ -235,6 +256,12 @@ class Endpoint:
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Fields added to every request, e.g. a reasoning effort; they replace the usual fields."""
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    provider: Provider | None = None
+    """Whose server it is, as far as that is known (see ``PROVIDERS``)."""
+    upstream: str | None = None
+    """For ``openrouter``: the only provider that serves the model, without a fallback to others."""
+    seat_keys: frozenset[str] = frozenset()
+    """The fields of requests that seats may set in ``extra_body``."""
     capability: Capability | None = None
     """What the server can do. None: the client probes it, and remembers the result."""
 
@@ -251,7 +278,6 @@ class Endpoint:
             if not value:
                 raise ValueError(f"endpoint {self.name!r}: {what} must not be empty")
         for what, count in (
-            ("parallel", self.parallel),
             ("attempts", self.attempts),
             ("max_bytes", self.max_bytes),
             ("max_output_tokens", self.max_output_tokens),
@@ -266,10 +292,26 @@ class Endpoint:
         ):
             if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
                 raise ValueError(f"endpoint {self.name!r}: {what} must be above zero, got {seconds}")
+        try:
+            Parallel.read(self.parallel)
+        except ValueError as fault:
+            raise ValueError(f"endpoint {self.name!r}: {fault}") from None
+        if (self.upstream is None) == (self.provider == "openrouter"):
+            raise ValueError(
+                f"endpoint {self.name!r}: upstream names whom openrouter passes requests to; "
+                "openrouter needs it, the others have none"
+            )
+        if wrong := sorted(NEVER_OF_SEATS & set(self.seat_keys)):
+            raise ValueError(f"endpoint {self.name!r}: seats may not set {', '.join(wrong)}")
         if not (math.isfinite(self.retry_after_s) and self.retry_after_s >= 0):
             raise ValueError(
                 f"endpoint {self.name!r}: retry_after_s must be zero or more, got {self.retry_after_s}"
             )
+
+    @property
+    def traits(self) -> ProviderTraits:
+        """What is known of the provider."""
+        return UNKNOWN if self.provider is None else PROVIDERS[self.provider]
 
     def cost(self, usage: Usage) -> float:
         """The cost of these tokens: by the configured prices, or else what the provider says it charged."""

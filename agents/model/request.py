@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from agents.model.answer import clean
 from agents.model.capability import Capability, Format
 from agents.model.completion import estimate
-from agents.model.model import Endpoint, Form, Message
+from agents.model.model import PLAIN_SAMPLING, Endpoint, Form, Message, Sampling
 
 __all__ = ["can_be_strict", "longest", "parameters", "reduced", "request_body", "required_keys"]
 
@@ -20,8 +20,11 @@ def request_body(
     asking: Capability,
     temperature: float,
     max_tokens: int,
+    sampling: Sampling = PLAIN_SAMPLING,
+    cache_key: str = "",
 ) -> tuple[dict[str, Any], int]:
     """The request, and an estimate of its prompt's tokens."""
+    traits = endpoint.traits
     messages = [Message(message.role, clean(message.content)) for message in messages]
     if asking.schema_in_prompt:
         messages = _with_instruction(messages, form)
@@ -36,12 +39,26 @@ def request_body(
         if asking.counts:
             body["stream_options"] = {"include_usage": True}
     if asking.temperature:
-        body["temperature"] = temperature
+        body["temperature"] = min(temperature, traits.hottest)
     if asking.limit != "none":
         body[asking.limit] = max_tokens
     if asking.format is not Format.PLAIN:
         body["response_format"] = _response_format(form, asking.format)
-    return body | dict(endpoint.extra_body), _estimate(messages)
+    body |= traits.body
+    if endpoint.upstream is not None:
+        body["provider"] = {"only": [endpoint.upstream], "allow_fallbacks": False}
+    if cache_key and traits.cache_key is not None:
+        body[traits.cache_key] = cache_key
+    if traits.marks or (endpoint.provider == "openrouter" and endpoint.model.startswith("anthropic/")):
+        _mark(body["messages"])
+    named = sampling.named()
+    return body | dict(endpoint.extra_body) | named.pop("extra_body", {}) | named, _estimate(messages)
+
+
+def _mark(messages: list[dict[str, Any]]) -> None:
+    """Marks the first message, which all prompts of a seat share, for the provider's cache."""
+    text = {"type": "text", "text": messages[0]["content"], "cache_control": {"type": "ephemeral"}}
+    messages[0]["content"] = [text]
 
 
 def _estimate(messages: Iterable[Message]) -> int:
@@ -60,8 +77,11 @@ def parameters(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _shown(name, value) for name, value in body.items() if name not in ("model", "messages")}
 
 
+_OURS: Final = frozenset({"prompt_cache_key", "session_id"})
+
+
 def _shown(name: str, value: Any) -> Any:
-    if _SECRET.search(name):
+    if _SECRET.search(name) and name not in _OURS:
         return "***"
     if isinstance(value, Mapping):
         return {key: _shown(key, item) for key, item in value.items() if key != "schema"}

@@ -26,6 +26,8 @@ _AFTER_FINISH_S: Final = 5.0
 
 _AFTER_END_S: Final = 0.25
 
+_SESSION: Final = "X-Session-Id"
+
 _NAP: Final = 0.02
 """Of the time since a request was sent, how much passes between two looks for pieces of its answer."""
 
@@ -154,9 +156,16 @@ class Wire:
         )
 
     async def post(
-        self, body: Mapping[str, Any], reader: CompletionReader, silence_s: float, total_s: float
+        self,
+        body: Mapping[str, Any],
+        reader: CompletionReader,
+        silence_s: float,
+        total_s: float,
+        session: str = "",
     ) -> HttpAnswer | Failed:
         """Sends a chat-completions request, and gives an answer of status 2xx to the reader.
+
+        ``session`` goes into a header by which routers find the engine that knows the prompt's beginning.
 
         Returns within ``total_s``, and once no line of the answer came for ``silence_s``, whatever the server
         does. An answer that the reader has taken whole is an answer, however the connection ended.
@@ -164,7 +173,8 @@ class Wire:
         progress = _Transfer()
         _progress.set(progress)
         try:
-            return await self._post(body, reader, silence_s, total_s, progress)
+            headers = {**self._headers, **({_SESSION: session} if session else {})}
+            return await self._post(body, headers, reader, silence_s, total_s, progress)
         except TimeoutError:
             failed = Failed("timeout", progress.status, progress.received, sent=True)
         except TooMuch:
@@ -181,6 +191,7 @@ class Wire:
     async def _post(
         self,
         body: Mapping[str, Any],
+        headers: Mapping[str, Any],
         reader: CompletionReader,
         silence_s: float,
         total_s: float,
@@ -194,7 +205,7 @@ class Wire:
         async with (
             asyncio.timeout_at(min(until, started + silence_s)) as clock,
             self._openai.chat.completions.with_streaming_response.create(
-                model=body["model"], messages=(), extra_body=body, extra_headers=self._headers
+                model=body["model"], messages=(), extra_body=body, extra_headers=headers
             ) as response,
             contextlib.aclosing(cast(AsyncGenerator[bytes, None], response.iter_bytes())) as blocks,
         ):

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from app.cli.terminal import fail, note
+from app.instruments.fake_model.behaviours import BEHAVIOURS
 from app.instruments.fake_model.brains import BRAINS
 from app.instruments.fake_model.faults import FAULTS, read_fault
 from app.instruments.fake_model.latency import read_latency
@@ -34,6 +35,10 @@ def fake_model_command(
     fault: Annotated[
         list[str] | None,
         typer.Option(help="NAME, NAME:RATE or NAME:RATE:TIMES. Repeatable; --list-faults lists them."),
+    ] = None,
+    behave: Annotated[
+        str | None,
+        typer.Option(help=f"Imitate a provider, its refusals and its form: {', '.join(BEHAVIOURS)}."),
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of answers, latencies and faults.")] = 0,
     model: Annotated[str, typer.Option(help="The model's name.")] = "fake",
@@ -62,6 +67,7 @@ def fake_model_command(
             faults=tuple(read_fault(text) for text in fault or []),
             seed=seed,
             model=model,
+            behave=behave,
             count_file=count_file,
         )
         asyncio.run(_serve(FakeModel(options), host, port))

@@ -37,7 +37,7 @@ def model_run(
     """The run with these options. Ends the command if they do not fit together. Raises InvalidAgent for a
     seat's options.
     """
-    seat_agents(plan.seats, "check", ModelSeats(lambda name: UNUSED_SESSION))
+    seat_agents(plan.seats, "check", ModelSeats(lambda *_: UNUSED_SESSION))
     endpoint = _endpoint(model, base_url, api_key_env)
     if endpoint is None and answers is None:
         fail(

@@ -1,6 +1,7 @@
 """The model endpoints of the settings, with one long-lived client for each."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -9,7 +10,9 @@ import structlog
 
 from agents.errors import InvalidAgent
 from agents.llm.session import Answering, CallKey
-from agents.model.model import Form, Message, Model, Reply
+from agents.model.limits import Parallel
+from agents.model.model import PLAIN_SAMPLING, Form, Message, Model, Reply, Sampling
+from agents.model.sampling import check_allowed
 from app.models.health import EndpointHealth, Outages
 from app.models.metrics import observe_attempt
 from app.models.recording import RecordedSession, Recording
@@ -29,15 +32,27 @@ LOOK_S: Final = 1.0
 
 
 class DirectSession:
-    """A session that asks the model every time."""
+    """A session that asks the model every time. ``scope`` tells games apart: in each, a seat's calls carry
+    one key of their own, by which engines find the beginning of its prompts again.
+    """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, scope: str, sampling: Sampling) -> None:
         self._model = model
+        self._scope = scope
+        self._sampling = sampling
 
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
-        return await self._model.complete(messages, form, temperature=temperature, max_tokens=max_tokens)
+        seat = key.request_id.rpartition(".")[2]
+        return await self._model.complete(
+            messages,
+            form,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            sampling=self._sampling,
+            cache_key=hashlib.sha256(f"{self._scope}/{seat}".encode()).hexdigest()[:32],
+        )
 
 
 class Source:
@@ -46,7 +61,7 @@ class Source:
     def __init__(self, name: str, settings: EndpointSettings, outages: Outages | None = None) -> None:
         self.name = name
         self.model_name = settings.model
-        self.slots = asyncio.Semaphore(settings.parallel)
+        self.slots = asyncio.Semaphore(Parallel.read(settings.parallel).most)
         """Limits concurrent calls, over all games. A call that waits here has cost nothing yet."""
         self.health = EndpointHealth(name, outages=outages)
         self.endpoint = None if settings.recorded is not None else settings.endpoint(name)
@@ -61,8 +76,12 @@ class Source:
             return False
         return self.endpoint is None or self.endpoint == settings.endpoint(self.name)
 
-    def session(self, seed: str) -> Answering:
-        """A session for the game with this seed. Raises InvalidAnswers for an unreadable recording."""
+    def check(self, sampling: Sampling) -> None:
+        """Raises InvalidAgent for what this endpoint does not let seats ask for."""
+        check_allowed(sampling, self._settings.seat_keys)
+
+    def session(self, seed: str, game: str, sampling: Sampling = PLAIN_SAMPLING) -> Answering:
+        """A session for a game and its seed. Raises InvalidAnswers for an unreadable recording."""
         if self._settings.recorded is not None:
             if self._recording is None:
                 self._recording = Recording.read(self._settings.recorded)
@@ -73,7 +92,7 @@ class Source:
 
             assert self.endpoint is not None
             self._live = OpenAIModel(self.endpoint, observe_attempt)
-        return DirectSession(self._live)
+        return DirectSession(self._live, game, sampling)
 
     async def aclose(self) -> None:
         if self._live is not None:

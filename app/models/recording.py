@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from agents.llm.session import CallKey
-from agents.model.model import SAMPLING, Form, Message, Reply, Usage
+from agents.model.model import SAMPLING, Form, Message, Reply, Sampling, Usage
 from app.base.errors import MissingAnswer
-from app.store.call import Call, hash_of
+from app.store.call import Call, besides_of, hash_of
 from engine.terms import Seat
 
 __all__ = [
@@ -113,7 +113,7 @@ def _read_line(values: Mapping[str, Any]) -> tuple[str, Call]:
         latency_s=values["latency_s"],
         finish=values["finish"],
         http_calls=values["http_calls"],
-        asked=_json(besides) if besides else None,
+        asked=besides_of(Sampling(**besides)),
         provider=values.get("provider"),
         fingerprint=values.get("fingerprint"),
         reasoning=None if reasoning is None else _json(reasoning),

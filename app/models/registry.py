@@ -7,6 +7,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from agents.llm.session import CallKey, ModelSession
+from agents.model.model import Sampling
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
 from app.models.recording import UNUSED_SESSION
@@ -69,8 +70,8 @@ class ModelRegistry:
     def check(self, models: Mapping[str, Mapping[str, Any]]) -> ModelSeats:
         """Model seats for a check whether agents can be made; nothing can be asked through them."""
 
-        def session(name: str) -> ModelSession:
-            self.endpoints.source(name)  # raises InvalidAgent
+        def session(name: str, sampling: Sampling) -> ModelSession:
+            self.endpoints.source(name).check(sampling)  # raises InvalidAgent
             return UNUSED_SESSION
 
         return ModelSeats(session, models)
@@ -98,7 +99,8 @@ class ModelRegistry:
             pause=asyncio.sleep,
         )
         return ModelSeats(
-            lambda name: sessions.session(self.endpoints.source(name)), spec.get("models") or {}
+            lambda name, sampling: sessions.session(self.endpoints.source(name), sampling),
+            spec.get("models") or {},
         )
 
     def judge_session(

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import structlog
 
 from agents.llm.session import CallKey, ModelSession
-from agents.model.model import Form, Message, ModelUnavailable, Reply
+from agents.model.model import PLAIN_SAMPLING, Form, Message, ModelUnavailable, Reply, Sampling
 from app.base.clock import now_ms
 from app.base.schemas import OnUnusable
 from app.models import metrics
@@ -17,7 +17,7 @@ from app.models.account import Account
 from app.models.endpoints import Source
 from app.models.recording import another_question
 from app.models.stops import UNUSABLE, BatchStops, GameFails, GameStops, Stop
-from app.store.call import Call, StoredQuestion, answered, failed, hash_of, with_tries
+from app.store.call import Call, StoredQuestion, answered, besides_of, failed, hash_of, with_tries
 from engine.errors import AvalonError
 from engine.terms import Kind, Seat
 
@@ -172,19 +172,20 @@ class GameSessions:
         self.pause = pause
         account.open_game(game, self.stored)
 
-    def session(self, source: Source) -> ModelSession:
+    def session(self, source: Source, sampling: Sampling = PLAIN_SAMPLING) -> ModelSession:
         """A seat's session with the model of this endpoint."""
-        return _GameSession(self, source)
+        return _GameSession(self, source, sampling)
 
 
 class _GameSession:
     """One game's session at one endpoint."""
 
-    def __init__(self, sessions: GameSessions, source: Source) -> None:
+    def __init__(self, sessions: GameSessions, source: Source, sampling: Sampling) -> None:
         self.game = sessions.game
+        self._sampling = sampling
         self._sessions = sessions
         self._source = source
-        self._model = source.session(sessions.seed)
+        self._model = source.session(sessions.seed, sessions.game, sampling)
         self._new: set[CallKey] = set()
         """Keys of new answers that have not been read yet."""
         self._unusable: dict[str, list[CallKey]] = {}
@@ -202,7 +203,7 @@ class _GameSession:
         if call is None:
             call = self._sessions.lent.get(key)
             if call is None or not self._answers(call, messages, temperature, max_tokens):
-                question = StoredQuestion(key, messages, form, temperature, max_tokens)
+                question = StoredQuestion(key, messages, form, temperature, max_tokens, self._sampling)
                 call = await self._sessions.flights.join(self, question)
                 self._sessions.stored[key] = call
                 self._new.add(key)
@@ -260,8 +261,15 @@ class _GameSession:
 
     def _answers(self, call: Call, messages: Sequence[Message], temperature: float, max_tokens: int) -> bool:
         """Whether the call asked this very question of this endpoint."""
-        asked = (call.endpoint, call.asked_temperature, call.asked_max_tokens, call.messages_sha256)
-        return asked == (self._source.name, temperature, max_tokens, hash_of(messages))
+        asked = (
+            call.endpoint,
+            call.asked_temperature,
+            call.asked_max_tokens,
+            call.messages_sha256,
+            call.asked,
+        )
+        besides = besides_of(self._sampling)
+        return asked == (self._source.name, temperature, max_tokens, hash_of(messages), besides)
 
     async def pay(self, flight: _Flight, question: StoredQuestion) -> Call:
         """Asks until there is an answer, stores it, counts it. Returns the stored call: another writer's, if

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 
 from agents.llm.session import ModelSession
+from agents.model.model import Sampling
 from agents.table import MemoryJournal, play
 from app.base.errors import BudgetSpent
 from app.models.account import Account, Budget
@@ -133,7 +134,7 @@ class ModelRun:
                 keep_messages=False,
                 strict=True,
             )
-            models = ModelSeats(lambda name: self._session(sessions, str(seed)))
+            models = ModelSeats(lambda _, sampling: self._session(sessions, str(seed), sampling))
             agents = seat_agents(self._plan.seats_of(index), str(seed), models)
             state = await play(create(self._profile, seed), agents, MemoryJournal())
         result = Result(games=1, events=len(state.log))
@@ -142,7 +143,7 @@ class ModelRun:
             result.lines = lines_of(state, game_id(seed))
         return result
 
-    def _session(self, sessions: GameSessions, seed: str) -> ModelSession:
+    def _session(self, sessions: GameSessions, seed: str, sampling: Sampling) -> ModelSession:
         if self._name is None:
             return RecordedSession(self._recording, seed)
-        return sessions.session(self._endpoints.source(self._name))
+        return sessions.session(self._endpoints.source(self._name), sampling)

@@ -8,6 +8,8 @@ from agents.agent import Agent, Inbox, Setup
 from agents.errors import InvalidAgent
 from agents.kinds import LLM, REMOTE, make_agent
 from agents.llm.session import ModelSession
+from agents.model.model import Sampling
+from agents.model.sampling import read_sampling
 from agents.remote import RemoteAgent
 from engine.chance import secret
 from engine.terms import Seat
@@ -28,9 +30,9 @@ __all__ = [
 class ModelSeats:
     """What seats played by language models need in addition to their spec."""
 
-    session: Callable[[str], ModelSession]
-    """Gives this game's session with an endpoint, by the endpoint's name. Raises InvalidAgent, with a pointer
-    into the seat's spec, for an unknown endpoint."""
+    session: Callable[[str, Sampling], ModelSession]
+    """Gives a seat's session with an endpoint, by the endpoint's name and what the seat asks for. Raises
+    InvalidAgent, with a pointer into the seat's spec, for an unknown endpoint."""
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The models of the batch, by the names that seats call them: endpoint's name, temperature, …"""
 
@@ -106,14 +108,14 @@ def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeat
     # None and "" name no endpoint: the error then lists the endpoints.
     name = spec.get("model") or ""
     chosen = models.models.get(name, {"name": name})
-    session = models.session(chosen["name"])
+    sampling, own = read_sampling(spec.get("options") or {})
+    session = models.session(chosen["name"], sampling)
     given = {
         "temperature": chosen.get("temperature"),
         "max_output_tokens": chosen.get("max_output_tokens"),
         "mechanism": spec.get("mechanism"),
     }
     given = {option: value for option, value in given.items() if value is not None}
-    own = spec.get("options") or {}
     if "mechanism" in own and "mechanism" in given:
         raise InvalidAgent("mechanism is given twice: once is enough", "/options/mechanism")
     # Imports templates and schemas: only games with models pay for that.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from agents.llm.session import CallKey
-from agents.model.model import Form, Message, ModelUnavailable, Reply, Usage
+from agents.model.model import PLAIN_SAMPLING, Form, Message, ModelUnavailable, Reply, Sampling, Usage
 
 __all__ = [
     "BUDGET_SPENT",
@@ -17,6 +17,7 @@ __all__ = [
     "UseKey",
     "answered",
     "asked",
+    "besides_of",
     "failed",
     "hash_of",
     "total",
@@ -42,6 +43,7 @@ class StoredQuestion:
     form: Form
     temperature: float
     max_tokens: int
+    sampling: Sampling = PLAIN_SAMPLING
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ def answered(question: StoredQuestion, endpoint: str, reply: Reply, *, whole: bo
         latency_s=reply.latency_s,
         finish=_plain(reply.finish),
         http_calls=reply.calls,
+        asked=besides_of(question.sampling),
         provider=None if reply.provider is None else _plain(reply.provider),
         fingerprint=None if reply.fingerprint is None else _plain(reply.fingerprint),
         reasoning=None if reply.reasoning is None else _json(reply.reasoning),
@@ -175,7 +178,14 @@ def failed(
         latency_s=0.0 if spent is None else spent.latency_s,
         finish="",
         http_calls=0 if spent is None else spent.calls,
+        asked=besides_of(question.sampling),
     )
+
+
+def besides_of(sampling: Sampling) -> str | None:
+    """What a seat asks for besides a temperature and a limit, as ``Call.asked`` holds it."""
+    named = sampling.named()
+    return json.dumps(named, ensure_ascii=True, sort_keys=True, separators=(",", ":")) if named else None
 
 
 def with_tries(call: Call, tries: Sequence[Call]) -> Call:

@@ -4,6 +4,7 @@ It answers immediately or slowly, correctly or with the faults of real servers, 
 the requests.
 """
 
+from app.instruments.fake_model.behaviours import BEHAVIOURS
 from app.instruments.fake_model.brains import echo, noise, prose
 from app.instruments.fake_model.completions import Brain
 from app.instruments.fake_model.faults import FAULTS, Fault, read_fault
@@ -11,6 +12,7 @@ from app.instruments.fake_model.latency import Latency, read_latency
 from app.instruments.fake_model.server import FakeModel, FakeOptions
 
 __all__ = [
+    "BEHAVIOURS",
     "FAULTS",
     "Brain",
     "FakeModel",

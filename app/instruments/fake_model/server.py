@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from app.instruments.fake_model.behaviours import BEHAVIOURS, Behaviour
 from app.instruments.fake_model.brains import noise
 from app.instruments.fake_model.completions import (
     Brain,
@@ -75,6 +76,8 @@ class FakeOptions:
     request, and on how often it was sent before, but not on the order in which different requests arrive.
     """
     model: str = "fake"
+    behave: str | None = None
+    """The provider that it imitates, one of ``BEHAVIOURS``."""
     count_file: Path | None = None
     """Gets a line of JSON for every request for a completion."""
 
@@ -155,6 +158,10 @@ class FakeModel:
         self._cache = PrefixCache()
         self._asked: dict[str, int] = {}
         self._fired: dict[str, int] = {}
+        name = self.options.behave
+        if name is not None and name not in BEHAVIOURS:
+            raise ValueError(f"no such provider: {name!r}; there are {', '.join(BEHAVIOURS)}")
+        self._behave = Behaviour() if name is None else BEHAVIOURS[name]
         self._http = HttpServer(self._handle)
         self._file: TextIO | None = None
 
@@ -187,7 +194,7 @@ class FakeModel:
 
     async def _handle(self, request: HttpRequest, connection: HttpConnection) -> None:
         match (request.method, request.path.rstrip("/")):
-            case ("POST", "/v1/chat/completions"):
+            case ("POST", path) if path.endswith("/chat/completions"):
                 await self._counted(request, connection)
             case ("GET", "/v1/models"):
                 model = {"id": self.options.model, "object": "model", "created": 0, "owned_by": "fake"}
@@ -242,7 +249,15 @@ class FakeModel:
                 line["status"] = refused.status
                 connection.send(_refusal(refused))
                 return
+        turned_down = self._behave.refuse(asked)
+        if turned_down is not None:
+            line["status"] = turned_down.status
+            connection.send(_refusal(turned_down))
+            return
+        if self._behave.ignores_format:
+            asked = {name: value for name, value in asked.items() if name != "response_format"}
         answer = self._answer(asked, line)
+        self._behave.reshape(answer)
         for fault in firing:
             if change(fault.name, answer, chance):
                 self._count_fault(fault, line)
@@ -254,7 +269,8 @@ class FakeModel:
             return
         if asked.get("stream"):
             options = asked.get("stream_options") or {}
-            connection.send(_stream(chunks(answer, usage=bool(options.get("include_usage")))))
+            counts = self._behave.always_counts or bool(options.get("include_usage"))
+            connection.send(_stream([self._behave.before, *chunks(answer, usage=counts)]))
         else:
             connection.send(_json(200, completion(answer)))
         self.counts.answered += 1

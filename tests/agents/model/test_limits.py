@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agents.model.limits import Bucket, RateLimits
+from agents.model.limits import Bucket, Parallel, RateLimits
 from tests.jumping import JumpingLoop
 
 
@@ -92,3 +92,54 @@ async def test_a_pause_ends() -> None:
     assert limits.paused_s() == pytest.approx(3)
     await asyncio.sleep(3)
     assert limits.paused_s() == pytest.approx(0)
+
+
+@pytest.mark.parametrize("text", ["", "4-20", "20-4-100", "0-1-2", "4-20-100-1", "-1", "x", "4--5"])
+def test_what_is_no_range_of_requests_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="parallel"):
+        Parallel.read(text)
+
+
+def test_a_single_number_is_the_most_and_the_first() -> None:
+    assert Parallel.read(16) == Parallel.read("16") == Parallel(1, 16, 16)
+    assert Parallel.read("4-20-100") == Parallel(4, 20, 100)
+
+
+async def test_the_limit_rises_by_ones_and_falls_by_half_within_its_bounds() -> None:
+    limits = RateLimits("4-20-22")
+    loop = asyncio.get_running_loop()
+    for _ in range(20):
+        limits.answered()
+    assert limits.parallel == 21
+    for _ in range(100):
+        limits.answered()
+    assert limits.parallel == 22
+    sent_at = loop.time()
+    limits.turned_away(sent_at)
+    assert limits.parallel == 11
+    await asyncio.sleep(0.002)
+    limits.turned_away(sent_at)  # one of the same crowd
+    assert limits.parallel == 11
+    for expected in (5, 4, 4):
+        await asyncio.sleep(0.002)
+        limits.turned_away(loop.time())
+        assert limits.parallel == expected
+
+
+async def test_a_slot_that_nobody_waits_for_any_more_is_not_lost() -> None:
+    limits = RateLimits(1)
+
+    async def hold(seconds: float) -> None:
+        async with limits.slot(1):
+            await asyncio.sleep(seconds)
+
+    first = asyncio.create_task(hold(0.01))
+    await asyncio.sleep(0)
+    waiting = [asyncio.create_task(hold(0.0)) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await first
+    waiting[1].cancel()
+    await asyncio.wait(waiting)
+    async with asyncio.timeout(5):
+        await hold(0.0)

@@ -111,7 +111,7 @@ def answer(status: int, body: Any = None, **headers: str) -> HttpAnswer:
 async def test_what_stands_between_us_and_an_answer_is_told_apart(
     given: HttpAnswer | Failed, cause: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def post(wire: Wire, body: object, reader: CompletionReader, *_: float) -> HttpAnswer | Failed:
+    async def post(wire: Wire, body: object, reader: CompletionReader, *_: object) -> HttpAnswer | Failed:
         if isinstance(given, HttpAnswer) and given.status == 200:
             reader.feed(given.body)
         return given

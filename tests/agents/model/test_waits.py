@@ -61,7 +61,7 @@ class Line:
         self._says = iter(self.says)
 
     async def post(
-        self, body: dict[str, Any], reader: CompletionReader, silence_s: float, total_s: float
+        self, body: dict[str, Any], reader: CompletionReader, silence_s: float, total_s: float, *_: str
     ) -> HttpAnswer | Failed:
         timeout_s = min(silence_s, total_s)
         self.asked.append(now())

@@ -78,7 +78,7 @@ class ScriptedSource(Source):
         )
         self._scripted = model
 
-    def session(self, seed: str) -> ModelSession:
+    def session(self, *_: object) -> ModelSession:
         return self._scripted
 
 
