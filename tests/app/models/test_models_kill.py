@@ -9,14 +9,14 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
+from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models.account import Budget
 from app.models.recording import Recording
 from app.runner.simulate import Plan
@@ -125,6 +125,58 @@ async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_
         logs = _by_game(export.content)
         expected = await asyncio.to_thread(_undisturbed, fake, seats, games)
         assert logs == expected
+
+
+@pytest.mark.timeout(120 + 15 * GAMES)
+async def test_games_end_as_if_neither_outage_nor_empty_account_nor_kill_had_been(
+    url: str, tmp_path: Path
+) -> None:
+    chance = random.Random()
+    seats, games = SEATS["joined"]
+    troubles = ["outage", "quota", "kill", "quota and kill", "outage and kill"]
+    chance.shuffle(troubles)
+    async with (
+        faking(FakeOptions(latency=read_latency("uniform:0.005,0.05"))) as fake,
+        httpx.AsyncClient(timeout=WITHIN_S) as client,
+    ):
+        _settings_file(tmp_path, fake)
+        process = await asyncio.to_thread(Process, url, tmp_path)
+        try:
+            wish = {"seats": seats, "count": games, "seeds": {"from": SEED}, "rules": RULES}
+            batch = (await client.post(f"{process.url}/games", json=wish)).json()["batch_id"]
+
+            async def view() -> Any:
+                return (await client.get(f"{process.url}/batches/{batch}")).json()
+
+            async def becomes(shown: Callable[[Any], bool]) -> None:
+                async with asyncio.timeout(WITHIN_S):
+                    while True:
+                        if shown(await view()):
+                            return
+                        await asyncio.sleep(0.05)
+
+            for trouble in troubles:
+                await until(lambda past=fake.counts.answered: fake.counts.answered > past + 20)  # type: ignore[misc]
+                if "quota" in trouble:
+                    fake.faults = (read_fault("quota"),)
+                    await becomes(lambda view: view["status"] == "suspended")
+                elif "outage" in trouble:
+                    fake.faults = (read_fault("status_503"),)
+                    await becomes(lambda view: view["waiting"] != [])
+                if "kill" in trouble:
+                    await asyncio.to_thread(process.kill)
+                    process = await asyncio.to_thread(Process, url, tmp_path)
+                fake.faults = ()
+                if "quota" in trouble:
+                    answer = await client.post(f"{process.url}/batches/{batch}/resume", json={})
+                    assert answer.status_code == 200, answer.text
+            await becomes(lambda view: view["status"] == "done")
+            export = await asyncio.to_thread(_get, process, f"/batches/{batch}/export", view="full")
+        finally:
+            process.kill()
+        logs = _by_game(export.content)
+        assert logs == await asyncio.to_thread(_undisturbed, fake, seats, games)
+        assert not [line for log in logs for line in log if line["type"] == "action_defaulted"]
 
 
 def _by_game(export: bytes) -> list[list[dict[str, Any]]]:
