@@ -300,7 +300,7 @@ def _brief(event: Event) -> list[str]:
 def _in_short(belief: Belief) -> str:
     """The belief in short: the likeliest role, or, where no role was asked for, the likeliest intention."""
     taken = belief.role.value if belief.role is not None else next(iter(belief.intentions), "unknown")
-    sure = "" if belief.confidence is None else f" ({belief.confidence})"
+    sure = "" if belief.confidence is None else f" {belief.confidence}/5"
     return f"seat {belief.about} {taken}{sure}"
 
 
