@@ -300,7 +300,7 @@ def _brief(event: Event) -> list[str]:
 def _in_short(belief: Belief) -> str:
     """The belief in short: the likeliest role, or, where no role was asked for, the likeliest intention."""
     taken = belief.role.value if belief.role is not None else next(iter(belief.intentions), "unknown")
-    sure = "" if belief.confidence is None else f" ({belief.confidence})"
+    sure = "" if belief.confidence is None else f" {belief.confidence}/5"
     return f"seat {belief.about} {taken}{sure}"
 
 
@@ -330,7 +330,7 @@ def _lines(event: Event, seat: Seat, *, short: bool) -> list[str]:
         case RoundSummarised(answers=answers) if answers:
             return [f"you summed up {one_line(dict(answers))}"]
         case BeliefsFormed(beliefs=beliefs):
-            return [believed(belief, short=short) for belief in beliefs]
+            return _brief(event) if short else [believed(belief) for belief in beliefs]
         case _:
             return [] if short else _of_this_round(event)
 
@@ -350,15 +350,14 @@ def _of_this_round(event: Event) -> list[str]:
             return []
 
 
-def believed(belief: Belief, *, short: bool = False) -> str:
-    """One of the seat's own beliefs on one line; ``short``: only the role and the confidence."""
+def believed(belief: Belief) -> str:
+    """One of the seat's own beliefs on one line."""
     values: dict[str, Any] = {"seat": belief.about}
     if belief.role is not None:
         values["role"] = belief.role.value
     if belief.confidence is not None:
         values["confidence"] = belief.confidence
-    if not short:
-        values |= {"intentions": belief.intentions, "reasoning": belief.reasoning}
+    values |= {"intentions": belief.intentions, "reasoning": belief.reasoning}
     return f"you believed {one_line(values)}"
 
 

@@ -74,7 +74,7 @@ class ModelTurn:
         options: SeatOptions,
         session: TurnSession,
         templates: Templates,
-        voice: str,
+        voice: str = "",
     ) -> None:
         """``voice``: the manner of speaking that was drawn for the seat; empty: none was."""
         table, hand = observation.table, observation.hand

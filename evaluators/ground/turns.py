@@ -85,6 +85,8 @@ class Turn:
     """The indexes in the log of what it had not heard; empty if it had heard everything."""
     defaulted: Cause | None
     """Why a default was played; None: the seat spoke itself."""
+    opens: bool
+    """Whether the turn opens the discussion of its attempt, which its leader does."""
     repeated: bool
     """Whether the seat had already spoken in this attempt, which happens only in foreign records."""
 
@@ -240,6 +242,7 @@ class _TurnReader:
                 without=notes.without,
                 unheard=self._unheard(event.seat, notes.without, index - opens),
                 defaulted=notes.defaulted.get(request_id),
+                opens=not self._spoken,
                 repeated=event.seat in self._spoken,
             )
         )

@@ -90,6 +90,8 @@ class SelectionScores:
         self.total = Rate(0, 0)
         """The accuracy: reasonable selections of all judged ones."""
         self.by_stage: dict[str, Rate] = {}
+        self.by_place: dict[str, Rate] = {}
+        """``opener`` or ``responder``: most pairs of a loyal opener's published menu contradict its place."""
         self.by_role: dict[Role, Rate] = {}
         self.by_side: dict[Side, Rate] = {}
         self.by_round: dict[int, Rate] = {}
@@ -115,6 +117,7 @@ class SelectionScores:
     def _count(self, game: Game, turn: Turn, judgement: Judgement, rate: Rate) -> None:
         self.total = self.total.plus(rate)
         tally(self.by_stage, judgement.stage, rate)
+        tally(self.by_place, "opener" if turn.opens else "responder", rate)
         tally(self.by_role, game.role(turn.seat), rate)
         tally(self.by_side, game.side(turn.seat), rate)
         tally(self.by_round, turn.round, rate)

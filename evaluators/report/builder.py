@@ -351,6 +351,7 @@ class ReportBuilder:
         for group, table in (
             ("all", {"all": selection.total}),
             ("stage", selection.by_stage),
+            ("place", selection.by_place),
             ("side", selection.by_side),
             ("role", selection.by_role),
             ("round", selection.by_round),
@@ -613,6 +614,7 @@ def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[
             groups = [
                 ("all", "all"),
                 ("stage", judgement.stage),
+                ("place", "opener" if turn.opens else "responder"),
                 ("side", side),
                 ("role", role),
                 ("round", str(turn.round)),

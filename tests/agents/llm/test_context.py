@@ -157,7 +157,8 @@ class Reader:
             self.events.append(RoundSummarised(self.seat, *self.at, answers))
         else:
             assert re.fullmatch(
-                r"you (believed \{.*\}|intended [a-z_ ]+|thought \".*\"|explained [a-z_]+ \".*\")", line
+                r"you (believed (\{|seat ).*|intended [a-z_ ]+|thought \".*\"|explained [a-z_]+ \".*\")",
+                line,
             ), line
 
 

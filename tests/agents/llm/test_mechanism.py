@@ -475,8 +475,9 @@ async def test_a_seat_that_is_told_the_earlier_name_plays_one_pass_under_that_na
     keys = [
         {key.step for session in sessions.values() for key in session.stored} for sessions in (by_new, by_old)
     ]
-    assert {name.replace("compact", "one_pass") for name in keys[1]} == keys[0]
+    assert {"one_pass", "summary+one_pass"} <= keys[0]
     assert {"compact", "summary+compact"} <= keys[1]
+    assert not any("one_pass" in name for name in keys[1])
     assert by_old[1].sent[0].messages[0] == by_new[1].sent[0].messages[0]
 
 

@@ -53,6 +53,7 @@ def turn(
         unheard=range(0),
         modified=final is not None,
         defaulted=defaulted,  # type: ignore[arg-type]
+        opens=False,
         repeated=False,
     )
 

@@ -19,6 +19,7 @@ def selections(games: Iterable[OneGame]) -> Sums:
             groups = [
                 *game.by(turn),
                 ("stage", row["stage"]),
+                ("place", "opener" if game.opens(turn) else "responder"),
                 ("category", CATEGORY[row["intention"]]),
                 ("intention", row["intention"]),
             ]

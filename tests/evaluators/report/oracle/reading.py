@@ -99,6 +99,16 @@ class OneGame:
                     if (turn := turns.get(f"{attempt}.{kind}.{one['seat']}")) is not None:
                         turn.modified = True
 
+    def opens(self, turn: Turn) -> bool:
+        """Whether nobody spoke before in the attempt."""
+        attempt = turn.request_id.rsplit(".", 2)[0]
+        spoken = [
+            one["seat"]
+            for one in self.of("utterance_made")
+            if one["phase"] == "discuss" and f"{one['round']}.{one['attempt']}" == attempt
+        ]
+        return spoken[0] == turn.seat
+
     def by(self, turn: Turn) -> list[tuple[str, str]]:
         """The groups that a turn belongs to."""
         role = self.roles[turn.seat]
