@@ -355,7 +355,7 @@ async def _outcome(connection: AsyncConnection, game_id: str, request_id: str) -
     return None if row is None else RequestOutcome(*row)
 
 
-def _refused_query(game_id: str, request_id: str) -> Select[Any]:
+def _refused_query(game_id: str, request_id: str) -> Select[int]:
     return select(func.count()).where(refusals.c.game_id == game_id, refusals.c.request_id == request_id)
 
 

@@ -420,7 +420,8 @@ async def test_a_hole_that_appears_under_a_watcher_closes_it_and_drops_nothing(
     async with watching(served.ws_url) as one:
         welcome = await one.identify(game, viewer=viewer)
         await one.until_seq(welcome["head"])
-        # Nothing that this process remembers of its own commits.
+        # Nothing that this process remembers of its own commits, and nothing that it reads too early.
+        await served.services.pulse.stop()
         served.services.feed.committed = lambda game_id, lines: None  # type: ignore[method-assign]
         await post(served, f"/games/{game}/step", {"until": "phase"})
         async with served.services.database.write_engine.begin() as connection:
