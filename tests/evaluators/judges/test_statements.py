@@ -168,6 +168,23 @@ def test_a_usable_answer_becomes_statements_in_the_order_of_the_speech() -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("record", "is_enough"),
+    [
+        ("attempt 1: seat", True),
+        ("seat 1 leads", True),
+        ("1: seat", False),
+        ("seat 1", False),
+        ("leads", False),
+    ],
+)
+def test_three_words_in_a_row_are_enough_of_a_line_of_the_record(record: str, is_enough: bool) -> None:
+    found = judged(said("Quest 1 failed", "refuted", record))
+    assert (found.statements is not None) is is_enough
+    if not is_enough:
+        assert "are not 3 words or more" in found.faults[0]
+
+
 def test_a_speech_that_states_nothing_is_judged_all_the_same() -> None:
     found = judged()
     assert found.statements == ()
