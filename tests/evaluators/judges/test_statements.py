@@ -272,6 +272,30 @@ def test_a_statement_with_one_wrong_part_is_taken_for_the_wrong_part() -> None:
     assert added == ()
 
 
+def test_what_the_rules_could_not_read_is_the_judges() -> None:
+    (finding,) = SPEECH.findings
+    unread = replace(SPEECH, findings=(replace(finding, verdict="unparsed"),))
+    failed = at("Quest 1 failed")
+    assert rules_and_judge(unread, (failed,)) == (Counter(), (failed,))
+    # What one part refutes stays refuted, whatever is said of the same words besides.
+    for verdicts in (("refuted", "supported"), ("supported", "refuted"), ("refuted", "unparsed")):
+        twice = replace(SPEECH, findings=tuple(replace(finding, verdict=verdict) for verdict in verdicts))
+        assert rules_and_judge(twice, (failed,))[0] == {("refuted", "refuted"): 1}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "counted"), [("refuted", "by_judge"), ("supported", "by_judge"), ("uncheckable", "undecided")]
+)
+def test_a_sentence_is_decided_by_the_judge_if_he_could_check_it(verdict: str, counted: str) -> None:
+    scores = StatementScores()
+    owed = at("We owe it to Player 2's choice of people", verdict)
+    scores.add(BY_HAND, [SpeechJudgement(SPEECH.key, (owed,), "j")])
+    expected = {"all": 4, "by_rules": 1, "by_judge": 0, "neither": 3, "undecided": 0}
+    expected[counted] += 1
+    expected["neither"] -= counted == "by_judge"  # what nobody could decide is among them
+    assert scores.sentences() == expected
+
+
 def test_speeches_are_counted_by_rule_by_judge_and_together() -> None:
     scores = StatementScores()
     other = next(one for one in speeches("h", BY_HAND.log) if one.seat == 5)
