@@ -3,13 +3,14 @@
 import pytest
 
 from engine.errors import CorruptLog
-from engine.events import EVENT_TYPES, SpeechDrafted, UtteranceMade
+from engine.events import EVENT_TYPES, IntentionsSelected, SpeechDrafted, UtteranceMade
 from engine.foreign.replay import read_record, replay
 from engine.playthrough import _LINES, playthrough
 from engine.profile import make_profile
 from engine.rules import create, decide, default, pending
 from engine.state import State, apply, fold
 from engine.terms import FULL, PUBLIC
+from engine.thoughts import Choice
 from engine.view import project
 from tests.records import NAMES, load
 
@@ -89,6 +90,16 @@ def test_thoughts_can_be_left_out() -> None:
     log.append(SpeechDrafted(2, "refinement", "careful now", "hello"))
     assert "2 Ben thinks (refinement): “careful now”" in playthrough(log)
     assert "careful" not in playthrough(log, thoughts=False)
+    # And nothing else goes with them.
+    assert playthrough(log, thoughts=False) == playthrough(log[:-1]) != ""
+    assert "proposes" in playthrough(log, thoughts=False)
+
+
+def test_the_reason_of_a_selection_is_told_where_there_is_one() -> None:
+    log = list(told("without-merlin").log)
+    for reason, told_as in (("They doubt me.", "defend_self; “They doubt me.”"), ("", "defend_self")):
+        log.append(IntentionsSelected(2, "final", (Choice("defend_self"),), True, reason))
+        assert playthrough(log).splitlines()[-1] == f"    2 Ben intends (final, changed): {told_as}"
 
 
 def test_every_event_has_its_line() -> None:

@@ -375,6 +375,24 @@ async def test_a_body_has_at_most_50000_elements(caller: Caller) -> None:
     assert "50,000 elements" in told["detail"]
 
 
+@pytest.mark.parametrize("before", [0, 1, 2_035, 2_040, 5_000])
+@pytest.mark.parametrize(("opens", "closes"), [("[", "]"), ('{"[]":', "}")])
+def test_arrays_and_objects_nest_as_deep_as_they_may_and_no_deeper(
+    before: int, opens: str, closes: str
+) -> None:
+    # Ten levels, in them so many arrays that are less deep, and then the deep part.
+    def nested(depth: int) -> bytes:
+        shallow = "[[0]]," * before
+        return f"{'[' * 10}{shallow}{opens * (depth - 10)}0{closes * (depth - 10)}{']' * 10}".encode()
+
+    for most in (16, 32):
+        assert read_json(nested(most), max_depth=most)
+        with pytest.raises(Unparsable, match=f"nest at most {most} deep"):
+            read_json(nested(most + 1), max_depth=most)
+    with pytest.raises(Unparsable, match="nest at most 32 deep"):
+        read_json(nested(33))
+
+
 async def test_many_faults_are_counted_and_the_first_of_them_named(caller: Caller) -> None:
     answer = await caller.post("/games", json={f"k{n}": n for n in range(40_000)})
     told = problem(answer, 422, "invalid-request")

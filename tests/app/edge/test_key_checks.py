@@ -178,6 +178,17 @@ async def test_the_use_of_a_key_is_kept_once_an_hour() -> None:
         assert stored.used in (kept, {"k_1": hour + HOUR_MS})
 
 
+async def test_the_use_of_a_key_is_kept_when_the_service_stops() -> None:
+    mine = new_key()
+    stored = Stored(key_of(mine))
+    keys = Keys(local_settings("sqlite://"), cast(Any, stored), cast(Any, NoGames()))
+    await keys.start()
+    await keys.caller(mine)
+    assert stored.used == {}
+    await keys.stop()
+    assert set(stored.used) == {"k_1"}
+
+
 async def test_the_first_secret_is_made_where_there_is_none() -> None:
     stored = Stored(secrets=())
     keys = Keys(local_settings("sqlite://"), cast(Any, stored), cast(Any, NoGames()))

@@ -325,6 +325,19 @@ def test_there_are_breaks_enough() -> None:
             "fail",
             5,
         ),
+        # Seat 3 is evil, and may fail.
+        (
+            "forced-team",
+            {"at": 11, "actions": {"0": "fail", "2": "fail", "3": "fail"}},
+            "cards",
+            "success of 0, 2 (loyal)",
+            "fail",
+            12,
+        ),
+        ("forced-team", {"at": 4, "team": [0, 1]}, "team of the quest", "0, 2", "0, 1", 5),
+        ("forced-team", {"at": 0, "seat": 5}, "seat", "a seat from 0 to 4", "5", 1),
+        ("forced-team", {"at": 2, "team": [0, 5]}, "team", "a seat from 0 to 4", "5", 3),
+        ("forced-team", {"at": 21, "target": 5}, "target", "a seat from 0 to 4", "5", 22),
         ("forced-team", {"at": 21, "hit": True}, "hit", "a miss (seat 2 is percival)", "a hit", 22),
     ],
 )
@@ -373,6 +386,9 @@ def test_the_first_failure_wins() -> None:
         (["config", "max_rejections"], "5", "/config/max_rejections"),
         (["config", "house rule"], 1, "/config"),
         (["roles", 1], "lancelot", "/roles/1"),
+        (["roles"], ["servant"] * 11, "/roles"),
+        (["config", "team_sizes"], [2, 3, 2, 3, 3, 3], "/config/team_sizes"),
+        (["config", "team_sizes"], [2, 3, 2, 3], "/config/team_sizes"),
         (["players", 1, "seat"], None, "/players/1/seat"),
         (["source", "commit"], "main", "/source/commit"),
         (["knowledge", "a/b"], [11], "/knowledge/a~1b/0"),
@@ -390,6 +406,71 @@ def test_a_record_of_the_wrong_form_is_refused_with_a_pointer(
     with pytest.raises(InvalidRecord) as refused:
         read_record(record)
     assert refused.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        (10**12, "1000000000000"),
+        (10**12 + 1, "a number with many digits"),
+        (-(10**4000), "a number with many digits"),
+        (1.5, "1.5"),
+        ("\n", r"'\n'"),
+        ("x" * 61, f"'{'x' * 61}'"),
+        ("\u00e9" * 61, ascii("\u00e9" * 61)[:60] + "\u2026"),
+        ([1, 2], "a list of 2"),
+        ({"a": 1}, "an object"),
+    ],
+)
+def test_a_refusal_shows_a_value_on_one_short_line(value: Any, found: str) -> None:
+    record = load("forced-team")
+    record["roles"][1] = value
+    with pytest.raises(InvalidRecord, match="expected ") as refused:
+        read_record(record)
+    assert str(refused.value).endswith(f", found {found}")
+
+
+@pytest.mark.parametrize("wrong", ["0" * 39, "0" * 41, "g" * 40, "A" * 40, "", 0, None])
+def test_a_commit_is_40_hexadecimal_digits(wrong: Any) -> None:
+    record = load("forced-team")
+    record["source"]["commit"] = "0123456789abcdef" * 2 + "0" * 8
+    read_record(record)
+    record["source"]["commit"] = wrong
+    with pytest.raises(InvalidRecord) as refused:
+        read_record(record)
+    assert refused.value.pointer == "/source/commit"
+
+
+@pytest.mark.parametrize("wrong", [[], ["name"], "name", None, 1])
+def test_a_source_is_an_object(wrong: Any) -> None:
+    with pytest.raises(InvalidRecord, match="expected an object") as refused:
+        read_record({**load("forced-team"), "source": wrong})
+    assert refused.value.pointer == "/source"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_record_written_anew_has_the_same_quests_and_shots(name: str) -> None:
+    record = load(name)
+    written = record_of(told(record), name)
+
+    def told_in(moves: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+        return [
+            {
+                key: move[key]
+                for key in ("type", "quest", "team", "actions", "result", "target", "hit")
+                if key in move
+            }
+            for move in moves
+            if move["type"] in kinds and move.get("team") != []
+        ]
+
+    assert told_in(written["moves"], "assassinate") == told_in(record["moves"], "assassinate")
+    quests = told_in(record["moves"], "quest")
+    if name != "quest-fails":
+        assert told_in(written["moves"], "quest") == quests
 
 
 @pytest.mark.parametrize(

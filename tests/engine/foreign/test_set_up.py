@@ -92,6 +92,13 @@ def test_an_impossible_set_up_is_refused_in_the_records_own_words(name: str) -> 
     assert tried > 20
 
 
+@pytest.mark.parametrize("fields", [{"max_rejections": 1}, {"fails_required": [2, 2, 2, 2, 2]}])
+def test_one_rejection_and_as_many_fails_as_seats_are_a_set_up(fields: dict[str, Any]) -> None:
+    record = load("forced-team")
+    # Only a later move does not fit.
+    assert refused({**record, "config": {**record["config"], **fields}}).quest is not None
+
+
 def test_a_loyal_seat_never_shoots() -> None:
     deal = [Role.MERLIN, Role.SERVANT, Role.SERVANT, Role.MINION, Role.MORGANA]
     profile = make_profile("official", roles=deal)

@@ -5,7 +5,7 @@ import pytest
 from engine.actions import ProposeTeam, Reconsider, Speak, Summarise
 from engine.errors import IllegalAction
 from engine.events import BeliefsFormed, ChoiceExplained, SpeechDrafted, UtteranceMade, VoteCast
-from engine.rules import asked, default, pending
+from engine.rules import asked, default, legal, pending
 from engine.terms import Role
 from engine.thoughts import Belief
 from tests.engine.playing import Play, names
@@ -137,6 +137,9 @@ def test_each_seat_computes_its_own_open_request_from_what_it_sees(profile: str)
         table = game.state.table
         own = [asked(table, game.state.hand(seat)) for seat in range(1, 6)]
         assert [request for request in own if request is not None] == list(requests)
+        for seat, request in enumerate(own, 1):
+            if request is None:
+                assert legal(table, game.state.hand(seat)) == ()
         # One answer at a time, so that those who have answered are asked no more.
         first = requests[0]
         seen.add(first.kind)

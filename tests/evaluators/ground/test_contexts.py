@@ -6,13 +6,26 @@ from typing import Any
 import pytest
 
 from engine.actions import CastVote
-from engine.events import EvilConferred, UtteranceMade
+from engine.events import (
+    AssassinationDeclined,
+    AssassinationMade,
+    CardPlayed,
+    EvilConferred,
+    ProposalOpened,
+    QuestResolved,
+    RoundSummarised,
+    TeamConfirmed,
+    TeamProposed,
+    UtteranceMade,
+    VoteCast,
+    VotesRevealed,
+)
 from engine.profile import make_profile
 from engine.rules import Request
 from engine.state import State, fold
 from engine.terms import Role
 from engine.view import project
-from evaluators.ground.contexts import Context, Entry, game_lines, line_of, possible_roles
+from evaluators.ground.contexts import Context, Entry, entries_of, game_lines, line_of, possible_roles
 from evaluators.ground.items import Item, Variant, items
 from evaluators.ground.turns import Game, read_game
 from tests.engine.games import random_game
@@ -111,6 +124,45 @@ def test_a_seat_knows_its_own_card_and_nobody_elses() -> None:
         cards[reader] = [entry for entry in context.entries if entry.event == "card"]
     assert [len(cards[reader]) for reader in (1, 2, 3)] == [1, 1, 0]
     assert cards[2][0].seat == 2
+
+
+def test_each_event_is_an_entry_of_its_attempt() -> None:
+    told: list[tuple[Any, list[Entry]]] = [
+        (ProposalOpened(2, 3, 4), [Entry(2, 3, "leads", 4)]),
+        (TeamProposed(4, (1, 4)), [Entry(2, 3, "proposes", 4, (1, 4))]),
+        (UtteranceMade(4, 2, 3, 0, "discuss", "so"), [Entry(2, 3, "says", 4, text="so")]),
+        (UtteranceMade(4, 2, 3, 0, "reconsider", "so"), [Entry(2, 3, "answers", 4, text="so")]),
+        (TeamConfirmed(4, (1, 4), True), [Entry(2, 3, "changes", 4, (1, 4))]),
+        (TeamConfirmed(4, (1, 4), False), [Entry(2, 3, "keeps", 4, (1, 4))]),
+        (
+            VotesRevealed((True, False, None, True, False), False, True),
+            [Entry(2, 3, "votes", 0, (1, 4), (2, 5), about="rejected, goes all the same")],
+        ),
+        (
+            VotesRevealed((True,) * 5, True, False),
+            [Entry(2, 3, "votes", 0, (1, 2, 3, 4, 5), (), about="approved")],
+        ),
+        (QuestResolved(2, (1, 4), 1, False), [Entry(2, 3, "quest", 0, (1, 4), number=1, about="failed")]),
+        (
+            QuestResolved(2, (1, 4), None, True),
+            [Entry(2, 3, "quest", 0, (1, 4), number=-1, about="succeeded")],
+        ),
+        (CardPlayed(4, True), [Entry(2, 3, "card", 4, about="success")]),
+        (CardPlayed(4, False), [Entry(2, 3, "card", 4, about="failure")]),
+        (
+            RoundSummarised(4, 2, 3, (("who", "2"), ("why", "so"))),
+            [
+                Entry(2, 3, "summary", 4, about="who", text="2"),
+                Entry(2, 3, "summary", 4, about="why", text="so"),
+            ],
+        ),
+        (AssassinationMade(4, 2, True), [Entry(2, 3, "shot", 4, (2,), about="merlin")]),
+        (AssassinationMade(4, None, False), [Entry(2, 3, "shot", 4, (), about="not merlin")]),
+        (AssassinationDeclined(), [Entry(2, 3, "holds_fire", 0)]),
+        (VoteCast(4, True), []),
+    ]
+    for event, entries in told:
+        assert list(entries_of(event, 2, 3)) == entries, event
 
 
 @pytest.mark.parametrize(

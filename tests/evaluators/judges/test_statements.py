@@ -168,6 +168,23 @@ def test_a_usable_answer_becomes_statements_in_the_order_of_the_speech() -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("record", "is_enough"),
+    [
+        ("attempt 1: seat", True),
+        ("seat 1 leads", True),
+        ("1: seat", False),
+        ("seat 1", False),
+        ("leads", False),
+    ],
+)
+def test_three_words_in_a_row_are_enough_of_a_line_of_the_record(record: str, is_enough: bool) -> None:
+    found = judged(said("Quest 1 failed", "refuted", record))
+    assert (found.statements is not None) is is_enough
+    if not is_enough:
+        assert "are not 3 words or more" in found.faults[0]
+
+
 def test_a_speech_that_states_nothing_is_judged_all_the_same() -> None:
     found = judged()
     assert found.statements == ()
@@ -253,6 +270,30 @@ def test_a_statement_with_one_wrong_part_is_taken_for_the_wrong_part() -> None:
     spans, added = rules_and_judge(speech, [whole])
     assert spans == {("refuted", "refuted"): 1, ("supported", "silent"): 1}
     assert added == ()
+
+
+def test_what_the_rules_could_not_read_is_the_judges() -> None:
+    (finding,) = SPEECH.findings
+    unread = replace(SPEECH, findings=(replace(finding, verdict="unparsed"),))
+    failed = at("Quest 1 failed")
+    assert rules_and_judge(unread, (failed,)) == (Counter(), (failed,))
+    # What one part refutes stays refuted, whatever is said of the same words besides.
+    for verdicts in (("refuted", "supported"), ("supported", "refuted"), ("refuted", "unparsed")):
+        twice = replace(SPEECH, findings=tuple(replace(finding, verdict=verdict) for verdict in verdicts))
+        assert rules_and_judge(twice, (failed,))[0] == {("refuted", "refuted"): 1}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "counted"), [("refuted", "by_judge"), ("supported", "by_judge"), ("uncheckable", "undecided")]
+)
+def test_a_sentence_is_decided_by_the_judge_if_he_could_check_it(verdict: str, counted: str) -> None:
+    scores = StatementScores()
+    owed = at("We owe it to Player 2's choice of people", verdict)
+    scores.add(BY_HAND, [SpeechJudgement(SPEECH.key, (owed,), "j")])
+    expected = {"all": 4, "by_rules": 1, "by_judge": 0, "neither": 3, "undecided": 0}
+    expected[counted] += 1
+    expected["neither"] -= counted == "by_judge"  # what nobody could decide is among them
+    assert scores.sentences() == expected
 
 
 def test_speeches_are_counted_by_rule_by_judge_and_together() -> None:
