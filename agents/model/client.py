@@ -16,7 +16,7 @@ from agents.model.answer import (
     thoughts_and_rest,
 )
 from agents.model.capability import PROBES, Capability, Format, Ladder, lower
-from agents.model.completion import Completion, CompletionReader
+from agents.model.completion import RUNAWAY, Completion, CompletionReader
 from agents.model.limits import RateLimits
 from agents.model.model import (
     PLAIN_SAMPLING,
@@ -39,7 +39,7 @@ BACKOFF_S: Final = 0.5
 """A pause is drawn from 0 to this bound in seconds, which doubles with each failure (full jitter)."""
 LONGEST_BACKOFF_S: Final = 20.0
 
-_ENDED_BY_SERVER: Final = frozenset({"length", "max_tokens", "content_filter", "refusal"})
+_ENDED_BY_SERVER: Final = CUT | {RUNAWAY, "content_filter", "refusal", "safety", "prohibited_content"}
 """Finish reasons after which the answer need not be JSON."""
 
 
@@ -376,7 +376,7 @@ class _Call:
 
     def _kept(self, completion: Completion) -> bool | None:
         """Whether the answer roughly has the form asked for; None where the server need not obey it."""
-        if completion.finish in _ENDED_BY_SERVER:
+        if completion.finish.lower().partition(":")[0] in _ENDED_BY_SERVER:
             return None
         value = read_json(thoughts_and_rest(completion.text)[1].strip(AROUND))
         return isinstance(value, dict) and required_keys(self.form.schema) <= value.keys()

@@ -10,7 +10,7 @@ from agents.model.answer import clean
 from agents.model.model import Usage
 from agents.model.usage import read_usage
 
-__all__ = ["Broken", "Completion", "CompletionReader", "TooMuch", "estimate"]
+__all__ = ["RUNAWAY", "Broken", "Completion", "CompletionReader", "TooMuch", "estimate"]
 
 _LONGEST_NAME: Final = 200
 
@@ -20,6 +20,9 @@ _FIELDS: Final = (b"data:", b":", b"event:", b"id:", b"retry:")
 
 RUNAWAY: Final = "runaway"
 """The finish of an answer that we cut, because it would never have ended."""
+
+_BROKEN_OFF: Final = frozenset({"error", "abort", "aborted", "cancelled", "insufficient_system_resource"})
+"""Finish reasons of servers that could not go on."""
 
 _REPEATED: Final = 2048
 """Characters at the end of an answer that repeat one phrase: nothing but the same will follow."""
@@ -229,7 +232,7 @@ class CompletionReader:
 
     def _take(self, chunk: Mapping[str, Any]) -> None:
         """One event of a stream, or a whole body."""
-        error = chunk.get("error")
+        error = chunk.get("error") or (chunk if _is_error(chunk) else None)
         if error:
             code = error.get("code") if isinstance(error, Mapping) else None
             self._fail(dict(chunk), code)
@@ -249,14 +252,17 @@ class CompletionReader:
         message = choice.get("delta")
         if not isinstance(message, Mapping):
             message = choice.get("message")
+            if isinstance(message, Mapping) and message.get("content"):
+                # The whole message once more, after its pieces.
+                self._pieces.clear()
         if isinstance(message, Mapping):
             self._messages += 1
             self._read_message(message)
         finish = choice.get("finish_reason")
-        if isinstance(finish, str) and finish:
+        if isinstance(finish, str) and finish.lower() not in ("", "null", "none"):
             self._finish, self.finished = _name(finish) or "", True
-            if finish == "error":
-                self._fail({"error": {"message": "the provider's stream ended in an error"}}, None)
+            if finish.lower() in _BROKEN_OFF:
+                self._fail({"error": {"message": f"the provider broke the answer off: {finish}"}}, None)
 
     def _count(self, chunk: Mapping[str, Any]) -> None:
         """The newest counts: some servers send them with every event."""
@@ -341,6 +347,15 @@ class CompletionReader:
             self._provider,
             self._fingerprint,
         )
+
+
+def _is_error(chunk: Mapping[str, Any]) -> bool:
+    """Whether this is an error by another name than ``error``."""
+    if "choices" in chunk:
+        return False
+    return "error" in (chunk.get("object"), chunk.get("type")) or bool(
+        chunk.get("detail") or chunk.get("errors")
+    )
 
 
 def _first_choice(choices: Any) -> Mapping[str, Any] | None:

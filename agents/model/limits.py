@@ -71,11 +71,11 @@ class Parallel:
         """Raises ValueError for anything else, and for numbers that do not rise."""
         parts = str(text).split("-")
         if len(parts) not in (1, 3) or not all(part.isdecimal() and len(part) < 6 for part in parts):
-            raise ValueError(f"parallel is a number such as 16, or three such as 4-20-100, got {text!r}")
+            raise ValueError("parallel must be a number such as 16, or three such as 4-20-100")
         numbers = [int(part) for part in parts]
         least, first, most = numbers if len(numbers) == 3 else (1, *numbers, *numbers)
         if not 1 <= least <= first <= most:
-            raise ValueError(f"the numbers of parallel must be 1 or more and must not fall, got {text!r}")
+            raise ValueError("the numbers of parallel must be 1 or more, and must not fall")
         return cls(least, first, most)
 
 

@@ -58,6 +58,15 @@ _UNKNOWN_MODEL: Final = re.compile(
     r"|has been (deprecated|decommissioned|retired|removed|shut ?down)|is not (available|deployed|served))",
     re.I | re.S,
 )
+_TURNED_AWAY: Final = re.compile(
+    r"(invalid|incorrect|expired|missing)[_ ]api[_ ]?key"
+    r"|api[_ ]?key[_ ](not[_ ]valid|is invalid|invalid|expired)"
+    r"|no auth credentials|location is not supported|unsupported_country"
+    r"|(organi[sz]ation|account|workspace) (has been|was|is) (disabled|suspended|deactivated|blocked)",
+    re.I,
+)
+"""How providers say in a 400 what belongs into a 401 or a 403."""
+
 _MODERATION: Final = re.compile(
     r"content_?filter|content_policy|content management policy|responsibleaipolicy|moderation|flagged_input"
     r"|block_?reason|prohibited_content|data_inspection_failed|inappropriate content|\bsafety\b"
@@ -109,6 +118,8 @@ def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: by
     elif status in (None, 400, 404, 422, 500, 503) and _UNKNOWN_MODEL.search(said):
         problem.cause = "status_404" if status == 404 else "model_not_found"
         problem.kind, problem.final = "account", True
+    elif status in (None, 400, 422) and _TURNED_AWAY.search(said):
+        problem.cause, problem.kind, problem.final = "status_401", "account", True
     elif status is None or status >= 500 or status == 429 or status in _MAY_PASS:
         problem.after_s = after_s
         if status == 429:

@@ -26,7 +26,9 @@ none), and returns the content of the answer. Equal requests get equal answers.
 """
 
 _PIECE: Final = 24
-"""Characters of a chunk of a stream."""
+"""Characters of a chunk of a stream, at least."""
+
+_MOST_PIECES: Final = 1000
 
 
 def tokens(text: str) -> int:
@@ -142,4 +144,5 @@ def chunks(answer: FaultyAnswer, *, usage: bool) -> Iterator[str]:
 def _pieces(value: Any) -> list[Any]:
     if not isinstance(value, str):
         return [] if value is None else [value]
-    return [value[start : start + _PIECE] for start in range(0, len(value), _PIECE)]
+    length = max(_PIECE, len(value) // _MOST_PIECES)
+    return [value[start : start + length] for start in range(0, len(value), length)]

@@ -70,6 +70,12 @@ READ = {
         {"choices": [{"index": 1, "delta": {"content": "no"}}]}, piece(content=USABLE), STOP
     ),
     "a whole message in an event": events(json.loads(completion().body)),
+    "the whole message after its pieces": events(
+        piece(content=HALF), piece(content=REST), json.loads(completion().body)
+    ),
+    "a finish reason of null in words": events(
+        {"choices": [{"delta": {"content": HALF}, "finish_reason": "null"}]}, piece(content=REST), STOP
+    ),
     "status 201": Response(201, completion().body),
     "garbage after the end": Response(200, streamed(HALF, REST).body + b"data: {no\n\n", "text/event-stream"),
 }  # fmt: skip
@@ -106,6 +112,12 @@ CUT = {
     ),
     "an error in the choice": (
         completion(HALF, finish="error"), "error_body", "outage"
+    ),
+    "an engine that had no resources": (
+        completion(HALF, finish="insufficient_system_resource"), "error_body", "outage"
+    ),
+    "an error by another name": (
+        events(piece(content=HALF), {"type": "error", "message": "overloaded"}), "error_body", "outage"
     ),
     "an end without anything": (events("data: [DONE]"), "no_choices", "answer"),
 }  # fmt: skip

@@ -43,6 +43,9 @@ async def played(name: str, toml: str, wish: dict[str, Any], url: str, tmp_path:
             assert (view["status"], view["winner"] is not None) == ("finished", True)
             log = await caller.lines(f"/games/{game}/events")
             assert not [line for line in log if line["type"] == "action_defaulted"]
+            # What models think is for those who export calls.
+            whole = await caller.get(f"/batches/{batch}/export", params={"view": "full"})
+            assert "I could say" not in json.dumps(log) + whole.text
             async with caller.services.database.read_engine.connect() as connection:
                 rows = list((await connection.execute(select(model_calls))).mappings())
             assert sum(row["completion_tokens"] for row in rows) >= fake.counts.completion_tokens
