@@ -213,6 +213,46 @@ def test_a_simulation_stops_at_its_budget_and_goes_on_later(tmp_path: Path) -> N
     assert out.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("fault", "said"), [("quota", "fake: quota: "), ("context_length", "fake: context_length: ")]
+)
+def test_a_simulation_that_its_model_stops_says_why_and_goes_on_later(
+    tmp_path: Path, fault: str, said: str
+) -> None:
+    file, whole = tmp_path / "answers", tmp_path / "whole"
+    with fake_in_a_thread() as fake:
+        common = ("simulate", "-n", "2", "--agents", "llm", "--mechanism", "direct", "--seed", "5", "--json")
+        asking = ("--model", "fake", "--base-url", f"{fake.url}/v1", "--answers", str(file))
+        fake.faults = (read_fault(fault),)
+        stopped = interintent(*common, *asking)
+        assert stopped.exit_code == 3, stopped.output
+        report = json.loads(stopped.stdout)
+        assert (report["games"], report["budget_spent"]) == (0, False)
+        assert said.replace("fake", "model") in report["stopped"]
+        fake.faults = ()
+        done(interintent(*common, *asking, "--out", str(whole)))
+        assert b"action_defaulted" not in whole.read_bytes()
+
+
+def test_a_simulation_puts_unusable_answers_aside_and_asks_anew(tmp_path: Path) -> None:
+    file, out, again = (tmp_path / name for name in ("answers", "out", "again"))
+    with fake_in_a_thread() as fake:
+        common = ("simulate", "-n", "1", "--agents", "llm", "--mechanism", "direct", "--seed", "5", "--json")
+        asking = ("--model", "fake", "--base-url", f"{fake.url}/v1", "--answers", str(file))
+        brain = fake._brain
+        fake._brain = lambda *_: "no JSON"
+        stopped = interintent(*common, *asking)
+        assert stopped.exit_code == 3, stopped.output
+        assert "unusable_answers" in json.loads(stopped.stdout)["stopped"]
+        fake._brain = brain
+        done(interintent(*common, *asking, "--out", str(out)))
+        assert b"action_defaulted" not in out.read_bytes()
+        kept = Recording.read(file).calls("5").values()
+        assert sum(call.http_calls for call in kept) == fake.counts.answered
+        done(interintent(*common, "--answers", str(file), "--out", str(again)))
+    assert again.read_bytes() == out.read_bytes()
+
+
 def test_order_and_bytes_of_a_simulation_do_not_depend_on_who_was_answered_first(tmp_path: Path) -> None:
     with fake_in_a_thread(FakeOptions(latency=read_latency("exponential:0.003"))) as fake:
         for name, parallel in (("one", "1"), ("many", "8")):
