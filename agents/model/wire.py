@@ -28,7 +28,7 @@ _AFTER_END_S: Final = 0.25
 
 _SESSION: Final = "X-Session-Id"
 
-_NAP: Final = 0.02
+_NAP: Final = 0.05
 """Of the time since a request was sent, how much passes between two looks for pieces of its answer."""
 
 _LONGEST_NAP_S: Final = 0.1
