@@ -17,8 +17,8 @@ from tests.app.edge.test_bodies import ROUNDS, TIMES, Least, cpu, loads, shapes
 from tests.app.real_server import local_settings, running_server
 from tests.app.twins import SocketWire
 
-TIMES_UNCHECKED = {**TIMES, "objects, a surrogate at the end": 7}
-"""For messages, whose texts are checked later. Among many objects a lone surrogate costs 5 to 6 times
+TIMES_UNCHECKED = {**TIMES, "objects, a surrogate at the end": 12}
+"""For messages, whose texts are checked later. Among many objects a lone surrogate costs 5 to 8 times
 json.loads: the fast parser stops at it, and all is parsed anew.
 """
 
@@ -98,9 +98,16 @@ class Bot:
         self._left = socket.STRIKES - 1
 
 
+@pytest.fixture
+async def bot(at: Target) -> AsyncIterator[Bot]:
+    one = Bot(at)
+    yield one
+    await one.close()
+
+
 @pytest.mark.timeout(300)
 async def test_a_message_over_a_connection_costs_at_most_4_times_what_json_does(
-    at: Target, monkeypatch: pytest.MonkeyPatch
+    bot: Bot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The reader is timed where the connection calls it. What is added are the calls that any message costs.
     read_for: list[float] = []
@@ -112,7 +119,6 @@ async def test_a_message_over_a_connection_costs_at_most_4_times_what_json_does(
         finally:
             read_for.append(time.thread_time() - began)
 
-    bot = Bot(at)
     for name, message in messages().items():
         least = Least()
         for _ in range(ROUNDS):
@@ -133,11 +139,9 @@ async def test_a_message_over_a_connection_costs_at_most_4_times_what_json_does(
             pytest.fail(
                 f"{name}: {reader / least['json']:.1f} times json.loads, with all else {ours * 1e3:.2f} ms"
             )
-    await bot.close()
 
 
-async def test_a_message_over_a_connection_takes_at_most_48_bytes_a_byte(at: Target) -> None:
-    bot = Bot(at)
+async def test_a_message_over_a_connection_takes_at_most_48_bytes_a_byte(bot: Bot) -> None:
     for name, message in messages().items():
         await bot.send(HARMLESS)  # so that the connection is there
         gc.collect()
@@ -147,7 +151,6 @@ async def test_a_message_over_a_connection_takes_at_most_48_bytes_a_byte(at: Tar
         tracemalloc.stop()
         assert room <= 48, (name, room)
         await bot.send(HARMLESS)
-    await bot.close()
 
 
 def test_the_messages_are_as_long_as_they_may_be() -> None:

@@ -109,6 +109,12 @@ def test_rounds_add_up_to_the_whole() -> None:
     assert PlayMetrics().by_round() == ()
 
 
+def test_roles_are_told_by_name() -> None:
+    told = list(counted(*NAMES).as_json()["quest_engagement_rate_by_role"])
+    assert len(told) > 3
+    assert told == sorted(told)
+
+
 def test_a_quest_that_rejections_failed_counts_its_proposals_alone() -> None:
     # Quests 1 and 3 fell to rejections.
     rounds = {one.round: one for one in counted("quest-fails").by_round()}
