@@ -16,7 +16,7 @@ from agents.model.answer import (
     thoughts_and_rest,
 )
 from agents.model.capability import PROBES, Capability, Format, Ladder, lower
-from agents.model.completion import RUNAWAY, Completion, CompletionReader
+from agents.model.completion import CUT, RUNAWAY, Completion, CompletionReader, is_cut
 from agents.model.limits import RateLimits
 from agents.model.model import (
     PLAIN_SAMPLING,
@@ -30,8 +30,8 @@ from agents.model.model import (
     Usage,
 )
 from agents.model.problem import CallProblem, of_body, of_status, of_transfer, without_prompt
-from agents.model.request import parameters, request_body, required_keys
-from agents.model.room import CUT, MORE, fitting, is_cut, sent_room, stated
+from agents.model.request import parameters, request_body, required_keys, sent_room
+from agents.model.room import MORE, fitting, stated
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
 

@@ -10,13 +10,16 @@ from agents.model.answer import clean
 from agents.model.model import Usage
 from agents.model.usage import read_usage
 
-__all__ = ["RUNAWAY", "Broken", "Completion", "CompletionReader", "TooMuch", "estimate"]
+__all__ = ["CUT", "RUNAWAY", "Broken", "Completion", "CompletionReader", "TooMuch", "estimate", "is_cut"]
 
 _LONGEST_NAME: Final = 200
 
 _BOM: Final = b"\xef\xbb\xbf"
 _BEGIN: Final = 4000
 _FIELDS: Final = (b"data:", b":", b"event:", b"id:", b"retry:")
+
+CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+"""Finish reasons of answers that used all their tokens."""
 
 RUNAWAY: Final = "runaway"
 """The finish of an answer that we cut, because it would never have ended."""
@@ -395,3 +398,11 @@ def _repeats(pieces: Sequence[str]) -> bool:
     before = tail.rfind(tail[-_PROBE:], 0, -1)
     period = len(tail) - _PROBE - before
     return before >= 0 and period <= _PHRASE and tail[period:] == tail[:-period]
+
+
+def is_cut(completion: Completion, sent: int | None) -> bool:
+    """Whether the answer ended because it had used its room of ``sent`` tokens, whatever the server says."""
+    if completion.finish.lower() in CUT:
+        return True
+    usage = completion.usage
+    return sent is not None and usage is not None and usage.completion >= sent

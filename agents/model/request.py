@@ -10,7 +10,7 @@ from agents.model.capability import Capability, Format
 from agents.model.completion import estimate
 from agents.model.model import PLAIN_SAMPLING, Endpoint, Form, Message, Sampling
 
-__all__ = ["can_be_strict", "longest", "parameters", "reduced", "request_body", "required_keys"]
+__all__ = ["can_be_strict", "longest", "parameters", "reduced", "request_body", "required_keys", "sent_room"]
 
 
 def request_body(
@@ -225,3 +225,12 @@ def longest(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) ->
             return len("false")
         case _:
             return int(schema["maxLength"]) + 2
+
+
+def sent_room(body: Mapping[str, Any]) -> int | None:
+    """The room that a request asks for; None where it asks for none."""
+    for name in ("max_completion_tokens", "max_tokens"):
+        value = body.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None

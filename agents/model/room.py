@@ -1,20 +1,15 @@
 """How many tokens an answer may have: what servers say of it, and when an answer needs more."""
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from agents.model.completion import Completion
-
-__all__ = ["CUT", "LEAST_ROOM", "MORE", "fitting", "is_cut", "sent_room", "stated"]
+__all__ = ["LEAST_ROOM", "MORE", "fitting", "stated"]
 
 LEAST_ROOM: Final = 64
 """Tokens below which no answer of ours fits: the prompt is too long then."""
 
 MORE: Final = 4
 """How many times the room of a cut answer the next one gets."""
-
-CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 
 _LIMIT: Final = re.compile(r"max_?(completion_|new_|output_)?_?tokens|completion tokens|output tokens", re.I)
 _NUMBER: Final = re.compile(r"(?<![\w.])\d{1,3}(?:,\d{3})+(?!\w)|(?<![\w.])\d+(?![\w])")
@@ -25,14 +20,6 @@ _PROMPT: Final = re.compile(
     re.I,
 )
 _SUM: Final = re.compile(r"(\d+) \+ \d+ > (\d+)")
-
-
-def is_cut(completion: Completion, sent: int | None) -> bool:
-    """Whether the answer ended because it had used its room of ``sent`` tokens, whatever the server says."""
-    if completion.finish.lower() in CUT:
-        return True
-    usage = completion.usage
-    return sent is not None and usage is not None and usage.completion >= sent
 
 
 def fitting(words: str, sent: int) -> int | None:
@@ -58,12 +45,3 @@ def stated(words: str, sent: int) -> int | None:
         return None
     numbers = [int(digits.replace(",", "")) for digits in _NUMBER.findall(words) if len(digits) < 12]
     return max((number for number in numbers if LEAST_ROOM <= number < sent), default=None)
-
-
-def sent_room(body: Mapping[str, Any]) -> int | None:
-    """The room that a request asks for; None where it asks for none."""
-    for name in ("max_completion_tokens", "max_tokens"):
-        value = body.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    return None

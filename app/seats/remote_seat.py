@@ -21,8 +21,8 @@ from app.protocol.actions import (
 from app.protocol.messages import Asked
 from app.store.log import LogLine, LogReader, is_seen
 from app.store.rows import BatchRow, GameRow
+from app.stream.feed import Tails
 from app.stream.shared import unbroken
-from app.stream.tail import Tails
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Thought, read_event
 from engine.rules import Request, asked, check, check_note, default, offered

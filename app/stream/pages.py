@@ -10,9 +10,9 @@ from typing import Final
 from app.protocol.messages import events_frame
 from app.store.games import OPEN
 from app.store.log import LogLine, LogReader, is_last, is_seen, line_text
+from app.stream.feed import Tails
 from app.stream.positions import Positions
 from app.stream.shared import Shared
-from app.stream.tail import Tails
 from engine.errors import CorruptLog
 from engine.terms import FULL, PUBLIC, Viewer
 

@@ -16,9 +16,8 @@ from app.store.db import postgres_engine
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
 from app.store.log import LogReader
-from app.stream.feed import Feed, held_name
+from app.stream.feed import MAX_LINES, Feed, held_name
 from app.stream.shared import Shared
-from app.stream.tail import MAX_LINES
 from engine.terms import FULL
 
 __all__ = ["Bell", "News", "Pulse"]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from app.store.log import LogLine, is_seen
+from app.stream.feed import Tails
 from app.stream.pages import MAX_EVENTS, MAX_PAGE, Page, Pages, Spot
 from app.stream.positions import Positions
 from app.stream.shared import unbroken
-from app.stream.tail import Tails
 from engine.errors import CorruptLog
 from engine.terms import PUBLIC
 
