@@ -12,6 +12,7 @@ import orjson
 import typer
 
 from app.base.errors import BudgetSpent
+from app.base.schemas import OnUnusable
 from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
 from app.cli.terminal import count_bar, fail, note, print_json, reason
@@ -79,6 +80,14 @@ def simulate(
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
     parallel: Annotated[int, typer.Option(min=1, help="Concurrent games with llm seats.")] = 16,
+    on_unusable: Annotated[
+        OnUnusable | None,
+        typer.Option(
+            help="For llm seats, where no answer can be used: stop the run (suspend, fail) or play the "
+            "default.  [suspend while most answers are unusable, else default]",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Play games in this process, without a server, and print the paper's game metrics.
 
@@ -126,6 +135,7 @@ def simulate(
                 max_tokens=max_tokens,
                 max_cost=max_cost,
                 parallel=parallel,
+                on_unusable=on_unusable,
             )
         elif model or base_url or answers or mechanism or option or max_tokens or max_cost:
             fail("--model, --answers and the like are for llm seats: name some with --agents")

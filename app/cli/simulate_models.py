@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.base.schemas import OnUnusable
 from app.cli.database import read_settings
 from app.cli.tables import WIDTH
 from app.cli.terminal import fail, reason
@@ -33,6 +34,7 @@ def model_run(
     max_tokens: int | None,
     max_cost: float | None,
     parallel: int,
+    on_unusable: OnUnusable | None,
 ) -> ModelRun:
     """The run with these options. Ends the command if they do not fit together. Raises InvalidAgent for a
     seat's options.
@@ -58,7 +60,7 @@ def model_run(
         fail(str(fault))
     except OSError as fault:
         fail(f"cannot write {answers}: {reason(fault)}")
-    return ModelRun(plan, endpoint, kept, Budget(SpendingLimits(max_tokens, max_cost)), parallel)
+    return ModelRun(plan, endpoint, kept, Budget(SpendingLimits(max_tokens, max_cost)), parallel, on_unusable)
 
 
 def _endpoint(

@@ -8,6 +8,7 @@ from agents.llm.session import ModelSession
 from agents.model.model import Sampling
 from agents.table import MemoryJournal, play
 from app.base.errors import BudgetSpent
+from app.base.schemas import OnUnusable
 from app.models.account import Account, Budget
 from app.models.endpoints import Endpoints
 from app.models.recording import AnswersFile, RecordedSession, Recording
@@ -40,8 +41,11 @@ class ModelRun:
         answers: AnswersFile | Recording,
         budget: Budget,
         parallel: int,
+        on_unusable: OnUnusable | None = None,
     ) -> None:
-        """``endpoint``: its name and settings; None for a run that only repeats recorded answers."""
+        """``endpoint``: its name and settings; None for a run that only repeats recorded answers.
+        ``on_unusable``: as in ``GameSessions``.
+        """
         self._plan = plan
         self._profile = profile_from_settings(plan.profile)
         settings = {} if endpoint is None else {endpoint[0]: endpoint[1]}
@@ -50,6 +54,7 @@ class ModelRun:
         self._answers: Answers = answers
         self._recording = answers.recording if isinstance(answers, AnswersFile) else answers
         self._parallel = parallel
+        self._on_unusable = on_unusable
         self._flights = Flights()
         self._budget = budget
         self._account: Account | None = None
@@ -133,6 +138,7 @@ class ModelRun:
                 self._flights,
                 keep_messages=False,
                 strict=True,
+                on_unusable=self._on_unusable,
             )
             models = ModelSeats(lambda _, sampling: self._session(sessions, str(seed), sampling))
             agents = seat_agents(self._plan.seats_of(index), str(seed), models)

@@ -13,8 +13,8 @@ SHORT = 60
 """Tokens of an answer where nothing but chance ends it."""
 
 GAMES = (
-    *(("direct", 5), ("contemplation", 5), ("compact", 5), ("paper", 5)),
-    *(("compact", 10), ("paper", 10)),
+    *(("direct", 5), ("contemplation", 5), ("one_pass", 5), ("paper", 5)),
+    *(("one_pass", 10), ("paper", 10)),
 )
 
 

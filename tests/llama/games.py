@@ -68,7 +68,9 @@ def played(
         base_url=f"{url}/v1", model="tiny", parallel=AT_ONCE, attempts=1, timeout_s=120, total_s=300
     )
     recording = Recording()
-    run = ModelRun(Plan(settings, [seat] * players, SEED), ("tiny", endpoint), recording, Budget(), 1)
+    run = ModelRun(
+        Plan(settings, [seat] * players, SEED), ("tiny", endpoint), recording, Budget(), 1, "default"
+    )
     (result,) = run.run(1, keep=True)
     log = read_log(line for line in read_ndjson(result.lines) if "seq" in line)
     use = total(run.uses.values())

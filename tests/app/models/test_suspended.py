@@ -372,6 +372,13 @@ async def test_a_service_learns_of_an_outage_from_the_database(
         outages = OutageStore(caller.services.database)
         far = now_ms() + 3_600_000
         await outages.put(Outage("fake", now_ms(), "status_503", far))
+        # An answer to a call that has begun would show that it is no outage.
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                [state] = (await caller.get("/readyz?verbose=true")).json()["endpoints"]
+                if not state["answers"]:
+                    break
+                await asyncio.sleep(0.02)
         batch, _ = await caller.create(seats=DIRECT)
         await _waiting(caller, batch)
         assert await outages.claim("fake", now_ms(), far) is False
