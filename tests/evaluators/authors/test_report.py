@@ -101,4 +101,4 @@ def test_beliefs_of_roles_alone_are_no_silence_about_intentions() -> None:
     assert report.table("beliefs").rows == ()
     assert report.excluded["beliefs, their intentions"] == {"of a game whose beliefs name roles alone": 206}
     right = report.table("role_guesses").figure(("beliefs", "all", "all"), "accuracy")
-    assert (right.num, right.den) == (49, 202)
+    assert (right.num, right.den) == (43, 164)
