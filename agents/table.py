@@ -67,7 +67,7 @@ def _coming(table: Table) -> Iterator[Request]:
     discussion = table.profile.discussion
     opening = table.phase is Phase.PROPOSE and discussion == "after_proposal"
     if opening or table.phase is Phase.DISCUSS:
-        # A leader that opens with a team is asked for it directly.
+        # A leader that opens with a proposal is already being asked for it, so its turn is left out.
         for turn in range(max(table.turn, opening), table.players):
             seat = (table.leader - 1 + turn) % table.players + 1
             yield Request(seat, Kind.SPEAK, table.round, table.attempt, None)
@@ -90,8 +90,8 @@ def _goes_on(table: Table) -> bool:
 async def step(
     state: State, agents: Mapping[Seat, Agent], journal: Journal, *, alone: bool = False
 ) -> tuple[Event, ...]:
-    """Plays one step: has every open request answered and appends once. Returns the new events; empty when
-    the game is over.
+    """Plays one step: gets an answer to every open request and appends once. Returns the new events; none
+    when the game is over.
 
     ``alone``: only the first open request, in seat order, is answered; the log is the same.
     """
@@ -145,7 +145,9 @@ async def settled(answer: SeatAction | Awaitable[SeatAction]) -> SeatAction:
 async def _ask_again(
     state: State, requests: Sequence[Request], answers: Answers, agents: Mapping[Seat, Agent]
 ) -> Answers:
-    """The same answers, except that illegal ones are asked for again and in the end become the default."""
+    """The same answers, except that the seat of an illegal one is asked again, and in the end gets the
+    default.
+    """
     return [
         (seat, await _until_legal(state, request, action, agents[seat]))  # type: ignore[arg-type]
         for request, (seat, action) in zip(requests, answers, strict=True)

@@ -45,7 +45,7 @@ def shuffled(items: Iterable[T], seed: int | str, *purpose: object) -> list[T]:
 
 
 def ordered(items: Sequence[T], number: int) -> list[T]:
-    """``items`` in the order with this number: n items have n! orders, after which the orders repeat."""
+    """``items`` in the order that has this number. n items have n! orders; larger numbers repeat them."""
     out = list(items)
     for last in range(len(out) - 1, 0, -1):
         number, other = divmod(number, last + 1)

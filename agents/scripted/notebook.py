@@ -1,7 +1,7 @@
-"""What one seat has concluded from its record so far.
+"""The conclusions that one seat has drawn from its record so far.
 
 A notebook is a cache: a new one that reads the same observation gives the same answers, so an agent made in
-the middle of a game plays as the earlier one would have.
+the middle of a game plays as the agent before it would have played.
 """
 
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ class Notebook:
         self._public_deals = Deals(table.profile, None, None, ()) if knows else self.deals
         self.speeches: list[NotedSpeech] = []
         self.went: dict[int, Tally] = {}
-        """By round: the proposal whose team went on the quest."""
+        """The proposal whose team went on the quest, by round."""
         self._read = 0
         self._first = observation.public[0]
         self._last = self._first

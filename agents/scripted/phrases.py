@@ -29,7 +29,7 @@ class Wording(NamedTuple):
     goal: str
     """The private goal of the seat."""
     reason: str
-    """Why the seat selects the intention."""
+    """The seat's reason for selecting the intention."""
 
 
 ACTS: Final[Mapping[str, SpeechAct]] = {

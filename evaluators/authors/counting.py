@@ -7,7 +7,8 @@ Figures of selection and following come from the judgements of each game's own a
 file counts in a stage when its three cells have the same number of scores, at least one.
 
 A turn becomes a guessing item when its final speech is scored 3 or more for every intention. The items are
-listed twice: by the right key, and as the released script looks the scores up, which swaps the two attempts.
+listed twice: by the right key, and by the key with which the released script looks up the scores, which swaps
+the two attempts.
 """
 
 from collections import Counter
@@ -270,7 +271,9 @@ def following_histograms(games: Sequence[ConvertedGame]) -> dict[str, Histogram]
 
 
 def which_side_higher(games: Sequence[ConvertedGame]) -> dict[str, dict[str, dict[str, int]]]:
-    """By quest or game and its result: how often the share of evil is higher, that of loyal, or neither."""
+    """For quests and for games, by result: how often evil has the higher share, how often loyal, how often
+    neither.
+    """
     tables = {
         name: {result: {"evil": 0, "loyal": 0, "equal": 0} for result in ("success", "failure")}
         for name in (
@@ -301,7 +304,7 @@ def _rounded(rate: Rate) -> float:
 
 
 def _followed(stages: Iterable[JudgedStage], side: str) -> Rate:
-    """Following scores of 3 or more, of all think and speak scores of both stages."""
+    """The following scores of 3 or more among all think and speak scores of both stages."""
     scores = [score for stage in stages if stage.side == side for _, *both in stage.scores for score in both]
     return Rate(sum(score >= 3 for score in scores), len(scores))
 

@@ -45,7 +45,7 @@ def released_label(intention: IntentionId) -> str:
 
 
 def plain(label: str) -> str:
-    """Lower case, letters and blanks only, as the authors' scripts compare labels."""
+    """The label in lower case, with letters and blanks only, as the authors' scripts compare labels."""
     return _NOT_A_LETTER.sub("", label).lower()
 
 

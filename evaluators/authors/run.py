@@ -63,7 +63,7 @@ class AuthorsGame:
     annotation: tuple[AnnotationRow, ...]
     """Empty if the folder has no annotation file."""
     odd: tuple[str, ...]
-    """Sentences on what is unusual in the files."""
+    """Sentences about unusual things in the files."""
 
     @property
     def rounds(self) -> tuple[int, ...]:
@@ -91,7 +91,7 @@ class AuthorsItem:
     """The true intentions, if the file has them."""
     answer: tuple[str, ...]
     canonical: tuple[str, ...] | None
-    """The answer after the released map, without unmapped entries; None: not in the file."""
+    """The answer after the released map, without unmapped entries; None if it is not in the file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Verdict:
     answers: tuple[str, ...]
     """All answers in order, including unusable ones."""
     faults: tuple[str, ...]
-    """What is wrong with the last answer; empty if it was used."""
+    """The faults of the last answer; empty if it was used."""
 
 
 def messages(item: Item) -> list[JudgeMessage]:
@@ -90,7 +90,7 @@ def _asked(intention: IntentionId, reason: str) -> str:
 
 
 def _form(verdict: str) -> str:
-    """The form of an answer: the evidence stands before what rests on it; ``|`` separates the options."""
+    """The form of an answer: the evidence comes before the verdict resting on it; ``|`` separates options."""
     return (
         "Answer with JSON alone, one entry for each intention chosen, in this form and this order:\n"
         f'{{"judgements": [{{"intention": "id", {verdict}}}]}}'

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 Counts = Sequence[float]
-"""What one game (or item) adds to a figure; of the same length for all."""
+"""The counts that one game (or item) adds to a figure; equally long for all."""
 
 Statistic = Callable[[Sequence[float]], float]
 """Computes a figure from summed counts; nan if it is undefined."""
@@ -56,9 +56,9 @@ RESAMPLES: Final = 2000
 """Enough for 95 % limits: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 14."""
 
 BLOCKS: Final = 1000
-"""More games than this are dealt into this number of blocks, and blocks are drawn. Games are independent, so
-sums over blocks vary as the games do. The standard error is off by 1/sqrt(2 * 1000), 2 %, about as much as
-with 2,000 resamples. This bounds the work for any number of games."""
+"""If there are more games, they are dealt into this number of blocks, and blocks are drawn instead. Games are
+independent, so sums over blocks vary as the games do. The standard error is off by 1/sqrt(2 * 1000), 2 %,
+about as much as with 2,000 resamples. This bounds the work for any number of games."""
 
 _EXACT: Final = 12
 """Up to this number of games every exchange is tried: 2**12 are 4,096."""
@@ -146,10 +146,10 @@ def share(
 ) -> Estimate:
     """``bootstrap`` of a share, given as (k, n) by game, that always has an interval.
 
-    If every game is a single trial, as in who won, games are the independent trials of Wilson's interval,
-    which holds for few games where a bootstrap does not. If all games are alike, the bootstrap sees no spread
-    and would claim certainty; the interval is then Wilson's with each game as one trial, which is cautious,
-    and k and n are scaled to the number of games. Without counts the interval is (0, 1).
+    If every game is a single trial, such as its winner, games are the independent trials of Wilson's
+    interval, which holds for few games where a bootstrap does not. If all games are alike, the bootstrap sees
+    no spread and would claim certainty; the interval is then Wilson's with each game as one trial, which is
+    cautious, and k and n are scaled to the number of games. Without counts the interval is (0, 1).
     """
     single = all(n <= 1 for _, n in games.values())
     estimate = bootstrap({} if single else games, seed=seed, resamples=resamples, confidence=confidence)
@@ -183,8 +183,8 @@ class Comparison:
     difference: Estimate
     """First minus second, with its interval over games."""
     p_value: float
-    """Two-sided: how often exchanging the two within whole games gives a difference at least as large. nan if
-    the difference is undefined."""
+    """Two-sided: how often exchanging the two raters within whole games gives a difference at least as large.
+    nan if the difference is undefined."""
     items: int
     """The number of items that both answered."""
     left_out: int
@@ -206,8 +206,8 @@ def paired(
     """Compares two raters by their counts on each item, on the items that both have, clustered by game.
 
     The p value is that of a permutation test: if the two raters are alike, their names can be exchanged in
-    any game. Raises as ``bootstrap`` and ``by_game`` do. Source: Good, Permutation, Parametric and Bootstrap
-    Tests of Hypotheses (2005), chapter 3.
+    any game. Raises the same errors as ``bootstrap`` and ``by_game``. Source: Good, Permutation, Parametric
+    and Bootstrap Tests of Hypotheses (2005), chapter 3.
     """
     common = sorted(first.keys() & second.keys())
     joined = by_game({item: (*first[item], *second[item]) for item in common}, game_of)
@@ -263,7 +263,7 @@ def _p_value(
     clusters = _clusters(_counting(games))
     sums = _sums(clusters)
     width = len(sums) // 2
-    # Exchanging the two in a cluster adds this to the first half of the sums and takes it from the second.
+    # Exchanging the raters in a cluster adds this to the first half of the sums and takes it from the second.
     moves = [[counts[column + width] - counts[column] for counts in clusters] for column in range(width)]
 
     def exchanged(signs: Sequence[int]) -> float:
@@ -350,7 +350,7 @@ def _kept_picks(seed: str, size: int, resamples: int) -> tuple[Pick, ...]:
 
 
 def _jackknife(clusters: Sequence[Counts], statistic: Statistic) -> list[float]:
-    """The figure without each cluster in turn, if it is defined."""
+    """The figure without each cluster in turn, where it is defined."""
     sums = _sums(clusters)
     left = (
         statistic([total - count for total, count in zip(sums, counts, strict=True)]) for counts in clusters
