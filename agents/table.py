@@ -26,7 +26,7 @@ _ACTIONS: Final = frozenset(ACTION_OF.values())
 
 
 class MemoryJournal:
-    """Stores nothing, since the state has the log; for games in one process."""
+    """A journal for games in one process. It stores nothing, since the state has the log."""
 
     async def append(self, events: Sequence[Event]) -> None:
         return None
@@ -61,8 +61,8 @@ def _notify(state: State, attentive: Mapping[Seat, Attentive]) -> None:
 
 
 def _coming(table: Table) -> Iterator[Request]:
-    """The remaining speeches of this attempt; during its vote, quest or summary, the opening speech of the
-    next attempt, if there certainly is one.
+    """The remaining speeches of this attempt. During its quest or summary, the opening speech of the next
+    attempt, if there certainly is one.
     """
     discussion = table.profile.discussion
     opening = table.phase is Phase.PROPOSE and discussion == "after_proposal"
@@ -121,7 +121,7 @@ async def step(
 
 
 async def _all_of(answers: Sequence[tuple[Seat, SeatAction | Awaitable[SeatAction]]]) -> Answers:
-    """The answers in seat order, so that the log does not depend on who answered first."""
+    """The answers in seat order, so that the log does not depend on which agent answered first."""
     if len(answers) == 1:
         ((seat, answer),) = answers
         return [(seat, await settled(answer))]

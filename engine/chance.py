@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def draw(seed: int | str, *purpose: object) -> int:
-    """64 bits, equally likely, fixed by the seed and the purpose."""
+    """A number of 64 bits, all numbers equally likely, fixed by the seed and the purpose."""
     # One purpose is the common case, and the generic way to the same key takes twice as long.
     key = f"{seed}/{purpose[0]}" if len(purpose) == 1 else f"{seed}/{'/'.join(map(str, purpose))}"
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "little")

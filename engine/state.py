@@ -111,7 +111,7 @@ class Table:
     failed: int
     """Quests that failed."""
     missed: bool
-    """Whether a shot missed and the game went on."""
+    """Whether a shot has missed."""
     quests: list[QuestResolved]
     tally_rows: list[tuple[Any, ...]]
     """The fields of ``tallies`` as plain tuples, oldest first."""

@@ -138,7 +138,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         return {"observation": row, "action_mask": mask}
 
     def step(self, action: int | None) -> None:
-        """Plays the selected agent's action, given by number; None once the game is over."""
+        """Plays the selected agent's action, given by its number, or None once the game is over."""
         agent = self.agent_selection
         if self.terminations[agent]:
             self._was_dead_step(action)  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
             self.render()
 
     def render(self) -> str | None:
-        """The game so far as text: returned for ``ansi``; for ``human``, the new part is printed."""
+        """Returns the game so far as text for ``ansi``, prints the new part of it for ``human``."""
         if self.render_mode is None:
             return None
         text = playthrough(self.state_of_play.log, self._viewer)

@@ -177,7 +177,7 @@ class Notebook:
 
     def looks(self) -> list[float]:
         """The probability that each seat is evil, seat 1 first, as it looks to a seat without private
-        knowledge; if this seat is neither Merlin nor evil, its own belief.
+        knowledge; if this seat is neither Merlin nor evil, this is its own belief.
         """
         if self._looks is None:
             self._looks = self._public_deals.evil()

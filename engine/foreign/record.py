@@ -83,7 +83,7 @@ class Propose:
     seat: Seat | None
     """None if the record does not say which seat led."""
     team: tuple[Seat, ...]
-    """Ascending."""
+    """The seats in ascending order."""
     forced: bool
     text: str
 
@@ -110,7 +110,7 @@ class Quest:
     name = "quest"
     quest: int
     team: tuple[Seat, ...]
-    """Ascending."""
+    """The seats in ascending order."""
     actions: tuple[tuple[Seat, bool], ...] | None
     """(seat, success) in ascending order of the seats; None if the cards are not recorded."""
     fails: int | None
@@ -148,9 +148,9 @@ class RecordOutcome:
 class Record:
     id: str
     seats: tuple[Seat, ...]
-    """In the order of the record's players."""
+    """The seats in the order of the record's players."""
     names: tuple[str, ...]
-    """In the same order."""
+    """The names in the same order."""
     roles: tuple[Role, ...]
     """Seat 1 first."""
     assassin_seat: Seat | None

@@ -27,7 +27,7 @@ def create(
 ) -> tuple[Event, ...]:
     """The first events of a game, up to the opening of its first proposal.
 
-    ``deal`` fixes who holds which role (seat 1 first) and must be the profile's deck in some order; by
+    ``deal`` fixes the role of each seat, seat 1 first, and must be the profile's deck in some order; by
     default the seed decides. ``shooter``, an evil seat, holds the assassination; by default the Assassin
     does. A game without Merlin or without a shooter has no assassination. ``seed`` may be None only when
     nothing is drawn. Raises InvalidProfile.

@@ -62,10 +62,10 @@ OWN_RATER: Final = "annotation"
 
 @dataclass(frozen=True, slots=True)
 class ConvertedGame:
-    """A game of a run, converted."""
+    """A converted game of a run."""
 
     name: str
-    """The name of its folder."""
+    """The name of the game's folder."""
     game_id: str
     """Derived from the log: the same files give the same id."""
     state: State
@@ -78,7 +78,7 @@ class ConvertedGame:
     modified_rows: int
     """The number of these rows with an ``intent_mod`` cell."""
     rater: str
-    """The rater of that file."""
+    """The rater of the game's own annotation file."""
     judgements: tuple[Judgement, ...]
     """The judgements of all raters."""
     odd: tuple[str, ...]

@@ -113,7 +113,8 @@ def _missing(games: Iterable[ConvertedGame]) -> Figure:
 
 
 def _written_changes(games: Iterable[ConvertedGame], side: Side) -> Figure:
-    """Changes by the released rule: names are stripped and in lower case, in the order written."""
+    """Changed teams by the released rule, which compares stripped names in lower case, in the order written.
+    """
     changed = proposals = 0
     for game in games:
         for tally in game.state.table.tallies:
@@ -188,7 +189,7 @@ class JudgedStage:
 
 
 def judged_stages(game: ConvertedGame) -> Iterator[JudgedStage]:
-    """The stages that count, by the rater of the game's own file."""
+    """The stages that count, with the scores by the rater of the game's own file."""
     turns = read_game(game.game_id, game.state.log).turns
     changed = {turn.request_id for turn in turns if turn.changed}
     by_stage: dict[StageKey, list[Judgement]] = {}

@@ -58,7 +58,7 @@ class Compared:
     """One figure: all its numbers, as expected and as found."""
 
     name: str
-    """The keys that lead to it, with ``/``."""
+    """The keys that lead to the figure, joined by ``/``."""
     expected: Any
     found: Any
     agrees: bool

@@ -59,7 +59,9 @@ def seat_name(seat: Seat) -> str:
 
 
 def seat_of(name: str) -> Seat | None:
-    """The seat named by ``Player3``, `` Player3`` or ``Player3(Merlin)``; None for any other text."""
+    """The seat named by a text such as ``Player3``, `` Player3`` or ``Player3(Merlin)``; None for other
+    texts.
+    """
     match = _SEAT.fullmatch(name)
     return int(match[1]) if match else None
 

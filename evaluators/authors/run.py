@@ -56,7 +56,7 @@ class AuthorsGame:
     """The files of one game, read and checked against each other, but not yet played."""
 
     name: str
-    """The name of its folder, e.g. ``game_2026-01-01-9-5-7``."""
+    """The name of the game's folder, e.g. ``game_2026-01-01-9-5-7``."""
     results: Results
     quests: Quests
     conversation: Conversation
@@ -97,7 +97,7 @@ class AuthorsItem:
 @dataclass(frozen=True, slots=True)
 class Run:
     games: tuple[AuthorsGame, ...]
-    """In the natural order of their names."""
+    """The games in the natural order of their names."""
     broken: Mapping[str, InvalidRun]
     """The errors of games that cannot be read, by name."""
     annotators: Mapping[str, Mapping[str, tuple[AnnotationRow, ...]]]

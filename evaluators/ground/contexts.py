@@ -102,7 +102,7 @@ class Context:
     seat: Seat
     """The seat whose context this is."""
     end: int
-    """Index in the log of the first event after the context."""
+    """The index in the log of the first event after the context."""
     _: KW_ONLY
     round: int
     attempt: int
@@ -115,7 +115,7 @@ class Context:
     """The part of the record that the seat had not heard yet, although it had happened (with the timing
     ``eager`` of language models)."""
     unheard: range = range(0)
-    """Indexes in the log of the events that the seat had not heard."""
+    """The indexes in the log of the events that the seat had not heard."""
 
     @property
     def profile(self) -> Profile:
@@ -254,7 +254,7 @@ _SPOKEN: Final = frozenset({"says", "answers"})
 
 class _Record(NamedTuple):
     indexes: list[int]
-    """Index in the log of each entry's event, ascending."""
+    """The index in the log of each entry's event, ascending."""
     entries: list[Entry]
 
 

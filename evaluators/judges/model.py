@@ -23,7 +23,7 @@ from evaluators.judges.rubric import following_text, selection_text
 __all__ = ["ATTEMPTS", "Evidence", "Verdict", "judge", "messages"]
 
 _WORDS: Final = 3
-"""The least words of a quote, unless the whole text is shorter."""
+"""The least number of words in a quote, unless the whole text is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Evidence:
     of: str
     """``selection``, ``think`` or ``speak``."""
     quote: str
-    """Empty only for a score of 1."""
+    """The words quoted; empty only for a score of 1."""
     reason: str
 
 

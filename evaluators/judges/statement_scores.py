@@ -33,8 +33,8 @@ Reader = Literal["rules", "judge", "together"]
 READERS: Final[tuple[Reader, ...]] = ("rules", "judge", "together")
 
 Against = tuple[str, str]
-"""The verdict of the rules on a span and that of the judge: ``supported``, ``refuted``, or ``silent`` if the
-judge ignored the span or could not check it."""
+"""The verdict of the rules on a span, and the verdict of the judge: ``supported``, ``refuted``, or ``silent``
+if the judge ignored the span or could not check it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class SpeechJudgement:
     """Empty if the speech states nothing about the record."""
     rater: str
     control: Mapping[Against, int] | None = None
-    """For a control speech: the spans by the verdicts of the rules and the rater. It counts in no rate."""
+    """For a control speech, the number of spans by the verdicts of the rules and of the rater. Such a speech
+    counts in no rate."""
 
 
 @dataclass(frozen=True, slots=True)

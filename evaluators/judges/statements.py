@@ -21,10 +21,10 @@ MOST: Final = 40
 """The most statements in one speech; a judge that finds more splits it into single words."""
 
 _QUOTED: Final = 2
-"""The least words of a statement: "I led"."""
+"""The least number of words in a statement, as in "I led"."""
 
 _RECORDED: Final = 3
-"""The least words quoted from the record, unless the line is shorter."""
+"""The least number of words quoted from the record, unless the line is shorter."""
 
 StatementVerdict = Literal["supported", "refuted", "uncheckable"]
 """``uncheckable``: a statement about the public record that the record cannot decide."""
@@ -39,7 +39,7 @@ class Statement:
     """The statement is ``text[start:end]`` of the speech."""
     verdict: StatementVerdict
     record: str
-    """The line of the record that decides it; empty if none does."""
+    """The line of the record that decides the statement; empty if none does."""
     reason: str
 
 

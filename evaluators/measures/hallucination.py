@@ -37,7 +37,7 @@ class Speech:
 
     key: SpeechKey
     index: int
-    """Its index in the log."""
+    """The index of the speech's utterance in the log."""
     seat: Seat
     text: str
     findings: tuple[Finding, ...]
@@ -46,7 +46,7 @@ class Speech:
     game: tuple[str, ...]
     """The rules of the game and the seats' names, one line each."""
     record: tuple[str, ...]
-    """The lines of the public record before it, oldest first."""
+    """The lines of the public record before the speech, oldest first."""
 
 
 def speeches(game_id: str, log: Sequence[Event]) -> Iterator[Speech]:

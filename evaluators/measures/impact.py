@@ -66,7 +66,8 @@ class ImpactRule:
     """Whether each round in which a side selected the intention counts once, or each selection counts."""
     above: float = 0.7
     below: float = 0.3
-    """An intention is impactful if the share of rounds won lies above ``above`` or below ``below``."""
+    """An intention is impactful if the share of rounds that the side won lies above ``above`` or below
+    ``below``."""
     at_least: int = 2
     """The least number of times that the side must have selected the intention."""
 
@@ -171,8 +172,8 @@ class LinkRule:
     """How a side's ratio r is computed: the sum of its binary scores divided by the number of its seats."""
 
     measure: Literal["selection", "following"]
-    """``selection``: 1 for a reasonable intention, among intentions with following scores above 2.
-    ``following``: 1 for a following score of ``threshold`` or more, among reasonable intentions."""
+    """With ``selection``, a reasonable intention scores 1, among intentions with following scores above 2.
+    With ``following``, a following score of ``threshold`` or more scores 1, among reasonable intentions."""
     threshold: int = 3
     """3, 4 or 5; only for ``following``."""
     parts: tuple[Literal["think", "speak"], ...] = ("speak",)

@@ -33,7 +33,7 @@ class Finding:
     fact: Fact | None
     """None if the statement was not understood."""
     verdict: Verdict
-    """``unparsed`` also if the fact is clear but the record is undecided."""
+    """The verdict is ``unparsed`` also if the fact is clear but the record is undecided."""
     record: str
     """The evidence of the record; empty if the statement was not understood."""
 
@@ -400,10 +400,10 @@ class _Quests(NamedTuple):
     rounds: tuple[tuple[int, ...], ...]
     """One tuple per claim; several rounds in a tuple mean any of them."""
     described: str
-    """``failed`` or ``successful``, if they are named so."""
+    """``failed`` or ``successful``, if the speech names them so."""
     numbered: bool
     as_round: bool
-    """Whether the speech says round, which may mean a proposal."""
+    """Whether the speech says "round", which may mean a proposal."""
 
 
 def _quests(words: str, table: Table) -> _Quests:
@@ -638,8 +638,8 @@ _READERS: Final[tuple[tuple[tuple[str, ...], Callable[[_Speech], _Claims]], ...]
     (("leader",), _read_leads),
     (("vote", "approve", "reject", "turned down"), _read_voted),
 )
-"""Each reader, with words of which its sentences contain at least one. Most sentences contain none, and no
-pattern is tried on them.
+"""Each reader, with words of which every sentence that it can read contains at least one. Most sentences
+contain none, and no pattern is tried on them.
 """
 
 _LONGEST: Final = 600

@@ -52,9 +52,9 @@ digit."""
 Kind = Literal["share", "mean", "f1", "precision", "recall", "mean_of_shares", "sum"]
 """How a figure is computed from its counts.
 
-share, mean: the first count divided by the second, a share in [0, 1] or any ratio. f1, precision, recall: of
-(matched, predicted, gold). mean_of_shares: the unweighted mean of the shares of all pairs of counts that
-occur. sum: the count itself, which is not a sample and has no interval.
+share, mean: the first count divided by the second; a share lies in [0, 1], a mean is any ratio. f1,
+precision, recall: of (matched, predicted, gold). mean_of_shares: the unweighted mean of the shares of all
+pairs of counts that occur. sum: the count itself, which is not a sample and has no interval.
 """
 
 Method = Literal["bca", "wilson", "rating", "published", "count", "none"]

@@ -61,7 +61,7 @@ independent, so sums over blocks vary as the games do. The standard error is off
 about as much as with 2,000 resamples. This bounds the work for any number of games."""
 
 _EXACT: Final = 12
-"""Up to this number of games every exchange is tried: 2**12 are 4,096."""
+"""Up to this number of games, every exchange is tried: 2**12 are 4,096 exchanges."""
 
 _NORMAL: Final = NormalDist()
 
@@ -332,7 +332,7 @@ Pick = Callable[[tuple[float, ...]], Iterable[float]]
 """Draws as many clusters as there are, with replacement, and returns their counts in one column."""
 
 _KEPT: Final = 500_000
-"""The most drawn indexes of one set of draws that are cached: 4 MB."""
+"""The most indexes that one cached set of draws may hold: 4 MB."""
 
 
 def _picks(seed: str, size: int, resamples: int) -> Iterator[Pick]:
