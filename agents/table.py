@@ -39,7 +39,7 @@ async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Jour
     ``journal.append`` or of an agent ends the play, and nothing of that step is applied.
     """
     state = fold(log)
-    # hasattr: an isinstance check against a protocol takes as long as a step of the rules.
+    # We use hasattr, since an isinstance check against a protocol takes as long as a step of the rules.
     attentive = {seat: cast(Attentive, agent) for seat, agent in agents.items() if hasattr(agent, "notice")}
     try:
         while True:
@@ -98,7 +98,7 @@ async def step(
     requests = pending(state)[:1] if alone else pending(state)
     if not requests:
         return ()
-    # The same as ``observe``, with one call less per answer.
+    # Does the same as ``observe``, with one call fewer per answer.
     public, table, hands = state.public, state.table, state.hands
     answered = [
         (request.seat, agents[request.seat].act(Observation(request, public, table, hands[request.seat - 1])))

@@ -123,7 +123,7 @@ def _belief(
         about=seat,
         role=None if merlin else likely,
         intentions=tuple(intentions[:MOST]),
-        # The nearest of the six steps; unlike round(), halves go up.
+        # Rounded to the nearest of the six steps; unlike with round(), halves go up.
         confidence=min(5, int(chance * 5 + 0.5)),
         snippets=tuple(move.sentence for move in moves[:MOST]),
         reasoning=_reasoning(book, table, seat, evil),

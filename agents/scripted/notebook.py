@@ -118,7 +118,7 @@ class Notebook:
         if self._read == len(public):
             return
         tallies = observation.table.tallies
-        # A seat's own card adds to the public count only while the seat does not know all evil seats.
+        # A seat's own card tells it more than the public count only while it does not know all evil seats.
         remembers = self.side is Side.EVIL and len(self.deals.masks) > 1
         cards: dict[int, bool] | None = None
         for event in public[self._read :]:

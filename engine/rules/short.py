@@ -141,7 +141,7 @@ def _plain_proposal(state: State, answers: Answers) -> tuple[Event, ...] | None:
     if type(action) is not ProposeTeam or action.thoughts or action.text != "":
         return None
     team = action.team
-    # The same tuple object as in the table of legal teams: an equal one may hold True instead of 1.
+    # The team must be the tuple object in the table of legal teams: an equal one may hold True instead of 1.
     if type(team) is not tuple or profile.legal_team[table.round - 1].get(team) is not team:
         return None
     return _proposed(seat, team)

@@ -351,7 +351,7 @@ class _PlayedGame:
         if beliefs := tuple(filter(None, (self.belief(turn, seat, guess) for guess in turn.guesses))):
             thoughts.append(BeliefsFormed(seat, beliefs))
         first = self.labels(turn, turn.first)
-        # An empty step is no record.
+        # An empty selection in the files becomes no event.
         if first:
             chosen = tuple(Choice(intention, turn.first_why) for intention in first)
             thoughts.append(IntentionsSelected(seat, "first", chosen, False))

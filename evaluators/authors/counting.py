@@ -113,8 +113,7 @@ def _missing(games: Iterable[ConvertedGame]) -> Figure:
 
 
 def _written_changes(games: Iterable[ConvertedGame], side: Side) -> Figure:
-    """Changed teams by the released rule, which compares stripped names in lower case, in the order written.
-    """
+    """Changed teams by the released rule: it compares stripped, lower-case names in the order written."""
     changed = proposals = 0
     for game in games:
         for tally in game.state.table.tallies:
@@ -161,7 +160,7 @@ def _modifications(games: Iterable[ConvertedGame]) -> dict[str, Figure]:
             if isinstance(event, IntentionsSelected) and event.stage == "final":
                 turns += 1
                 changed += event.changed
-                # A list that was kept without an answer has no reason.
+                # A selection that was kept without an answer has no reason.
                 given += event.changed or bool(event.reason)
     return {
         "intent_modification.csv": share(modified_rows, rows),

@@ -274,7 +274,7 @@ def _belief(belief: Belief) -> dict[str, Any]:
     if belief.role is not None:
         belief_json["role"] = ROLE_NAMES[belief.role]
     if belief.intentions:
-        # Not "intent": the authors' scripts take any list under that key for a selection.
+        # The key is not "intent", since the authors' scripts take any list under that key for a selection.
         belief_json["intents"] = [released_label(intention) for intention in belief.intentions]
     if belief.reasoning:
         belief_json["reasoning"] = belief.reasoning

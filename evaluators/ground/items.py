@@ -267,7 +267,8 @@ def _summaries(
     drafted = turn.first is not None and turn.first.draft is not None
     if turn.first is not None and not drafted:
         excluded["no_draft"] += 1
-    # Whether anything was modified is part of the gold: without gold the refinement is always asked about.
+    # Whether anything was modified is part of the gold: without gold, there is always a question about the
+    # refinement.
     again = turn.changed or not drafted or not with_gold
     for stage in (turn.first if drafted else None, turn.final if again else None):
         if stage is None:

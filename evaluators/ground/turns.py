@@ -218,7 +218,7 @@ class _TurnReader:
         if event.phase != "discuss":
             return
         opens = self._proposal == (index - 1, event.seat)
-        # In other profiles the proposal ends the discussion, and its speech is no turn of the mechanism.
+        # In other profiles the proposal ends the discussion, and its speech is not a turn of the mechanism.
         if opens and self._created and self._created.profile.discussion != "after_proposal":
             return
         kind = Kind.PROPOSE_TEAM if opens else Kind.SPEAK

@@ -181,7 +181,7 @@ def _faults(entry: Mapping[str, Any], item: Item) -> Iterator[str]:
 
 
 def _situation(item: Item, reasons: Iterable[str]) -> Sequence[str]:
-    # The text holds what seats wrote in quoted form, the entries hold it unchanged.
+    # The context's text quotes what seats wrote; its entries hold the same words unchanged.
     return (item.context.text, *(entry.text for entry in item.context.entries if entry.text), *reasons)
 
 

@@ -99,7 +99,8 @@ def ruled(game: Game) -> Iterator[Ruling]:
         start = turn.unheard.start if turn.without == "speech" else turn.opening
         apply(state, game.log[done:start])
         facts = {"first": state.table.facts(turn.seat)}
-        # Up to the turn's own proposal or utterance; the thoughts before it do not change the table.
+        # Folds the events up to the turn's own proposal or utterance; the thoughts before it do not change
+        # the table.
         apply(state, game.log[start : turn.opening])
         done = turn.opening
         if turn.defaulted is not None:

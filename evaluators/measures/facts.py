@@ -78,7 +78,7 @@ class OnQuest:
             return _outcome(self.on, f"seat {self.seat} was on {_listed(here)}")
         named = [round_ for round_ in self.rounds if self.seat in _named(table, round_)]
         if named and self.on:
-            # The team was only proposed: some would say that the seat was on it.
+            # The team was only proposed, but some would say that the seat was on it.
             return RecordAnswer("undecided", f"seat {self.seat} was only proposed for {_listed(named)}")
         if not went and all(round_ > table.round for round_ in self.rounds):
             return _outcome(not self.on, f"{_listed(self.rounds)} has not begun")

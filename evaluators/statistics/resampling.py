@@ -313,7 +313,7 @@ def _clusters(games: Mapping[str, Counts]) -> list[Counts]:
     """The counts of games, or of blocks of games dealt by their ids."""
     if len(games) <= BLOCKS:
         return list(games.values())
-    # Dealt by a hash of the id: ids may follow time, and neighbours may be alike.
+    # Games are dealt by a hash of the id, since ids may follow time, and neighbours may be alike.
     dealt = sorted(games, key=lambda game: (draw(0, "block", game), game))
     return [_sums(games[game] for game in dealt[block::BLOCKS]) for block in range(BLOCKS)]
 
@@ -360,7 +360,7 @@ def _jackknife(clusters: Sequence[Counts], statistic: Statistic) -> list[float]:
 
 def _bca(draws: Sequence[float], value: float, left_out: Sequence[float], confidence: float) -> Interval:
     size = len(draws)
-    # Half of the ties count, since a discrete figure often equals its own value.
+    # Half of the ties count, since a draw of a discrete figure often equals the figure itself.
     below = sum(draw < value for draw in draws) + sum(draw == value for draw in draws) / 2
     bias = _NORMAL.inv_cdf(min(max(below, 0.5), size - 0.5) / size)
     middle = sum(left_out) / len(left_out) if left_out else 0.0
