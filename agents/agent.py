@@ -30,7 +30,9 @@ class Attentive(Protocol):
     """An agent that can think while others speak. ``table.play`` notifies it; ``table.step`` does not."""
 
     def notice(self, observation: Observation) -> None:
-        """Called with what the seat sees now and the request for its next speech, which is not open yet."""
+        """Called with what the seat sees now. The observation's request is for the seat's next speech and is
+        not open yet.
+        """
         ...
 
     def leave(self) -> None:
@@ -68,15 +70,15 @@ class RemoteOutcome:
     """The outcome of one request to a remote player."""
 
     action: SeatAction | None
-    """The accepted answer with its thoughts; None: the default is played."""
+    """The accepted answer with its thoughts; None if the default is played."""
     cause: Cause | None = None
-    """Why the default is played."""
+    """The reason why the default is played."""
     refusals: tuple[str, ...] = ()
-    """Why earlier answers were refused, oldest first."""
+    """The reasons why earlier answers were refused, oldest first."""
 
 
 class Inbox(Protocol):
-    """Receives the answers of remote players. It watches the deadlines, so callers need no clock."""
+    """Receives the answers of remote players and watches the deadlines, so that callers need no clock."""
 
     async def take(self, request: Request) -> RemoteOutcome:
         """Waits for the outcome of this request and returns it; if called again, returns the same outcome."""

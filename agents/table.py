@@ -26,7 +26,7 @@ _ACTIONS: Final = frozenset(ACTION_OF.values())
 
 
 class MemoryJournal:
-    """Stores nothing, since the state has the log; for games in one process."""
+    """A journal for games in one process. It stores nothing, since the state has the log."""
 
     async def append(self, events: Sequence[Event]) -> None:
         return None
@@ -39,7 +39,7 @@ async def play(log: Iterable[Event], agents: Mapping[Seat, Agent], journal: Jour
     ``journal.append`` or of an agent ends the play, and nothing of that step is applied.
     """
     state = fold(log)
-    # hasattr: an isinstance check against a protocol takes as long as a step of the rules.
+    # We use hasattr, since an isinstance check against a protocol takes as long as a step of the rules.
     attentive = {seat: cast(Attentive, agent) for seat, agent in agents.items() if hasattr(agent, "notice")}
     try:
         while True:
@@ -61,13 +61,13 @@ def _notify(state: State, attentive: Mapping[Seat, Attentive]) -> None:
 
 
 def _coming(table: Table) -> Iterator[Request]:
-    """The remaining speeches of this attempt; during its vote, quest or summary, the opening speech of the
-    next attempt, if there certainly is one.
+    """The remaining speeches of this attempt. During its quest or summary, the opening speech of the next
+    attempt, if there certainly is one.
     """
     discussion = table.profile.discussion
     opening = table.phase is Phase.PROPOSE and discussion == "after_proposal"
     if opening or table.phase is Phase.DISCUSS:
-        # A leader that opens with a team is asked for it directly.
+        # A leader that opens with a proposal is already being asked for it, so its turn is left out.
         for turn in range(max(table.turn, opening), table.players):
             seat = (table.leader - 1 + turn) % table.players + 1
             yield Request(seat, Kind.SPEAK, table.round, table.attempt, None)
@@ -90,15 +90,15 @@ def _goes_on(table: Table) -> bool:
 async def step(
     state: State, agents: Mapping[Seat, Agent], journal: Journal, *, alone: bool = False
 ) -> tuple[Event, ...]:
-    """Plays one step: has every open request answered and appends once. Returns the new events; empty when
-    the game is over.
+    """Plays one step: gets an answer to every open request and appends once. Returns the new events; none
+    when the game is over.
 
     ``alone``: only the first open request, in seat order, is answered; the log is the same.
     """
     requests = pending(state)[:1] if alone else pending(state)
     if not requests:
         return ()
-    # The same as ``observe``, with one call less per answer.
+    # Does the same as ``observe``, with one call fewer per answer.
     public, table, hands = state.public, state.table, state.hands
     answered = [
         (request.seat, agents[request.seat].act(Observation(request, public, table, hands[request.seat - 1])))
@@ -121,7 +121,7 @@ async def step(
 
 
 async def _all_of(answers: Sequence[tuple[Seat, SeatAction | Awaitable[SeatAction]]]) -> Answers:
-    """The answers in seat order, so that the log does not depend on who answered first."""
+    """The answers in seat order, so that the log does not depend on which agent answered first."""
     if len(answers) == 1:
         ((seat, answer),) = answers
         return [(seat, await settled(answer))]
@@ -145,7 +145,9 @@ async def settled(answer: SeatAction | Awaitable[SeatAction]) -> SeatAction:
 async def _ask_again(
     state: State, requests: Sequence[Request], answers: Answers, agents: Mapping[Seat, Agent]
 ) -> Answers:
-    """The same answers, except that illegal ones are asked for again and in the end become the default."""
+    """The same answers, except that the seat of an illegal one is asked again, and in the end gets the
+    default.
+    """
     return [
         (seat, await _until_legal(state, request, action, agents[seat]))  # type: ignore[arg-type]
         for request, (seat, action) in zip(requests, answers, strict=True)

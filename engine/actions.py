@@ -40,7 +40,7 @@ class ProposeTeam:
     """The leader proposes a team, and opens the discussion if there is one after proposals."""
 
     team: tuple[Seat, ...]
-    """Ascending or not; the event holds it ascending."""
+    """In any order; the event holds the team in ascending order."""
     text: str = ""
     thoughts: "tuple[Note, ...]" = ()
 
@@ -84,7 +84,8 @@ class Summarise:
 @dataclass(frozen=True, slots=True)
 class Assassinate:
     target: Seat | None
-    """None: hold fire, which is legal only where the shot is offered after any quest."""
+    """None means that the shooter holds fire, which is legal only where the shot is offered after any
+    quest."""
     thoughts: "tuple[Note, ...]" = ()
 
 
@@ -112,8 +113,8 @@ SILENCE: Final = Speak("")
 NOTHING: Final = Summarise(())
 
 
-# Import-only: actions of a foreign record that does not say who did what. ``decide`` accepts them only
-# with ``foreign=True``.
+# Only for imports: the actions of a foreign record, which may not say which seat did what. ``decide`` accepts
+# them only with ``foreign=True``.
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class RecordQuest:
     """
 
     fails: int | None
-    """Fail cards of the whole team; None: not even their number is known."""
+    """The number of fail cards of the whole team; None if not even that number is known."""
     succeeded: bool
     thoughts: "tuple[Note, ...]" = ()
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def draw(seed: int | str, *purpose: object) -> int:
-    """64 bits, equally likely, fixed by the seed and the purpose."""
+    """A number of 64 bits, all numbers equally likely, fixed by the seed and the purpose."""
     # One purpose is the common case, and the generic way to the same key takes twice as long.
     key = f"{seed}/{purpose[0]}" if len(purpose) == 1 else f"{seed}/{'/'.join(map(str, purpose))}"
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "little")
@@ -45,7 +45,7 @@ def shuffled(items: Iterable[T], seed: int | str, *purpose: object) -> list[T]:
 
 
 def ordered(items: Sequence[T], number: int) -> list[T]:
-    """``items`` in the order with this number: n items have n! orders, after which the orders repeat."""
+    """``items`` in the order that has this number. n items have n! orders; larger numbers repeat them."""
     out = list(items)
     for last in range(len(out) - 1, 0, -1):
         number, other = divmod(number, last + 1)

@@ -1,8 +1,8 @@
-"""The events of a game, and who sees each. A game is a log of events.
+"""The events of a game, and the viewers of each event. A game is a log of events.
 
-A viewer sees all of an event or nothing; ``seen_by`` has no default. ``payload`` gives an event's
-fields as plain JSON values, the form in storage and on the wire, and ``read_event`` reads them back.
-Values by seat are an object with the seats' numbers as keys there, and a tuple with seat 1 first here.
+A viewer sees all of an event or nothing; ``seen_by`` has no default. ``payload`` gives an event's fields as
+plain JSON values, the form in storage and on the wire, and ``read_event`` reads them back. In that form,
+values by seat are an object with the seats' numbers as keys; in memory, they are a tuple with seat 1 first.
 """
 
 from collections.abc import Callable, Mapping
@@ -74,9 +74,10 @@ class RolesDealt:
     seen_by: ClassVar[SeenBy] = "full"
     roles: Annotated[tuple[Role, ...], "roles_by_seat"]
     seed: Annotated[int | None, "seed"]
-    """128 bits; a decimal string on the wire. None: not drawn here (a foreign record)."""
+    """128 bits; a decimal string on the wire. None if the roles were not drawn from a seed, as in a foreign
+    record."""
     shooter: Seat | None
-    """The seat that holds the assassination; None: no seat does."""
+    """The seat that holds the assassination; None if no seat does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class VoteCast:
 class VotesRevealed:
     seen_by: ClassVar[SeenBy] = "public"
     votes: Annotated[tuple[bool | None, ...], "by_seat"]
-    """Seat 1 first; None: a foreign record does not say."""
+    """Seat 1 first; None for a ballot that a foreign record leaves out."""
     approved: bool
     """Whether the ballots approved the team."""
     forced: bool
@@ -156,9 +157,9 @@ class QuestResolved:
     seen_by: ClassVar[SeenBy] = "public"
     round: int
     team: Annotated[tuple[Seat, ...], "list"]
-    """Empty: rejections failed the quest and nobody went."""
+    """Empty if rejections failed the quest, so that nobody went."""
     fails: int | None
-    """Fail cards; None: nobody went, or a foreign record does not say."""
+    """The number of fail cards; None if nobody went, or if a foreign record does not give it."""
     succeeded: bool
 
 
@@ -232,7 +233,7 @@ class IntentionsSelected:
     changed: bool
     """In the final stage: whether the selection differs from the first one."""
     reason: str = ""
-    """Why the seat made this selection; in the final stage: what it kept, added or dropped, and why."""
+    """The reason for this selection; in the final stage: what the seat kept, added or dropped, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +243,9 @@ class SelectionPrepared:
     seen_by: ClassVar[SeenBy] = "seat"
     seat: Seat
     without: Unheard
-    """The part not seen. ``speech``: the last speech, and the team proposed with it. ``summary``: the seat's
-    own summary of the attempt before; the seat saw that attempt's speeches in full instead."""
+    """The part that the seat had not seen. ``speech``: the last speech, and the team proposed with it.
+    ``summary``: the seat's own summary of the attempt before; the seat saw that attempt's speeches in full
+    instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +462,7 @@ _FORMS: Final[Mapping[str, tuple[_Step, _Step]]] = {
 
 
 def _form(annotation: Any) -> tuple[_Step, _Step]:
-    # A field with another wire form than its own value names the form: Annotated[type, name of the form].
+    # A field whose wire form differs from its value names that form: Annotated[type, name of the form].
     named = getattr(annotation, "__metadata__", None)
     return (_same, _only(annotation)) if named is None else _FORMS[named[0]]
 
@@ -476,7 +478,8 @@ LATER: Final[Mapping[type[Event], Mapping[str, Any]]] = {
     for kind in EVENT_TYPES.values()
     if (later := {f.name: f.default for f in fields(kind) if f.default is not MISSING})
 }
-"""Fields that logs of earlier versions lack, and their values there: the only fields with a default."""
+"""The fields that logs of earlier versions lack, with the values that such logs imply. No other field has a
+default."""
 
 
 def payload(event: Event) -> dict[str, Any]:
@@ -485,8 +488,9 @@ def payload(event: Event) -> dict[str, Any]:
 
 
 def read_event(type_: str, values: Mapping[str, Any]) -> Event:
-    """The event with this ``type_name`` and this ``payload``. Raises CorruptLog when there is none; neither
-    the exception's message nor its cause holds the values, which may be what a player thought.
+    """The event with this ``type_name`` and this ``payload``. Raises CorruptLog when the values fit no such
+    event. Neither the exception's message nor its cause holds the values, since they may be a player's
+    thoughts.
     """
     kind = EVENT_TYPES.get(type_)
     if kind is None:

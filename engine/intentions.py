@@ -1,7 +1,7 @@
 """The catalogue of intentions: labels, aliases, the menus of seats, and the facts that rules can check.
 
-Source: InterIntent (EMNLP 2024), appendix table of intention categories, with the menus of the
-authors' released code; data in ``intentions.json``. ``requires`` is ours.
+Source: InterIntent (EMNLP 2024), appendix table of intention categories, with the menus of the authors'
+released code; data in ``intentions.json``. The field ``requires`` is our own addition.
 """
 
 import json
@@ -45,13 +45,13 @@ class Intention:
     label: str
     """As published, so that scores stay comparable."""
     roles: frozenset[Role]
-    """Who may select it."""
+    """The roles that may select the intention."""
     turn: Mapping[Role, str]
-    """By role, the turns in which the intention is offered: any, responder, or opener."""
+    """The turns in which the intention is offered (any, responder, or opener), by role."""
     first_quest: bool
     """Whether the intention is offered in the first round."""
     requires: tuple[str, ...]
-    """Facts without which selecting it is unreasonable."""
+    """The facts without which it is unreasonable to select the intention."""
     impactful_release: bool
     """Whether the intention is one of the 15 that the authors' released scripts single out."""
     aliases: tuple[str, ...]
@@ -93,8 +93,8 @@ IMPACTFUL_RELEASE: Final = frozenset(intention.id for intention in CATALOGUE if 
 def menu(role: Role, *, opener: bool, first_quest: bool) -> tuple[IntentionId, ...]:
     """The intentions that a seat is offered in its turn, in catalogue order.
 
-    ``opener``: the turn is the one with which the leader opens the discussion; all others respond.
-    The menu is never empty.
+    ``opener``: whether this is the turn with which the leader opens the discussion; all other turns respond
+    to it. The menu is never empty.
     """
     turns = ("any", "opener" if opener else "responder")
     return tuple(
@@ -117,15 +117,16 @@ _OF_OTHERS: Final = frozenset(
         "convince_leader",
     }
 )
-"""Intentions about another seat's team: whoever leads would turn against itself, or persuade itself."""
+"""Intentions about another seat's team: with them, a leader would turn against itself, or persuade itself."""
 
 
 @cache
 def opening_menu(role: Role, *, first_quest: bool, proposes: bool) -> tuple[IntentionId, ...]:
     """The intentions that make sense for the seat that opens the discussion as its leader, in catalogue
-    order. ``proposes``: its team is proposed with the speech, so that it can support it.
+    order. ``proposes``: whether the leader proposes its team with this speech, so that it can support that
+    team.
 
-    With the published menu (``menu``) most pairs of a loyal opener contradict its being the leader.
+    In the published menu (``menu``), most pairs of intentions for a loyal opener make no sense for a leader.
     """
     left_out = _OF_OTHERS if proposes else _OF_OTHERS | {"support_proposal"}
     # In the first round nobody has said anything that could have changed.
@@ -146,7 +147,7 @@ def allowed(role: Role) -> tuple[IntentionId, ...]:
 
 
 def missing_facts(intention: IntentionId, facts: Iterable[str]) -> tuple[str, ...]:
-    """The facts that this intention requires and that are not among ``facts``. Empty: no rule forbids the
+    """The facts that this intention requires and that are not among ``facts``. Empty if no rule forbids the
     intention.
     """
     held = frozenset(facts)

@@ -1,4 +1,4 @@
-"""What each role sees before the first proposal.
+"""The seats that each role sees before the first proposal.
 
 Source: InterIntent (EMNLP 2024), game rules; the board game's rulebook for Mordred and Oberon.
 """

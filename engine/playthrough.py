@@ -1,4 +1,6 @@
-"""A log as text that reads like a game: golden files, ``interintent replay show``, the debug view."""
+"""Writes a log as text that reads like a game, for golden files, ``interintent replay show`` and the debug
+view.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -48,10 +50,10 @@ def playthrough(
     """The game as this viewer sees it, one line per event; equal logs give equal texts.
 
     ``log`` may be any viewer's stream: events that it lacks are not shown. ``thoughts``: whether beliefs,
-    intentions, drafts, readings and summaries are shown. ``first_seat`` is the number shown for the
-    first seat: 0 keeps a foreign record's numbering. What seats say is quoted on one line, so that
-    no speech can pass for a line of the game. Raises CorruptLog for a log that does not start with its
-    ``game_created``, or that holds another.
+    intentions, drafts, readings and summaries are shown. ``first_seat`` is the number shown for the first
+    seat: 0 keeps a foreign record's numbering. What seats say is quoted on one line, so that no speech can
+    pass for a line of the game. Raises CorruptLog for a log that does not start with its ``game_created``, or
+    that holds a second one.
     """
     events = iter(log)
     first = next(events, None)
@@ -68,7 +70,7 @@ def playthrough(
 
 
 class _LogWriter:
-    """Writes the lines. Holds what they need: the profile, the names, the numbering."""
+    """Writes the lines of one game, with its profile, its names and its numbering of the seats."""
 
     __slots__ = ("_first", "_names", "_profile")
 
@@ -173,7 +175,7 @@ class _LogWriter:
         yield f"  {self.seat(e.seat)} is {e.role}{sees}"
 
     def vote_cast(self, e: VoteCast) -> Iterator[str]:
-        # The reveal follows and says it for all.
+        # The line of the revealed votes follows and shows every ballot.
         return iter(())
 
     def card_played(self, e: CardPlayed) -> Iterator[str]:

@@ -53,7 +53,7 @@ ONE_FAIL: Final = (1, 1, 1, 1, 1)
 # Quest 4 needs two fails from seven players up (Avalon rulebook).
 TWO_FAILS_ON_FOUR: Final = (1, 1, 1, 2, 1)
 
-# InterIntent's five roles; each further player, from six to ten, adds the next of these.
+# InterIntent's five roles, and below them the roles that the sixth to the tenth player add, in order.
 _FIVE: Final = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.MORGANA, Role.ASSASSIN)
 _MORE: Final = (Role.SERVANT, Role.MINION, Role.SERVANT, Role.SERVANT, Role.MINION)
 
@@ -108,13 +108,14 @@ class Profile:
     """after_three_successes: one shot, at the end. after_any_quest: one shot in the whole game,
     offered after each quest. none: three successes win."""
     missed_shot: MissedShot
-    """What a miss before the third success means; after the third success, a miss means that loyal wins."""
+    """The consequence of a miss before the third success; after the third success, a miss means that loyal
+    wins."""
     first_leader: Seat | None
-    """None: drawn from the seed."""
+    """None if the seed decides."""
     leader_step: int
     """+1 or -1: the direction in which the lead passes after every proposal."""
     reveal: Reveal
-    """What ``game_ended`` reveals to everybody."""
+    """The hidden facts that ``game_ended`` reveals to everybody."""
     teams: tuple[tuple[tuple[Seat, ...], ...], ...] = field(init=False, repr=False, compare=False)
     """Derived: all legal teams of quests 1 to 5, ascending."""
     legal_team: tuple[Mapping[tuple[Seat, ...], tuple[Seat, ...]], ...] = field(
@@ -126,11 +127,11 @@ class Profile:
     yes_needed: int = field(init=False, repr=False, compare=False)
     """Derived: the number of approvals that a team needs."""
     unvoted_attempt: int = field(init=False, repr=False, compare=False)
-    """Derived: the attempt whose team goes without a vote; 0: none."""
+    """Derived: the attempt whose team goes without a vote; 0 if there is none."""
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
-        # Needed at every game's creation, and twenty fields are slow to hash again and again.
+        # Every new game needs the hash, and hashing twenty fields each time is slow.
         return self._hash
 
     def __post_init__(self) -> None:
@@ -153,7 +154,7 @@ class Profile:
         return sum(role in EVIL_ROLES for role in self.roles)
 
     def settings(self) -> dict[str, Any]:
-        """The profile as plain values, in the order of the fields. ``profile_from_settings`` reads it."""
+        """The profile as plain values in the order of its fields; ``profile_from_settings`` reads them."""
         return {
             "name": self.name,
             "players": self.players,
@@ -203,7 +204,7 @@ def _check(p: Profile) -> None:
         raise refuse("/players", f"players must be 5 to 10, got {p.players!r}")
     for name, allowed in _CHOICES.items():
         if getattr(p, name) not in allowed:
-            # The only one of these settings that a new game gives outside its rules.
+            # ``reveal`` is the only one of these settings that a new game gives outside its rules.
             pointer = "/reveal" if name == "reveal" else f"/rules/{name}"
             raise refuse(pointer, f"{name} must be one of {', '.join(allowed)}, got {getattr(p, name)!r}")
     for name in ("reconsideration", "summaries"):
@@ -243,7 +244,7 @@ def _check(p: Profile) -> None:
 
 
 def _interintent(players: int) -> dict[str, Any]:
-    # InterIntent (EMNLP 2024): two proposals a round, the second goes whatever the vote says.
+    # InterIntent (EMNLP 2024): two proposals a round; the second team goes whatever the vote says.
     return {
         "roles": default_roles(players),
         "team_sizes": TEAM_SIZES[players],
@@ -311,7 +312,7 @@ def make_profile(
 
 
 def profile_from_settings(settings: Mapping[str, Any]) -> Profile:
-    """The profile whose ``Profile.settings`` these are. Raises InvalidProfile."""
+    """The profile that has these ``Profile.settings``. Raises InvalidProfile."""
     known = {f.name for f in fields(Profile) if f.init}
     if set(settings) != known:
         raise InvalidProfile(

@@ -1,7 +1,7 @@
 """The state that a log folds to: the public table, each seat's own hand, and the full state.
 
 ``apply`` folds events in place and refuses no log that ``decide`` wrote; every handler gets only what it
-needs. Public handlers get the table alone, seat handlers the seat's hand and, to read, the table, so a
+needs. Public handlers get only the table; seat handlers get the seat's hand, and the table to read. So a
 hidden fact cannot reach the state of a viewer who may not know it. Folding only what one viewer sees gives
 the same table and the same hand of that viewer as folding the whole log.
 """
@@ -111,7 +111,7 @@ class Table:
     failed: int
     """Quests that failed."""
     missed: bool
-    """Whether a shot missed and the game went on."""
+    """Whether a shot has missed."""
     quests: list[QuestResolved]
     tally_rows: list[tuple[Any, ...]]
     """The fields of ``tallies`` as plain tuples, oldest first."""
@@ -179,14 +179,14 @@ WholeVote = tuple[int, int, tuple[bool | None, ...]]
 """A vote whose ballots all came in one step: the number of public events before the vote, the vote's opening,
 and the votes, seat 1 first.
 
-The votes are revealed, so they hold no secret: kept once, they replace every seat's own ballot.
+Revealed votes are no secret. They are kept once, in place of every seat's own ballot.
 """
 
-# By seat, less 1, and by vote: made once for all games.
+# The ballots by seat minus 1 and by vote, made once for all games.
 _BALLOTS: Final = tuple((VoteCast(seat, False), VoteCast(seat, True)) for seat in range(1, 11))
 
 
-# Bounded: ten seats have 1,024 outcomes, and an imported record may hold unknown votes besides.
+# Bounded: ten seats have 1,024 outcomes; only imported records add others, with unknown votes.
 @cache
 def ballots_of(votes: tuple[bool | None, ...]) -> tuple[VoteCast, ...]:
     """The ballots behind these votes, seat 1 first."""
@@ -206,7 +206,7 @@ class Hand:
     """Seats shown at the start, without their roles."""
     shoots: bool
     success: bool | None
-    """The seat's latest quest card; None: none yet."""
+    """The seat's latest quest card; None before the first."""
 
     def __init__(self, seat: Seat, whole: list[WholeVote]) -> None:
         self.seat = seat
@@ -248,13 +248,13 @@ class Hand:
 
     @property
     def answered(self) -> int:
-        """The opening that this seat answered last; 0: none yet."""
+        """The opening that this seat answered last; 0 before the first answer."""
         return max(self._answered, self._whole[-1][1]) if self._whole else self._answered
 
     @property
     def vote(self) -> bool | None:
-        """The seat's latest ballot, None: none yet. It belongs to the present vote if the phase is vote and
-        ``answered`` equals the table's ``opening``.
+        """The seat's latest ballot, or None before the first. It belongs to the present vote if the phase is
+        vote and ``answered`` equals the table's ``opening``.
         """
         return next((event.approve for _, event in reversed(self.own) if type(event) is VoteCast), None)
 
@@ -269,7 +269,7 @@ _SHOWN: Final = itemgetter(0)
 
 
 class State:
-    """The full viewer's fold: the table, every hand, the deal, and how many have answered."""
+    """The full viewer's fold: the table, every hand, the deal, and the number of answers so far."""
 
     __slots__ = ("_whole", "answers", "hands", "log", "public", "roles", "seed", "shooter", "table")
 
@@ -299,7 +299,7 @@ class State:
         return self.hands[seat - 1]
 
     def __eq__(self, other: object) -> bool:
-        # _whole shows in the hands.
+        # ``_whole`` is left out: the hands compare what it holds.
         return isinstance(other, State) and all(
             getattr(self, s) == getattr(other, s) for s in State.__slots__ if s != "_whole"
         )
@@ -536,8 +536,8 @@ def _sit_down(state: State, first: Event) -> None:
 def fold(events: Iterable[Event]) -> State:
     """The state that a log, or any viewer's part of one, adds up to; without a table if the log is empty.
 
-    Raises CorruptLog for a log that cannot be folded. The message never quotes the log, which may hold what
-    a player thought.
+    Raises CorruptLog for a log that cannot be folded. The message never quotes the log, which may hold a
+    player's thoughts.
     """
     state = State()
     try:

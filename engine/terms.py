@@ -28,7 +28,7 @@ PUBLIC: Final = 0
 FULL: Final = -1
 
 SeenBy = Literal["public", "seat", "full"]
-"""Who sees an event; ``seat``: the event's seat and the full viewer."""
+"""The audience of an event; ``seat`` means the event's seat and the full viewer."""
 
 
 class _Word(StrEnum):

@@ -27,7 +27,7 @@ class Belief:
     intentions: tuple[IntentionId, ...]
     """The other seat's likely intentions, most likely first."""
     confidence: int | None
-    """0 (a guess) to 5 (certain); None: a foreign record does not say."""
+    """0 (a guess) to 5 (certain); None if a foreign record does not give it."""
     snippets: tuple[str, ...] = ()
     """The pieces of speech that the belief rests on."""
     reasoning: str = ""

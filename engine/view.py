@@ -1,7 +1,7 @@
-"""What one viewer sees: its stream of events and, for a seat that has an open request, its observation.
+"""The view of one viewer: its stream of events and, for a seat that has an open request, its observation.
 
 The streams grow with the game: the public one is a list, and a seat's own events are kept beside it with
-their positions. Joining the two needs no filter and gives positions without gaps.
+their positions. Joining the two gives the seat's stream without a filter, with positions that have no gaps.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ __all__ = ["Observation", "observe", "project", "read_viewer", "stream", "viewer
 class Observation:
     """Everything that a seat with an open request may know: request, stream, table and its own hand.
 
-    It shares the live table, so it is valid until its request is answered.
+    An observation shares the live table, so it is valid only until its request is answered.
     """
 
     __slots__ = ("_public", "hand", "refusals", "request", "table")
@@ -69,7 +69,9 @@ def stream(state: State, viewer: Viewer) -> list[Event]:
 
 
 def project(log: Iterable[Event], viewer: Viewer) -> list[Event]:
-    """The part of a log that this viewer sees, found by filtering; ``stream`` gives the same without it."""
+    """The part of a log that this viewer sees, found by filtering; ``stream`` gives the same without a
+    filter.
+    """
     return [event for event in log if visible(event, viewer)]
 
 

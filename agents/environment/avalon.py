@@ -27,7 +27,7 @@ RenderMode = Literal["human", "ansi"]
 _TALK: Final = frozenset({"discussion", "reconsideration", "summaries"})
 
 View = dict[str, Any]
-"""``observation`` and ``action_mask``, as the observation space has them."""
+"""``observation`` and ``action_mask``, as the observation space defines them."""
 
 
 class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
@@ -99,11 +99,11 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         return self._state
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """Deals a new game: with ``seed``, the game that the engine deals from it.
+        """Deals a new game. With ``seed``, it is the game that the engine deals from that seed.
 
-        Without a seed, it deals the next game of the series that follows from the last seed given, or from
-        128 random bits. ``options`` may have ``deal``, the roles of seats 1 to n; other options are ignored,
-        as in PettingZoo. Raises InvalidProfile.
+        Without a seed, it is the next game of the series that follows from the last seed given, or from 128
+        random bits if none was given. ``options`` may have ``deal``, the roles of seats 1 to n; other options
+        are ignored, as in PettingZoo. Raises InvalidProfile.
         """
         if seed is not None:
             self._seed, self._games = seed, 0
@@ -130,7 +130,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         state = self.state_of_play
         seat = self._seats[agent]
         hand = state.hand(seat)
-        # An answer that waits for simultaneous ones is only in the hand of its seat.
+        # An answer that waits for the other seats' answers is only in the hand of its own seat.
         open_ = self.actions.open(state.table, hand) if agent == self.agent_selection else []
         mask = np.zeros(len(self.actions), np.int8)
         mask[open_] = 1
@@ -138,7 +138,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
         return {"observation": row, "action_mask": mask}
 
     def step(self, action: int | None) -> None:
-        """Plays the selected agent's action, given by number; None once the game is over."""
+        """Plays the selected agent's action, given by its number, or None once the game is over."""
         agent = self.agent_selection
         if self.terminations[agent]:
             self._was_dead_step(action)  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
             self.render()
 
     def render(self) -> str | None:
-        """The game so far as text: returned for ``ansi``; for ``human``, the new part is printed."""
+        """Returns the game so far as text for ``ansi``, prints the new part of it for ``human``."""
         if self.render_mode is None:
             return None
         text = playthrough(self.state_of_play.log, self._viewer)
@@ -187,6 +187,6 @@ def raw_env(**settings: Any) -> AvalonEnv:
 
 
 def env(**settings: Any) -> AECEnv[str, View, int]:
-    """The environment with PettingZoo's usual guards: an illegal action ends the game, at -1 for its seat."""
+    """The environment with PettingZoo's usual guards: an illegal action ends the game; its seat gets -1."""
     guarded = TerminateIllegalWrapper(AvalonEnv(**settings), illegal_reward=-1)
     return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(guarded))

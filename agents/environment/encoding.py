@@ -44,7 +44,7 @@ class Actions:
         return len(self.all)
 
     def open(self, table: Table, hand: Hand) -> list[int]:
-        """The numbers of the seat's legal actions, judged by what it sees. Empty: it is not being asked."""
+        """The numbers of the seat's legal actions, judged by what it sees. Empty if it is not being asked."""
         return [self.number[action] for action in legal(table, hand) or ()]
 
     def names(self) -> list[str]:
@@ -70,7 +70,7 @@ def _name(action: SeatAction) -> str:
 
 LOWEST: Final = -1
 HIGHEST: Final = 10
-"""The greatest number of fail cards, with ten seats."""
+"""The bounds of the numbers in a row. Fail cards are at most ten; all other numbers are -1, 0 or 1."""
 
 PHASES: Final = (Phase.PROPOSE, Phase.VOTE, Phase.QUEST, Phase.ASSASSINATE, Phase.OVER)
 """The phases of a game without talk."""

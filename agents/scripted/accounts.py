@@ -1,4 +1,4 @@
-"""How a scripted seat explains its actions: reasons for its choices, and answers in its summaries."""
+"""A scripted seat's explanations: the reasons for its choices, and the answers in its summaries."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -73,7 +73,9 @@ def reconsideration(scene: Scene, team: tuple[Seat, ...]) -> str:
 
 
 def _asked_about(scene: Scene) -> list[Seat]:
-    """The members of the team that other seats asked the leader about in this attempt, earliest first."""
+    """The seats that other seats asked the leader about in this attempt, earliest first; a seat may come
+    twice.
+    """
     attempt = (scene.table.round, scene.table.attempt)
     return [
         seat
@@ -148,7 +150,7 @@ _CLAIMED: Final = {"claim_percival": "Percival", "claim_servant": "a Servant", "
 
 
 def _claims(book: Notebook) -> str:
-    """Who has said to be what, each seat's latest claim, in seat order."""
+    """The latest claim to a role of each other seat, in seat order."""
     claimed: dict[Seat, str] = {}
     for speech in book.speeches:
         if speech.seat != book.seat:
@@ -160,7 +162,7 @@ def _claims(book: Notebook) -> str:
 
 
 def _open(book: Notebook, table: Table) -> str:
-    """What the seat was asked in this attempt."""
+    """A sentence that names the seats which asked this seat something in this attempt."""
     attempt = (table.round, table.attempt)
     me = book.seat
     asking = [

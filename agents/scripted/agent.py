@@ -92,9 +92,10 @@ _CARDS: Final = (FAIL, SUCCESS)
 
 
 class ScriptedAgent:
-    """Plays and speaks by its belief about the deal, and records every step of its thinking.
+    """Plays and speaks according to its belief about the deal, and records every step of its thinking.
 
-    Its answers depend only on its seed and the observation; the notebook only saves reading the record again.
+    Its answers depend only on its seed and the observation; the notebook only saves the agent from reading
+    the record again.
     """
 
     def __init__(self, setup: Setup) -> None:

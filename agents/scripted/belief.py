@@ -1,4 +1,4 @@
-"""What one seat believes about the deal, given what it knows and sees: exact for any number of seats.
+"""One seat's belief about the deal, given what the seat knows and sees. It is exact for any number of seats.
 
 A deal assigns roles to seats. A seat's knowledge and the evidence in the public record depend on the set of
 evil seats, and within one set on few roles. So the belief sums over evil sets (at most 210, with four evil
@@ -85,7 +85,7 @@ def _binomials() -> tuple[tuple[float, ...], ...]:
 
 
 _CARDS: Final = _binomials()
-"""The chance, by [evil seats on the team][fail cards]."""
+"""The chance of each number of fail cards, by [evil seats on the team][fail cards]."""
 
 
 def mask_of(seats: Sequence[Seat]) -> int:
@@ -170,10 +170,11 @@ class Deals:
     # --- reading the record ----------------------------------------------------------------------
 
     def take_quest(self, quest: QuestResolved, own_card: bool | None = None) -> None:
-        """Updates the evil sets by a quest: drops impossible sets, and weighs the others by the chance of the
-        cards.
+        """Updates the evil sets after a quest: drops impossible sets, and weighs the others by the chance of
+        the cards.
 
-        ``own_card``: whether this seat played success; None: it was not on the team, or its card is unknown.
+        ``own_card``: whether this seat played success; None if it was not on the team, or if its card is
+        unknown.
         """
         if not quest.team:
             return
@@ -264,7 +265,7 @@ class Deals:
                     hints[seat] *= ratios[on_team][approves]
 
     def take_miss(self, shooter: Seat, target: Seat | None) -> None:
-        """Updates the evil sets by a missed shot: the shooter is evil, and the target is not Merlin."""
+        """Updates the evil sets after a missed shot: the shooter is evil, and the target is not Merlin."""
         bit = 1 << (shooter - 1)
         kept = [place for place, evil in enumerate(self.masks) if evil & bit]
         if kept:
@@ -275,8 +276,7 @@ class Deals:
             self._not_merlin |= 1 << (target - 1)
         self._totals = None
 
-    # --- reading the belief
-    # ------------------------------------------------------------------------------------
+    # --- reading the belief ----------------------------------------------------------------------
 
     def _candidates(self, evil: int) -> list[int]:
         """The seats that may be Merlin under this evil set, counted from 0."""
@@ -377,7 +377,8 @@ _BITS: Final = [[bit for bit in range(10) if mask >> bit & 1] for mask in range(
 
 def _fixed_roles(deck: Sequence[Role], role: Role | None, seen: int) -> tuple[tuple[Role, int], ...]:
     """For a player with this ``role``: the roles whose holder is known once the evil set is known, each with
-    a mask of seats. The holder is the only one of its side among these seats, leaving out the player's own.
+    a mask of seats. The holder is the only seat of its side within the mask, not counting the player's own
+    seat.
     """
     if role is Role.PERCIVAL:
         return tuple((r, seen) for r in (Role.MERLIN, Role.MORGANA) if r in deck)

@@ -1,7 +1,7 @@
 """One speaking turn of a scripted seat, in the steps of the intention mechanism.
 
-The steps are beliefs about the others, a first selection, a formulation, the readings of it that others may
-have, the final selection, and the refinement. Each step is recorded (InterIntent, EMNLP 2024, section 2).
+The steps are beliefs about the others, a first selection, a formulation, the readings that others may have of
+it, the final selection, and the refinement. Each step is recorded (InterIntent, EMNLP 2024, section 2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,8 @@ _INTENTIONS_OF: Final[Mapping[str, tuple[IntentionId, ...]]] = {
     "pick_self": ("convince_leader",),
 }
 
-# What seats of each side usually want, for seats that have not spoken.
+# The usual intentions of each side. They complete a belief about a seat that has not spoken, or whose speech
+# shows too few.
 _USUAL: Final[Mapping[Side, tuple[IntentionId, ...]]] = {
     Side.EVIL: ("express_loyalty", "cast_suspicion"),
     Side.LOYAL: ("support_proposal", "convince_leader"),
@@ -89,7 +90,8 @@ def _joined(opening: str, lines: Sequence[str], closing: str) -> str:
 def beliefs(book: Notebook, table: Table) -> tuple[Belief, ...]:
     """The seat's beliefs about each other seat, in seat order.
 
-    In the first discussion of the game, only about seats that have spoken; empty for the first speaker.
+    In the first discussion of the game, there are only beliefs about seats that have spoken, so the first
+    speaker has none.
     """
     latest: dict[Seat, NotedSpeech] = {speech.seat: speech for speech in book.speeches}
     everybody = table.round > 1 or table.attempt > 1
@@ -121,7 +123,7 @@ def _belief(
         about=seat,
         role=None if merlin else likely,
         intentions=tuple(intentions[:MOST]),
-        # The nearest of the six steps; unlike round(), halves go up.
+        # Rounded to the nearest of the six steps; unlike with round(), halves go up.
         confidence=min(5, int(chance * 5 + 0.5)),
         snippets=tuple(move.sentence for move in moves[:MOST]),
         reasoning=_reasoning(book, table, seat, evil),
@@ -129,7 +131,7 @@ def _belief(
 
 
 def _behind(act: str, roles: Mapping[Role, float]) -> IntentionId:
-    """Of the intentions that an act may serve, the one that the speaker's role most likely allows."""
+    """The intention, among those that the act may serve, that the speaker's role most likely allows."""
     options = _INTENTIONS_OF[act]
     if len(options) == 1:
         return options[0]
@@ -149,8 +151,8 @@ def _reasoning(book: Notebook, table: Table, seat: Seat, evil: float) -> str:
 
 
 def _select(points: Sequence[Point], dice: Dice) -> tuple[Point, ...]:
-    """Two or three points, drawn by weight, that do not clash. If no two points go together, the first two;
-    fewer if there are fewer.
+    """Two or three points, drawn by weight, that do not clash. If no two points go together, these are the
+    first two, or fewer if there are fewer.
     """
     wanted = MOST if dice.share() < 0.4 else FEWEST
     chosen: list[Point] = []
@@ -201,14 +203,16 @@ def _think(scene: Scene, points: Sequence[Point], cause: str = "") -> str:
 
 
 def _lean(scene: Scene) -> str:
-    """Where the seat stands before it speaks."""
+    """The seat's opinion of the team before it speaks."""
     if not scene.team:
         return "No team stands yet."
     return f"I am {'for' if scene.approves else 'against'} the team of {scene.common['team']}."
 
 
 def _closing(scene: Scene, points: Sequence[Point]) -> str:
-    """Now and then a sentence on the coming vote, if no point has announced it; else empty."""
+    """In half of the cases, a sentence on the coming vote. Always empty for the leader, without a team, or if
+    a point already announces the vote.
+    """
     if scene.leads or not scene.team or any(point.act in _ON_THE_VOTE for point in points):
         return ""
     if scene.dice.share() < 0.5:

@@ -1,7 +1,7 @@
-"""What one seat has concluded from its record so far.
+"""The conclusions that one seat has drawn from its record so far.
 
 A notebook is a cache: a new one that reads the same observation gives the same answers, so an agent made in
-the middle of a game plays as the earlier one would have.
+the middle of a game plays as the agent before it would have played.
 """
 
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ class Notebook:
         self._public_deals = Deals(table.profile, None, None, ()) if knows else self.deals
         self.speeches: list[NotedSpeech] = []
         self.went: dict[int, Tally] = {}
-        """By round: the proposal whose team went on the quest."""
+        """The proposal whose team went on the quest, by round."""
         self._read = 0
         self._first = observation.public[0]
         self._last = self._first
@@ -118,7 +118,7 @@ class Notebook:
         if self._read == len(public):
             return
         tallies = observation.table.tallies
-        # A seat's own card adds to the public count only while the seat does not know all evil seats.
+        # A seat's own card tells it more than the public count only while it does not know all evil seats.
         remembers = self.side is Side.EVIL and len(self.deals.masks) > 1
         cards: dict[int, bool] | None = None
         for event in public[self._read :]:
@@ -177,7 +177,7 @@ class Notebook:
 
     def looks(self) -> list[float]:
         """The probability that each seat is evil, seat 1 first, as it looks to a seat without private
-        knowledge; if this seat is neither Merlin nor evil, its own belief.
+        knowledge; if this seat is neither Merlin nor evil, this is its own belief.
         """
         if self._looks is None:
             self._looks = self._public_deals.evil()

@@ -19,7 +19,7 @@ something about the speaker alone."""
 
 class SpeechAct(NamedTuple):
     cues: tuple[str, ...]
-    """In lower case; each line contains one of them."""
+    """Words in lower case; each line contains one of the cues."""
     lines: tuple[str, ...]
 
 
@@ -29,7 +29,7 @@ class Wording(NamedTuple):
     goal: str
     """The private goal of the seat."""
     reason: str
-    """Why the seat selects the intention."""
+    """The seat's reason for selecting the intention."""
 
 
 ACTS: Final[Mapping[str, SpeechAct]] = {
@@ -331,4 +331,4 @@ WORDING: Final[Mapping[IntentionId, Wording]] = {
         "defend_other", "for", "keep {x} from being blamed", "{x} was on the failed team and is loyal"
     ),
 }
-"""Every intention of the catalogue."""
+"""The wording of every intention of the catalogue."""

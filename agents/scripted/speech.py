@@ -1,4 +1,4 @@
-"""What a scripted seat can say truthfully: facts of the record as text, and the points it can make now."""
+"""The material of a scripted seat's speech: facts of the record as text, and the points it can make now."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -175,14 +175,14 @@ class Scene:
         return self.credit(seat)
 
     def good(self) -> str:
-        """A statement in favour of the team: about its best-looking member, or about this seat if it is alone
-        on the team.
+        """A statement in favour of the team: about its best-looking other member, or about this seat if it is
+        the only member.
         """
         known = self.best([seat for seat in self.team if seat != self.me], self.looks)
         return self.record() if known is None else self.credit(known)
 
     def record(self) -> str:
-        """A true statement in this seat's favour; a different one each time, as long as there are any."""
+        """A true statement in this seat's favour; a different one each time, until all have been used."""
         if not self._records:
             self._records = self._own_records()
         return self._records.pop()
@@ -241,7 +241,7 @@ class Scene:
 
     def suspect(self, pool: Iterable[Seat]) -> Seat | None:
         """The seat of the pool to accuse: the one most likely evil; for Merlin, only one certain to be evil;
-        for an evil speaker, the one that looks most evil and is not its own. None if there is none.
+        for an evil speaker, the one that looks most evil and is not a known partner. None if there is none.
         """
         role = self.book.role
         if self.book.side is Side.EVIL:
@@ -252,7 +252,7 @@ class Scene:
 
     def friend(self, pool: Iterable[Seat]) -> Seat | None:
         """The seat of the pool to support: the one most likely loyal, if it is more likely loyal than evil;
-        for an evil speaker, the one of its own that looks most loyal. None if there is none.
+        for an evil speaker, the known partner that looks most loyal. None if there is none.
         """
         if self.book.side is Side.EVIL:
             return self.best([seat for seat in pool if seat in self.book.mates], self.looks)
@@ -353,7 +353,9 @@ def _turned(
     accused: Mapping[Seat, NotedSpeech],
     tally: Tally | None,
 ) -> str:
-    """How this support for a team contradicts what the seat said or voted; empty if it does not."""
+    """The contradiction between this support for a team and the seat's earlier words or its vote, as a
+    clause; empty if there is none.
+    """
     if (
         tally is not None
         and tally.votes

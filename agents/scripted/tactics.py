@@ -1,5 +1,5 @@
-"""The actions of a scripted seat: teams, votes, cards, the shot. Speech follows from actions, never the
-reverse.
+"""The actions of a scripted seat: teams, votes, cards, the shot. What a seat says follows from what it does,
+never the reverse.
 
 The numbers were chosen by playing (``bench/strength.py``), for five to ten seats alike.
 """
@@ -22,17 +22,17 @@ __all__ = [
     "would_approve",
 ]
 
-# A loyal seat approves a team whose safety is at least this share of the safest team's; rejections of later
-# attempts cost more.
+# A loyal seat approves a team whose safety is at least this share of the best team's safety. There is one
+# share per attempt, since later rejections cost more.
 ENOUGH: Final = (0.85, 0.75, 0.65, 0.50)
 ALMOST_SURE: Final = 0.85
 """The chance of hitting Merlin at which the shooter fires before it must."""
 HIDES_FIRST: Final = 0.5
-"""How often evil lets the first quest succeed, to look loyal."""
+"""The probability that an evil seat lets the first quest succeed, to look loyal."""
 JOINS_CLEAN: Final = 0.5
-"""How often evil approves a team without evil while nothing is at stake."""
+"""The probability that an evil seat approves a team that evil cannot fail, while nothing is at stake."""
 MERLIN_FOLLOWS: Final = 0.6
-"""How often Merlin votes as if it knew nothing, while nothing is at stake."""
+"""The probability that Merlin votes as if it knew nothing, while nothing is at stake."""
 
 
 class Dice:
@@ -56,7 +56,7 @@ class Dice:
         return bits / 65536
 
     def below(self, count: int) -> int:
-        """A number from 0 to ``count`` - 1, for counts that are small against 65,536."""
+        """A number from 0 to ``count`` - 1, for counts that are small compared with 65,536."""
         return int(self.share() * count)
 
 
@@ -85,7 +85,7 @@ def _loyal_team(book: Notebook, table: Table, dice: Dice) -> tuple[Seat, ...]:
     best = max(chances)
     good = [team for team, chance in zip(teams, chances, strict=True) if chance > best - 1e-9]
     if best < 1.0 - 1e-9 and needed > 1:
-        # Among equally safe teams, the one with the least evil.
+        # Among equally safe teams, we prefer those whose members are least likely to be evil.
         evil = book.evil()
         sums = [sum(evil[seat - 1] for seat in team) for team in good]
         good = [team for team, amount in zip(good, sums, strict=True) if amount < min(sums) + 1e-9]
@@ -239,8 +239,8 @@ def _names(book: Notebook, seats: Sequence[Seat]) -> str:
 
 
 def choose_target(book: Notebook, table: Table, dice: Dice) -> tuple[Seat | None, Mapping[Seat, float]]:
-    """The seat to shoot (None: hold fire), and by seat the probability that it is Merlin; without this seat
-    and its known partners.
+    """The seat to shoot, or None to hold fire; and the probability that each seat is Merlin, without this
+    seat and its known partners.
     """
     chances = {
         seat: chance
@@ -259,8 +259,8 @@ def choose_target(book: Notebook, table: Table, dice: Dice) -> tuple[Seat | None
 
 
 def _true_accusations(book: Notebook) -> list[int]:
-    """How often each seat accused a seat that is certainly evil, seat 1 first. Meant for an evil seat's book,
-    since only evil knows this from the start.
+    """The number of times that each seat accused a seat that is certainly evil, seat 1 first. Meant for an
+    evil seat's book, since only evil knows this from the start.
     """
     evil = book.evil()
     accusations = [0] * book.players

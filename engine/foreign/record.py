@@ -81,9 +81,9 @@ class Propose:
     quest: int
     attempt: int
     seat: Seat | None
-    """None: the record does not say who led."""
+    """None if the record does not say which seat led."""
     team: tuple[Seat, ...]
-    """Ascending."""
+    """The seats in ascending order."""
     forced: bool
     text: str
 
@@ -101,7 +101,7 @@ class Vote:
     quest: int
     attempt: int
     votes: tuple[bool | None, ...]
-    """Seat 1 first; None: not recorded."""
+    """Seat 1 first; None for a ballot that is not recorded."""
     approved: bool
 
 
@@ -110,9 +110,9 @@ class Quest:
     name = "quest"
     quest: int
     team: tuple[Seat, ...]
-    """Ascending."""
+    """The seats in ascending order."""
     actions: tuple[tuple[Seat, bool], ...] | None
-    """(seat, success), ascending; None: not recorded."""
+    """(seat, success) in ascending order of the seats; None if the cards are not recorded."""
     fails: int | None
     succeeded: bool
 
@@ -122,7 +122,7 @@ class Shoot:
     name = "assassinate"
     seat: Seat
     target: Seat | None
-    """None: the record only says whether the target was Merlin."""
+    """None if the record only says whether the target was Merlin."""
     hit: bool
 
 
@@ -148,9 +148,9 @@ class RecordOutcome:
 class Record:
     id: str
     seats: tuple[Seat, ...]
-    """In the order of the record's players."""
+    """The seats in the order of the record's players."""
     names: tuple[str, ...]
-    """In the same order."""
+    """The names in the same order."""
     roles: tuple[Role, ...]
     """Seat 1 first."""
     assassin_seat: Seat | None
@@ -528,7 +528,7 @@ def _moves(value: Any) -> tuple[Move | None, ...]:
 def _shot(value: Any) -> RecordedShot | None:
     if value is None:
         return None
-    # The schema leaves both open; nothing else could agree with a shot.
+    # The schema allows any value for both keys, but no other value could agree with a shot.
     return RecordedShot(_field(_MAYBE_SEAT, _object(value), "target"), _field(_flag, value, "hit"))
 
 

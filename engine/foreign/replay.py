@@ -10,10 +10,10 @@ Decisions where the specification leaves something open:
 - ``approved`` is the result of the ballots, even when a rejected team goes on the quest.
 - ``quest_fails``: nobody goes, the last rejection moves the lead on by one seat as any other does, and
   the record may or may not hold a ``quest`` move for the failed quest.
-- ``after_any_quest``: if the next move that is not talk is not a shot, the shooter held fire. The format does
-  not say what a miss before the third success means: the game was over if the record says so.
-- ``assassin_seat`` null, or a game without Merlin: no shot. With an assassin and Merlin, a game with three
-  successes may end without a shot if its outcome says ``three_quests_succeeded``.
+- ``after_any_quest``: if the next move, leaving out talk, is not a shot, the shooter held fire. The format
+  does not say what a miss before the third success means: we take the game as over if the record says so.
+- If ``assassin_seat`` is null, or if the game has no Merlin, there is no shot. With an assassin and Merlin, a
+  game with three successes may end without a shot if its outcome says ``three_quests_succeeded``.
 - The shooter is evil and may hold any evil role.
 """
 
@@ -59,7 +59,7 @@ __all__ = ["Record", "read_record", "replay"]
 
 
 def replay(record: Record) -> State:
-    """The finished game of the record, with its log in ``State.log``; seat = record's seat + 1.
+    """The finished game of the record, with its log in ``State.log``. A seat is the record's seat plus 1.
 
     Raises IllegalRecord for an impossible set-up, for the first move that breaks a rule, or for an outcome
     that does not follow from the moves; its message counts seats from 0, as the record does.
@@ -154,7 +154,7 @@ def _profile(record: Record) -> Profile:
 _ROLE_ORDER: Final = tuple(Role)
 
 
-# Made once, not for every record: a source has few rule sets, and a profile lists all its teams.
+# Profiles are cached: a source has few rule sets, and making a profile lists all its teams.
 @lru_cache(maxsize=1024)
 def _made(config: Config, deck: tuple[Role, ...], shot: bool, missed: MissedShot) -> Profile:
     return Profile(
@@ -214,8 +214,9 @@ class _ReplayedGame:
     """The number of the present move, from 1."""
     table: Table
     unplayed: tuple[int, tuple[Seat, ...]] | None
-    """The quest that rejections have just failed, and the team rejected last, since the record may hold a
-    move for that quest; None: the last move failed no quest by rejection."""
+    """The quest that has just failed by rejections, and the team rejected last. They are kept because the
+    record may hold a move for that quest. None if the last move, leaving out talk, failed no quest by
+    rejections."""
 
     def __init__(self, record: Record, state: State) -> None:
         self.record = record

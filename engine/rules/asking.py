@@ -67,7 +67,7 @@ def everybody(players: int) -> tuple[Seat, ...]:
 
 
 def pending(state: State) -> tuple[Request, ...]:
-    """The open requests in seat order. Empty: the game is over."""
+    """The open requests in seat order. Empty if the game is over."""
     table = state.table
     phase = table.phase
     if phase is VOTE:

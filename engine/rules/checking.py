@@ -57,7 +57,8 @@ def check(table: Table, hand: Hand, action: Action, *, foreign: bool = False) ->
     if kind is CastVote:
         if table.phase is not VOTE or hand.answered == table.opening:
             raise not_asked(table, hand, action)
-        # By identity: 1 equals True, and interned events would keep it for every later game.
+        # Compared by identity, since 1 equals True, and an interned event would keep the 1 for all later
+        # games.
         if action.approve is not True and action.approve is not False:  # type: ignore[union-attr]
             raise _neither(hand, "approve", action.approve)  # type: ignore[union-attr]
     elif kind is PlayCard:
@@ -120,8 +121,8 @@ def not_asked(table: Table, hand: Hand, action: Action) -> IllegalAction:
 
 def check_team(table: Table, hand: Hand, team: tuple[Seat, ...]) -> None:
     size = table.profile.team_sizes[table.round - 1]
-    # Looking up the team among the legal teams is fast; the other checks only word the refusal.
-    # Types count too: (True, 2.0) equals (1, 2), and interned events would keep it.
+    # Looking up the team among the legal teams is fast; the other checks only word the refusal. Types count
+    # too, since (True, 2.0) equals (1, 2), and an interned event would keep the wrong types.
     if (
         type(team) is tuple
         and _ONLY_INT.issuperset(map(type, team))
@@ -281,9 +282,9 @@ _CARDS: Final = (SUCCESS, FAIL)
 def default(table: Table, request: Request) -> SeatAction:
     """The default action, played for a seat that gives no usable answer.
 
-    It depends on public facts alone, never on a role or the seed: reject, play success, say nothing,
-    propose the leader and the seats after it, keep the team, hold fire where that is legal or else shoot
-    the next seat.
+    It depends only on public facts, never on a role or the seed: reject, play success, say nothing, propose
+    the leader and the seats after it, keep the team, hold fire where that is legal or else shoot the next
+    seat.
     """
     kind = request.kind
     if kind is TO_VOTE:

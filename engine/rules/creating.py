@@ -27,7 +27,7 @@ def create(
 ) -> tuple[Event, ...]:
     """The first events of a game, up to the opening of its first proposal.
 
-    ``deal`` fixes who holds which role (seat 1 first) and must be the profile's deck in some order; by
+    ``deal`` fixes the role of each seat, seat 1 first, and must be the profile's deck in some order; by
     default the seed decides. ``shooter``, an evil seat, holds the assassination; by default the Assassin
     does. A game without Merlin or without a shooter has no assassination. ``seed`` may be None only when
     nothing is drawn. Raises InvalidProfile.
@@ -39,7 +39,7 @@ def create(
     if deal is None:
         if seed is None:
             raise InvalidProfile("a game without a seed needs a deal", "/deal")
-        # The same deal as by ``shuffled``: five seats have few deals, which recur.
+        # The same deal as ``shuffled`` gives, but cached: five seats have few deals, which recur.
         roles = _dealt(profile.roles, draw(seed, "deal") % factorial(profile.players))
     else:
         if Counter(deal) != Counter(profile.roles):

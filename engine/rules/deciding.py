@@ -21,10 +21,11 @@ __all__ = ["cancel", "decide"]
 def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Event, ...]:
     """The events that follow from these answers: each seat's thoughts, the effects, and the consequences.
 
-    ``answers`` may answer any of the open requests, but at least one; given one by one in seat order, they
-    lead to the same events as together. ``foreign`` admits the actions that only a record may hold. Does
-    not change ``state``. Raises IllegalAction for the first seat, in seat order, whose action is illegal,
-    and ValueError without an answer, or for several with one that only a record may hold.
+    ``answers`` may answer any of the open requests, but must answer at least one. Answers given one by one in
+    seat order lead to the same events as answers given together. ``foreign`` admits the actions that only a
+    record may hold. ``state`` is not changed. Raises IllegalAction for the first seat, in seat order, whose
+    action is illegal. Raises ValueError if there is no answer, or if one of several answers is an action that
+    only a record may hold.
     """
     if events := take_short_way(state, answers):
         return events

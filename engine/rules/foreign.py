@@ -60,7 +60,7 @@ def _record_vote(state: State, seat: Seat, action: RecordVote) -> tuple[Event, .
 
 def _record_quest(state: State, seat: Seat, action: RecordQuest) -> tuple[Event, ...]:
     table = state.table
-    # Unlike the other actions of a record, it may follow single answers: the known cards.
+    # Unlike the other actions of a record, this one may follow single answers: the known cards.
     if table.phase is not QUEST or seat != table.leader:
         raise not_asked(table, state.hand(seat), action)
     hands = [state.hand(member) for member in table.team]

@@ -42,7 +42,7 @@ game_ended = lru_cache(1024)(GameEnded)
 ASSASSINATION_OPENED: Final = AssassinationOpened()
 
 
-# Bounded: ten seats have 3,072 outcomes, and an imported record may hold unknown ballots besides.
+# Bounded: ten seats have 3,072 outcomes; only imported records add others, with unknown ballots.
 @cache
 def votes_revealed(votes: tuple[bool | None, ...], approved: bool, forced: bool) -> VotesRevealed:
     return VotesRevealed(votes, approved, forced)

@@ -24,7 +24,7 @@ __all__ = ["take_short_way"]
 
 def take_short_way(state: State, answers: Answers) -> tuple[Event, ...] | None:
     """The events that follow from these answers if every seat being asked answers, in seat order, with an
-    object that ``legal`` lists. None: ``decide`` must check the answers.
+    object that ``legal`` lists. None if ``decide`` must check the answers.
     """
     phase = state.table.phase
     if phase is VOTE:
@@ -39,7 +39,7 @@ def take_short_way(state: State, answers: Answers) -> tuple[Event, ...] | None:
 
 
 def _votes_of(ballots: int) -> tuple[bool, ...]:
-    """``ballots`` in binary: a 1, then a digit for each seat, seat 1 first."""
+    """The votes in ``ballots``, whose binary form is a 1 and then one digit for each seat, seat 1 first."""
     return tuple(digit == "1" for digit in f"{ballots:b}"[1:])
 
 
@@ -60,7 +60,7 @@ def _cards_on_table(team: tuple[Seat, ...], failing: tuple[Seat, ...]) -> tuple[
 
 
 def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """The events of a vote whose ballots all come at once; None: ``decide`` must check the answers."""
+    """The events of a vote whose ballots all come at once; None if ``decide`` must check the answers."""
     table = state.table
     profile = table.profile
     if state.answers or len(answers) != table.players:
@@ -68,7 +68,7 @@ def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
     ballots = 1
     expected = 1
     for seat, action in answers:
-        # By identity: True equals 1, but is not a seat.
+        # Compared by identity, since True equals 1 but is not a seat.
         if seat is not expected:
             return None
         expected += 1
@@ -90,7 +90,7 @@ def _whole_vote(state: State, answers: Answers) -> tuple[Event, ...] | None:
 
 
 def _whole_quest(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """The events of a quest whose cards all come at once; None: ``decide`` must check the answers."""
+    """The events of a quest whose cards all come at once; None if ``decide`` must check the answers."""
     table = state.table
     team = table.team
     if state.answers or len(answers) != len(team):
@@ -112,7 +112,7 @@ def _whole_quest(state: State, answers: Answers) -> tuple[Event, ...] | None:
 
 
 def _whole_summary(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """The events when no seat has anything to summarise; None: ``decide`` must check the answers."""
+    """The events when no seat has anything to summarise; None if ``decide`` must check the answers."""
     table = state.table
     if state.answers or len(answers) != table.players:
         return None
@@ -130,7 +130,7 @@ def _no_summaries(players: int, round_: int, attempt: int) -> tuple[RoundSummari
 
 
 def _plain_proposal(state: State, answers: Answers) -> tuple[Event, ...] | None:
-    """The event of a team that is proposed without talk; None: ``decide`` must check the answers."""
+    """The event of a team that is proposed without talk; None if ``decide`` must check the answers."""
     if len(answers) != 1:
         return None
     seat, action = answers[0]
@@ -141,7 +141,7 @@ def _plain_proposal(state: State, answers: Answers) -> tuple[Event, ...] | None:
     if type(action) is not ProposeTeam or action.thoughts or action.text != "":
         return None
     team = action.team
-    # The same tuple object as in the table of legal teams: an equal one may hold True instead of 1.
+    # The team must be the tuple object in the table of legal teams: an equal one may hold True instead of 1.
     if type(team) is not tuple or profile.legal_team[table.round - 1].get(team) is not team:
         return None
     return _proposed(seat, team)

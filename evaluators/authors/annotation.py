@@ -81,7 +81,8 @@ class AnnotationRow:
 def read_annotation(name: str, content: bytes) -> tuple[AnnotationRow, ...]:
     """The rows of an annotation CSV, in order. Raises InvalidRun.
 
-    Older files lack the column ``is_secondary_round``: their second row of a turn is the second attempt.
+    Older files lack the column ``is_secondary_round``: there, a seat's second row of a round is the second
+    attempt.
     """
     seen: dict[tuple[Seat, int, bool], int] = {}
     rows = []

@@ -1,7 +1,8 @@
-"""Fleiss' kappa of the annotators over stage-1 intentions: by pair, the mean over pairs, and of all together.
+"""Fleiss' kappa of the annotators over stage-1 intentions: of each pair, its mean over pairs, and of all
+together.
 
 Only intentions that all compared raters scored count: turns with a blank cell are left out, and cells of
-unequal length are cut to the shorter one. A following score is good above 3.
+unequal length are cut to the shorter one. A score of following counts as good if it is above 3.
 """
 
 from collections import Counter
@@ -27,7 +28,7 @@ _MARKS: Final[Mapping[str, Callable[[Judgement], int | None]]] = {
 }
 
 Marked = dict[tuple[str, str], dict[str, int]]
-"""By request and intention, then by rater: 0 or 1."""
+"""The marks, 0 or 1, by request and intention, then by rater."""
 
 
 def kappa_figures(

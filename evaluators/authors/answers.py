@@ -1,7 +1,7 @@
 """F1 of guesses and summaries, in every way of counting that ``expected.json`` names.
 
-Gold comes from the selections in our log, answers from the files. Labels are compared in plain form (letters
-only, lower case) or in canonical form (after the released map, without unmapped labels).
+The gold labels come from the selections in our log, the answers from the files. Labels are compared in plain
+form (letters only, lower case) or in canonical form (after the released map, without unmapped labels).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -68,7 +68,7 @@ _VARIANTS: Final[Mapping[str, tuple[_Labels, Callable[[IntentionId], str]]]] = {
 
 
 def answer_figures(run: Run, games: Sequence[ConvertedGame]) -> dict[str | None, dict[str, object]]:
-    """The figures by game (None: all games), then by kind of answer, form of labels, scope (pooled or one
+    """The figures by game (None for all games), then by kind of answer, form of labels, scope (pooled or one
     round) and way of counting.
     """
     gold = selections(games)
@@ -105,7 +105,7 @@ def answer_figures(run: Run, games: Sequence[ConvertedGame]) -> dict[str | None,
 
 
 def _gold(gold: Selections, item: AuthorsItem, labels: str) -> tuple[str, ...]:
-    """The gold from our log; from the file for a game that is not among the converted ones."""
+    """The gold labels from our log, or from the file if our log has no such selection."""
     stage: SelectionStage = "first" if item.stage == "form" else "final"
     chosen = gold.get((item.game, item.seat, item.key, stage))
     if chosen is None:

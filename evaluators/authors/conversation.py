@@ -1,7 +1,8 @@
 """``conversation.csv``: the data that no other file has.
 
-These are the proposed and the reconsidered teams, also of rejected attempts; how others would read a speech;
-the leader's answers while reconsidering; and the shot. Rows of the Moderator may be missing.
+These are the proposed and the reconsidered teams, also of rejected attempts; the readings that others would
+have of a speech; the leader's answers while reconsidering; and the shot. Rows of the Moderator may be
+missing.
 """
 
 import re
@@ -31,7 +32,7 @@ NEEDED: Final = ("agent_name", "visible_to", "content", "turn", "msg_type")
 PROPOSED: Final = "The proposed team is -"
 ROUND_OPENS: Final = "This is round"
 ATTEMPT_OPENS: Final = "Now the leader of this round is"
-"""How the Moderator's messages open a round, and its second attempt."""
+"""The first words of the Moderator's messages that open a round, and its second attempt."""
 
 Attempt = tuple[int, int, Seat]
 """Round, attempt in it (1 or 2), and a seat."""
@@ -43,9 +44,9 @@ Names = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class ConversationShot:
     target: Seat | None
-    """None: the answer names no seat."""
+    """None if the answer names no seat."""
     hit: bool | None
-    """The Moderator's announcement; None: there is none."""
+    """Whether the Moderator announced a hit; None if there is no announcement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,8 @@ def _names(text: str) -> Names:
 
 
 def _readings(text: str) -> tuple[Reading, ...]:
-    """How each reader (a role, a seat, or a name as written) would take the speech. A text that is not a dict
-    literal is kept whole, under ``everybody``.
+    """The reading of the speech by each reader (a role, a seat, or a name as written). A text that is not a
+    dict literal is kept whole, under ``everybody``.
     """
     by_reader = literal(text.strip())
     if not isinstance(by_reader, dict):

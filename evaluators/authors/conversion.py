@@ -4,8 +4,8 @@ Every action is played through ``decide``. The consequences in the files (leader
 with what the rules give, and the first difference is refused.
 
 What the files lack stays unknown: the seed, the confidence in a belief, and the card of a member that never
-acted. The files do not say either whether a seat thought that its speech reveals its role; the event has no
-third value, so it says no.
+acted. Nor do the files say whether a seat thought that its speech reveals its role; the event has no value
+for unknown, so it says no.
 """
 
 import json
@@ -62,27 +62,27 @@ OWN_RATER: Final = "annotation"
 
 @dataclass(frozen=True, slots=True)
 class ConvertedGame:
-    """A game of a run, converted."""
+    """A converted game of a run."""
 
     name: str
-    """The name of its folder."""
+    """The name of the game's folder."""
     game_id: str
     """Derived from the log: the same files give the same id."""
     state: State
     """The state of the finished game, with its log."""
     team_names: Mapping[tuple[int, int], tuple[Names, Names]]
-    """By round and attempt: the names of the proposed and of the reconsidered team, as written. Our log has
+    """The names of the proposed and of the reconsidered team, as written, by round and attempt. Our log has
     the teams in ascending order."""
     rows: tuple[str, ...]
     """The requests with a row in the game's own annotation file."""
     modified_rows: int
     """The number of these rows with an ``intent_mod`` cell."""
     rater: str
-    """The rater of that file."""
+    """The rater of the game's own annotation file."""
     judgements: tuple[Judgement, ...]
     """The judgements of all raters."""
     odd: tuple[str, ...]
-    """Sentences on what had to be left out or read otherwise than written."""
+    """Sentences about the parts that had to be left out, or read in another way than written."""
 
 
 def convert(run: Run, game: AuthorsGame) -> ConvertedGame:
@@ -351,7 +351,7 @@ class _PlayedGame:
         if beliefs := tuple(filter(None, (self.belief(turn, seat, guess) for guess in turn.guesses))):
             thoughts.append(BeliefsFormed(seat, beliefs))
         first = self.labels(turn, turn.first)
-        # An empty step is no record.
+        # An empty selection in the files becomes no event.
         if first:
             chosen = tuple(Choice(intention, turn.first_why) for intention in first)
             thoughts.append(IntentionsSelected(seat, "first", chosen, False))
@@ -403,7 +403,9 @@ _QUESTION: Final = re.compile(r"Question (\d{1,2}) - (.*)", re.DOTALL)
 
 
 def summary_answers(text: str) -> tuple[tuple[str, str], ...]:
-    """The answers of a summary by question; text without a list of answers is one answer, empty text none."""
+    """The answers of a summary by question. A text without a list of answers is one answer; an empty text is
+    none.
+    """
     try:
         listed = json.loads(text)["Answers"]
         answers = [str(answer) for answer in listed] if isinstance(listed, list) else None

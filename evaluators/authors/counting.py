@@ -7,7 +7,8 @@ Figures of selection and following come from the judgements of each game's own a
 file counts in a stage when its three cells have the same number of scores, at least one.
 
 A turn becomes a guessing item when its final speech is scored 3 or more for every intention. The items are
-listed twice: by the right key, and as the released script looks the scores up, which swaps the two attempts.
+listed twice: by the right key, and by the key with which the released script looks up the scores, which swaps
+the two attempts.
 """
 
 from collections import Counter
@@ -112,7 +113,7 @@ def _missing(games: Iterable[ConvertedGame]) -> Figure:
 
 
 def _written_changes(games: Iterable[ConvertedGame], side: Side) -> Figure:
-    """Changes by the released rule: names are stripped and in lower case, in the order written."""
+    """Changed teams by the released rule: it compares stripped, lower-case names in the order written."""
     changed = proposals = 0
     for game in games:
         for tally in game.state.table.tallies:
@@ -159,7 +160,7 @@ def _modifications(games: Iterable[ConvertedGame]) -> dict[str, Figure]:
             if isinstance(event, IntentionsSelected) and event.stage == "final":
                 turns += 1
                 changed += event.changed
-                # A list that was kept without an answer has no reason.
+                # A selection that was kept without an answer has no reason.
                 given += event.changed or bool(event.reason)
     return {
         "intent_modification.csv": share(modified_rows, rows),
@@ -187,7 +188,7 @@ class JudgedStage:
 
 
 def judged_stages(game: ConvertedGame) -> Iterator[JudgedStage]:
-    """The stages that count, by the rater of the game's own file."""
+    """The stages that count, with the scores by the rater of the game's own file."""
     turns = read_game(game.game_id, game.state.log).turns
     changed = {turn.request_id for turn in turns if turn.changed}
     by_stage: dict[StageKey, list[Judgement]] = {}
@@ -270,7 +271,9 @@ def following_histograms(games: Sequence[ConvertedGame]) -> dict[str, Histogram]
 
 
 def which_side_higher(games: Sequence[ConvertedGame]) -> dict[str, dict[str, dict[str, int]]]:
-    """By quest or game and its result: how often the share of evil is higher, that of loyal, or neither."""
+    """For quests and for games, by result: how often evil has the higher share, how often loyal, how often
+    neither.
+    """
     tables = {
         name: {result: {"evil": 0, "loyal": 0, "equal": 0} for result in ("success", "failure")}
         for name in (
@@ -301,7 +304,7 @@ def _rounded(rate: Rate) -> float:
 
 
 def _followed(stages: Iterable[JudgedStage], side: str) -> Rate:
-    """Following scores of 3 or more, of all think and speak scores of both stages."""
+    """The following scores of 3 or more among all think and speak scores of both stages."""
     scores = [score for stage in stages if stage.side == side for _, *both in stage.scores for score in both]
     return Rate(sum(score >= 3 for score in scores), len(scores))
 

@@ -23,8 +23,8 @@ __all__ = ["NOT_KNOWN", "Compared", "compare", "figures"]
 def figures(run: Run, games: Sequence[ConvertedGame], first_two: Sequence[str] = ()) -> dict[str, object]:
     """Every figure of these games of the run, pooled and game by game.
 
-    Numbers are rounded to six places; None stands where nothing could be counted. ``first_two`` names
-    the annotation files of the kappas over two games alone; if empty, they are the first two.
+    Numbers are rounded to six places; None stands where nothing could be counted. ``first_two`` names the
+    annotation files for the kappas over two games; if it is empty, these are the first two files.
     """
     answers = answer_figures(run, games)
     return {
@@ -46,7 +46,7 @@ def _of(games: Sequence[ConvertedGame]) -> dict[str, object]:
 NOT_KNOWN: Final = "not known"
 """Stands for a figure that we have no rule for."""
 
-# Words about figures, not figures.
+# Keys whose values are words about figures.
 _WORDS: Final = frozenset({"about", "definition", "f1_definition"})
 
 _SLACK: Final = 1.05e-6
@@ -58,14 +58,14 @@ class Compared:
     """One figure: all its numbers, as expected and as found."""
 
     name: str
-    """The keys that lead to it, with ``/``."""
+    """The keys that lead to the figure, joined by ``/``."""
     expected: Any
     found: Any
     agrees: bool
 
 
 def compare(expected: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Compared]:
-    """Every figure that ``expected`` names, in its order; one that ``found`` lacks does not agree.
+    """Every figure that ``expected`` names, in its order. A figure that ``found`` lacks does not agree.
 
     Counts and texts must be equal, lists must hold the same in any order, other numbers agree to six places.
     If neither side counted anything, an undefined number may be null, NaN or 0 on either side. A count by

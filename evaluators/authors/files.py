@@ -133,8 +133,8 @@ class Cells:
         """Whole numbers separated by commas; empty if the cell is blank.
 
         A full stop separates too, as in the released scripts, since a spreadsheet turns ``1,0`` into 1.0. If
-        one score is ``wanted``, 5.0 is 5. A blank place, as in ``4,,5``, is None if the cell has the wanted
-        number of places; else it is left out.
+        only one score is wanted, 5.0 counts as 5. A blank place, as in ``4,,5``, is None if the cell has the
+        wanted number of places; else it is left out.
         """
         if self.blank(column):
             return ()
@@ -184,8 +184,8 @@ def literal(text: str) -> object:
 def read_table(name: str, content: bytes, needed: Sequence[str]) -> tuple[Cells, ...]:
     """The rows of a CSV file that are not blank. Raises InvalidRun if a needed column is missing.
 
-    Line ends may be of any kind, with or without a byte order mark; commas separate the cells, or semicolons,
-    as some spreadsheets write them. Other columns are kept.
+    Line ends may be of any kind, and the file may begin with a byte order mark. Commas separate the cells, or
+    semicolons, as some spreadsheets write them. Other columns are kept.
     """
     text = _text(name, content)
     line = text.partition("\n")[0]

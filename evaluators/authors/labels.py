@@ -45,7 +45,7 @@ def released_label(intention: IntentionId) -> str:
 
 
 def plain(label: str) -> str:
-    """Lower case, letters and blanks only, as the authors' scripts compare labels."""
+    """The label in lower case, with letters and blanks only, as the authors' scripts compare labels."""
     return _NOT_A_LETTER.sub("", label).lower()
 
 
@@ -59,7 +59,9 @@ def seat_name(seat: Seat) -> str:
 
 
 def seat_of(name: str) -> Seat | None:
-    """The seat named by ``Player3``, `` Player3`` or ``Player3(Merlin)``; None for any other text."""
+    """The seat named by a text such as ``Player3``, `` Player3`` or ``Player3(Merlin)``; None for other
+    texts.
+    """
     match = _SEAT.fullmatch(name)
     return int(match[1]) if match else None
 

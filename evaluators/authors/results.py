@@ -64,7 +64,7 @@ class AuthorsTurn:
     first_why: str
     formulation: AuthorsSpeech
     modified: tuple[str, ...] | None
-    """None: the selection was kept, and the program wrote nothing."""
+    """None if the selection was kept, so that the program wrote nothing."""
     modified_why: str
     discussion: AuthorsSpeech
     reconsidered: AuthorsSpeech | None
@@ -78,7 +78,7 @@ class AuthorsTurn:
 class Results:
     roles: Mapping[Seat, Role]
     turns: Mapping[tuple[int, Seat], AuthorsTurn]
-    """By key in the file and seat."""
+    """The turns by their key in the file and by seat."""
 
     @property
     def keys(self) -> frozenset[int]:
@@ -204,13 +204,13 @@ class Quests:
     location: FileLocation
     roles: Mapping[Seat, Role]
     teams: Mapping[int, tuple[Seat, ...]]
-    """By round: the accepted teams of rounds that were played, in the order written."""
+    """The accepted teams of the rounds that were played, by round, in the order written."""
     cards: Mapping[int, Mapping[Seat, bool]]
-    """By round and seat; True: success. Members that never acted are missing."""
+    """The cards by round and seat, True for success. Members that never acted are missing."""
     succeeded: Mapping[int, bool]
-    """By round, for rounds that were played."""
+    """The results of the rounds that were played, by round."""
     leaders: Mapping[int, Seat]
-    """By key as in results.json: r + 10 is the key of a rejected first attempt."""
+    """The leaders by key as in results.json: r + 10 is the key of a rejected first attempt."""
 
 
 def read_quests(location: FileLocation, value: Any) -> Quests:

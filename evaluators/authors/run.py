@@ -56,14 +56,14 @@ class AuthorsGame:
     """The files of one game, read and checked against each other, but not yet played."""
 
     name: str
-    """The name of its folder, e.g. ``game_2026-01-01-9-5-7``."""
+    """The name of the game's folder, e.g. ``game_2026-01-01-9-5-7``."""
     results: Results
     quests: Quests
     conversation: Conversation
     annotation: tuple[AnnotationRow, ...]
     """Empty if the folder has no annotation file."""
     odd: tuple[str, ...]
-    """Sentences on what is unusual in the files."""
+    """Sentences about unusual things in the files."""
 
     @property
     def rounds(self) -> tuple[int, ...]:
@@ -91,13 +91,13 @@ class AuthorsItem:
     """The true intentions, if the file has them."""
     answer: tuple[str, ...]
     canonical: tuple[str, ...] | None
-    """The answer after the released map, without unmapped entries; None: not in the file."""
+    """The answer after the released map, without unmapped entries; None if it is not in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     games: tuple[AuthorsGame, ...]
-    """In the natural order of their names."""
+    """The games in the natural order of their names."""
     broken: Mapping[str, InvalidRun]
     """The errors of games that cannot be read, by name."""
     annotators: Mapping[str, Mapping[str, tuple[AnnotationRow, ...]]]

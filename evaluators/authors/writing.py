@@ -1,7 +1,7 @@
 """Writes our games and judgements in the authors' format, so that their scripts can read them.
 
 Their files have some data that our log lacks (prompts, times, the order and blanks of names in a team), and
-our log has some that their files lack (snippets, comments of raters); neither is written.
+our log has some that their files lack (snippets, comments of raters). Neither kind is written.
 """
 
 import csv
@@ -55,10 +55,10 @@ _DECK: Final = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.ASSASSIN, Role.MO
 def write_game(name: str, log: Iterable[Event], judgements: Iterable[Judgement] = ()) -> dict[str, bytes]:
     """The files of one finished game by their path within a run folder; ``name`` has the form ``game_…``.
 
-    The game's own annotation file has the judgements of the rater called ``annotation``, else of the first
-    rater. All raters except ``annotation`` have a file in ``agreement``. Raises InvalidRun for a game that
-    the format cannot hold: an unfinished one, or one with other rules than profile ``interintent`` with five
-    seats.
+    The game's own annotation file has the judgements of the rater called ``annotation`` or, without that
+    rater, of the first one. All raters except ``annotation`` have a file in ``agreement``. Raises InvalidRun
+    for a game that the format cannot hold: an unfinished one, or one with other rules than profile
+    ``interintent`` with five seats.
     """
     if not _NAME.fullmatch(name):
         raise InvalidRun(
@@ -215,7 +215,7 @@ def _labels(chosen: Iterable[Choice]) -> list[str]:
 
 
 def _reason(event: IntentionsSelected) -> str:
-    """The reason for the whole selection, as the files have it; else the first reason for an intention."""
+    """The reason for the whole selection, as in the files; else the first reason for a single intention."""
     return event.reason or next((choice.reason for choice in event.intentions if choice.reason), "")
 
 
@@ -274,7 +274,7 @@ def _belief(belief: Belief) -> dict[str, Any]:
     if belief.role is not None:
         belief_json["role"] = ROLE_NAMES[belief.role]
     if belief.intentions:
-        # Not "intent": the authors' scripts take any list under that key for a selection.
+        # The key is not "intent", since the authors' scripts take any list under that key for a selection.
         belief_json["intents"] = [released_label(intention) for intention in belief.intentions]
     if belief.reasoning:
         belief_json["reasoning"] = belief.reasoning
@@ -556,8 +556,8 @@ def _reasonable(
 
 
 def _keep_text(rows: Sequence[dict[str, str]], column: str) -> None:
-    """The authors' scripts would read a column of single scores and blanks as numbers, and 1.0 as the two
-    scores 1 and 0. A comma after one score makes the whole column text.
+    """Adds a comma after one score of a column of single scores and blanks, which makes the whole column
+    text. The authors' scripts would read it as numbers, and 1.0 as the two scores 1 and 0.
     """
     filled = [row for row in rows if row.get(column)]
     if filled and len(filled) < len(rows) and not any("," in row[column] for row in filled):

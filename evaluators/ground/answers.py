@@ -34,7 +34,7 @@ CLOSE: Final = 88.0
 wordings of different intentions are less similar than this, except two that differ by a role."""
 
 MARGIN: Final = 3.0
-"""How far the best match must be above the second; otherwise the text stays unmapped."""
+"""The least lead of the best match over the second one; with a smaller lead, the text stays unmapped."""
 
 _NOT: Final = frozenset(
     {"not", "no", "never", "without", "neither", "nor", "nobody", "dont", "isnt", "arent"}
@@ -56,9 +56,9 @@ class Guess:
     """Texts that named no intention, each once, as first written."""
     rater: str = ""
     role: Role | None = None
-    """The role that the rater assigns to the speaker; None: not asked or not answered."""
+    """The role that the rater assigns to the speaker; None if the rater was not asked or did not answer."""
     confidence: float | None = None
-    """The confidence in the role, 0 to 5; None: not stated."""
+    """The confidence in the role, 0 to 5; None if it was not stated."""
 
     def named(self, unmapped: Unmapped = "count") -> frozenset[str]:
         """The names that count as predicted. An unmapped text counts under a name that no intention has."""
@@ -76,7 +76,7 @@ def read_answer(
     confidence: float | None = None,
     close: float = CLOSE,
 ) -> Guess:
-    """Makes a guess of ids or free texts; an intention that is named twice counts once.
+    """Makes a guess from ids or free texts; an intention that is named twice counts once.
 
     An intention outside the item's options counts as predicted and wrong.
     """
@@ -92,8 +92,8 @@ def read_answer(
 
 
 def read_reply(item_id: str, text: str, *, rater: str = "", close: float = CLOSE) -> Guess:
-    """Reads the guess in a model's reply: the ``intentions`` of the last JSON object that has them; else
-    every line that names an intention; else every line of a list.
+    """Reads the guess in a model's reply. It takes the ``intentions`` of the last JSON object that has them;
+    without such an object, every line that names an intention; without such a line, every line of a list.
 
     A reply in prose that names no intention is an empty guess.
     """
@@ -129,7 +129,7 @@ def _in_json(text: str) -> list[str] | None:
 
 @lru_cache(4096)
 def read_intention(text: str, close: float = CLOSE) -> IntentionId | None:
-    """The intention named by an id, a label, an alias, or a text close to one of these; else None.
+    """The intention named by an id, a label, an alias, or a text close to one of these; None for other texts.
 
     A close text has a similarity of at least ``close``, ``MARGIN`` above any other intention, and the same
     roles and negations, since one such word reverses the meaning.

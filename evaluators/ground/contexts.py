@@ -1,4 +1,4 @@
-"""What a seat saw up to a point of a finished game, as data and as text.
+"""The knowledge of a seat at one point of a finished game, as data and as text.
 
 A context is cut from the seat's own stream, so it holds neither events that ``visible`` withholds from the
 seat nor later events. The seat's own thoughts are left out; the seat never saw those of others. Earlier
@@ -48,7 +48,8 @@ History = Literal["all", "round"]
 """Whether a context holds all earlier rounds or only the current one."""
 
 View = Literal["seat", "release"]
-"""``seat``: as the seat saw it, with nothing later. ``release``: with what the authors' scripts add."""
+"""``seat`` shows the record as the seat saw it, with nothing later. ``release`` adds the later entries that
+the authors' scripts show."""
 
 EntryKind = Literal[
     "leads",
@@ -74,13 +75,13 @@ class Entry(NamedTuple):
     attempt: int
     event: EntryKind
     seat: Seat
-    """The seat that acted; 0: no particular seat."""
+    """The seat that acted; 0 if it is no particular seat."""
     seats: tuple[Seat, ...] = ()
     """The team; for ``votes``, the seats that approved; for ``shot``, the target if it is known."""
     against: tuple[Seat, ...] = ()
     """For ``votes``: the seats that rejected. Seats without a recorded vote are in neither list."""
     number: int = 0
-    """For ``quest``: the number of fail cards; -1: not recorded."""
+    """For ``quest``: the number of fail cards; -1 if it is not recorded."""
     about: str = ""
     """For ``summary``: the question. For ``votes``, ``quest``, ``card`` and ``shot``: the result."""
     text: str = ""
@@ -92,16 +93,16 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Context:
-    """What one seat of a finished game knew at one point.
+    """The knowledge of one seat of a finished game at one point.
 
-    It shares the game's log. Two contexts are equal if they show the same.
+    A context shares the game's log. Two contexts are equal if they show the same.
     """
 
     game: Game
     seat: Seat
     """The seat whose context this is."""
     end: int
-    """Index in the log of the first event after the context."""
+    """The index in the log of the first event after the context."""
     _: KW_ONLY
     round: int
     attempt: int
@@ -111,9 +112,10 @@ class Context:
     """Whether the context names the seats that the seat was shown at the start; the authors' guessing scripts
     name only the seat's role."""
     without: Unheard | None = None
-    """What the seat had not heard yet, though it had happened (the timing ``eager`` of language models)."""
+    """The part of the record that the seat had not heard yet, although it had happened (with the timing
+    ``eager`` of language models)."""
     unheard: range = range(0)
-    """Indexes in the log of the events that the seat had not heard."""
+    """The indexes in the log of the events that the seat had not heard."""
 
     @property
     def profile(self) -> Profile:
@@ -230,7 +232,8 @@ class Context:
 
 
 def possible_roles(game: Game, reader: Seat, other: Seat) -> tuple[Role, ...]:
-    """The roles that ``other`` may hold, by what ``reader`` was shown at the start, in the order of the deck.
+    """The roles that ``other`` may hold, judged by what ``reader`` was shown at the start, in the order of
+    the deck.
 
     Quests and votes are not taken into account.
     """
@@ -251,7 +254,7 @@ _SPOKEN: Final = frozenset({"says", "answers"})
 
 class _Record(NamedTuple):
     indexes: list[int]
-    """Index in the log of each entry's event, ascending."""
+    """The index in the log of each entry's event, ascending."""
     entries: list[Entry]
 
 
@@ -312,7 +315,7 @@ def entries_of(event: Event, round_: int, attempt: int) -> Iterator[Entry]:
 
 
 def game_lines(profile: Profile, names: Sequence[str]) -> Iterator[str]:
-    """The rules of the game and the names of the seats, as lines of text; nothing of the deal."""
+    """The rules of the game and the names of the seats, as lines of text, without the deal."""
     evil = [role.value for role in profile.roles if role in EVIL_ROLES]
     loyal = [role.value for role in profile.roles if role not in EVIL_ROLES]
     yield "=== THE GAME ==="

@@ -61,7 +61,7 @@ Excluded = Literal[
     "not_followed",
     "unscored",
 ]
-"""Why a stage of a turn gives no item.
+"""The reasons why a stage of a turn gives no item.
 
 defaulted: a default was played. repeated_turn: the seat spoke twice in the attempt (foreign records).
 no_selection, no_draft: the seat recorded none. nothing_selected: an empty selection. empty_gold: no final
@@ -89,7 +89,7 @@ class ItemId(NamedTuple):
 def make_id(
     game_id: str, dimension: Dimension, request_id: str, stage: SelectionStage, reader: Seat | None
 ) -> str:
-    """``{game}/{dimension}/{request_id}/{stage}/{reader or -}``."""
+    """The id in the form ``{game}/{dimension}/{request_id}/{stage}/{reader or -}``."""
     return f"{game_id}/{dimension}/{request_id}/{stage}/{'-' if reader is None else reader}"
 
 
@@ -133,21 +133,23 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How items are made. Scores of different variants cannot be compared, so scores name their variant."""
+    """The settings for making items. Scores of different variants cannot be compared, so scores name their
+    variant.
+    """
 
     reader: Readers | Seat = "drawn"
-    """Who guesses: one other seat drawn by ``seed``, every other seat, or this seat."""
+    """The guessers: one other seat drawn by ``seed``, every other seat, or the seat with this number."""
     seed: int | str = 0
     history: History = "all"
     options: Options = "impactful"
-    """What a guesser chooses from: the impactful set, or the lists of every role that the speaker may hold by
-    what the reader was shown. A summary always has the whole list of its seat's role."""
+    """The options of a guesser: the impactful set, or the lists of every role that the speaker may hold,
+    judged by what the reader was shown. A summary always has the whole list of its seat's role."""
     impactful: frozenset[IntentionId] = IMPACTFUL_RELEASE
     """The impactful set: the released 15 intentions, or a recomputed set."""
     context: View = "seat"
     """``release`` shows later events and the speaker's role, for comparisons with the authors' figures."""
     followed: Followed | None = None
-    """None: the filter is off."""
+    """None if the filter is off."""
 
     def as_json(self) -> dict[str, Any]:
         """The variant as plain values, to be shown with its scores."""
@@ -178,7 +180,7 @@ class Item:
     id: str
     game_id: str
     position: int
-    """The utterance's ``seq``, from 1, in the stream of the seat whose context it is."""
+    """The ``seq`` of the utterance, from 1, in the stream of the seat whose context the item has."""
     dimension: Dimension
     request_id: str
     round: int
@@ -200,7 +202,7 @@ class Item:
     options: tuple[Option, ...]
     """The possible answers, in the order of the catalogue; empty if ``asked`` is judged."""
     gold: frozenset[IntentionId] | None
-    """The right answer, never empty; None: hidden, or judged by raters."""
+    """The right answer, never empty; None if it is hidden, or if raters judge the item."""
     speaker_role: Role | None
     """The speaker's role, for tables by role and side; None if gold is hidden."""
 
@@ -265,7 +267,8 @@ def _summaries(
     drafted = turn.first is not None and turn.first.draft is not None
     if turn.first is not None and not drafted:
         excluded["no_draft"] += 1
-    # Whether anything was modified is part of the gold: without gold the refinement is always asked about.
+    # Whether anything was modified is part of the gold: without gold, there is always a question about the
+    # refinement.
     again = turn.changed or not drafted or not with_gold
     for stage in (turn.first if drafted else None, turn.final if again else None):
         if stage is None:
@@ -425,7 +428,7 @@ def _context(
 def _filtered(
     game: Game, turn: Turn, stage: Stage, followed: Followed | None, *, think: bool
 ) -> Excluded | None:
-    """Why the filter on followed intentions drops this stage; None: it keeps the stage."""
+    """The reason why the filter on followed intentions drops this stage; None if it keeps the stage."""
     if followed is None:
         return None
     scores = followed.scores.get(StageKey(game.id, turn.request_id, stage.name), {})

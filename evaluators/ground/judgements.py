@@ -1,7 +1,8 @@
 """Judgements of selected intentions: whether each is reasonable, and how well it was followed.
 
 A judgement is made by one rater about one intention of one stage of one speaking turn. People and model
-judges give the same kind of value; ``rater`` names who judged. InterIntent (EMNLP 2024), section 3.
+judges give the same kind of value; ``rater`` is the name of the person or model. InterIntent (EMNLP 2024),
+section 3.
 """
 
 from collections.abc import Iterable
@@ -56,11 +57,11 @@ class Judgement:
     the refinement."""
     intention: IntentionId
     reasonable: bool | None
-    """None: not judged."""
+    """None if not judged."""
     think: int | None
-    """1 to 5; None: not judged."""
+    """1 to 5; None if not judged."""
     speak: int | None
-    """1 to 5; None: not judged."""
+    """1 to 5; None if not judged."""
     rater: str
 
     def __post_init__(self) -> None:
@@ -76,7 +77,7 @@ class Judgement:
 
 
 class FollowScore(NamedTuple):
-    """How well one intention was followed: means over the raters that scored it; None: nobody scored it."""
+    """The scores for following one intention: means over the raters that scored it; None if nobody did."""
 
     think: float | None
     speak: float | None

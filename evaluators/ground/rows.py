@@ -1,9 +1,9 @@
 """Items as rows of JSON with their question as text, for ``datasets`` and other tools that read tables.
 
 The item's context comes before the question. Guessing asks for the speaker's intentions; in the ``release``
-view, like the authors' prompt, for what another seat would take them to be. Summarisation asks the speaker
-for its own intentions. Selection and following show the intentions and ask for a judgement; ``judges`` has
-their rubrics.
+view it asks, like the authors' prompt, what another seat would take them to be. Summarisation asks the
+speaker for its own intentions. Selection and following show the intentions and ask for a judgement;
+``judges`` has their rubrics.
 """
 
 import json
@@ -22,8 +22,8 @@ def row(item: Item) -> dict[str, Any]:
     nothing is null.
 
     ``context`` and ``question`` together are a whole prompt; ``view`` is the context as data. ``reader`` is 0
-    if nobody guesses. Items to choose from have ``options``, items to judge have ``asked``; ``gold`` and
-    ``speaker_role`` are present only if the item has them.
+    if nobody guesses. Items of guessing and summarisation have ``options``, items to judge have ``asked``;
+    ``gold`` and ``speaker_role`` are present only if the item has them.
     """
     values: dict[str, Any] = {
         "id": item.id,

@@ -42,7 +42,7 @@ class Stage:
     name: SelectionStage
     chosen: tuple[Choice, ...]
     draft: SpeechDrafted | None
-    """None: the seat recorded no draft of this stage."""
+    """None if the seat recorded no draft of this stage."""
     reason: str = ""
     """The reason for the selection as a whole."""
 
@@ -60,31 +60,31 @@ class Turn:
     attempt: int
     seat: Seat
     opening: int
-    """Index in the log of the first event of its action: the proposal of an opening turn, else the utterance.
-    The turn's thoughts come before it."""
+    """The index in the log of the first event of the turn's action: the proposal of an opening turn, else the
+    utterance. The turn's thoughts come before that event."""
     utterance: int
-    """Index in the log of its utterance."""
+    """The index in the log of the turn's utterance."""
     public: int
     """The number of public events up to and including the utterance."""
     own: tuple[int, ...]
     """The number of events that only one seat sees, up to the utterance, by seat, seat 1 first."""
     text: str
     first: Stage | None
-    """None: the seat recorded no first selection."""
+    """None if the seat recorded no first selection."""
     final: Stage | None
-    """If the seat recorded only a first selection, that selection with the final speech. None: the seat
-    recorded no selection."""
+    """If the seat recorded only a first selection, this is that selection with the final speech. None if the
+    seat recorded no selection."""
     modified: bool
     """Whether the seat recorded a separate final selection, even one that equals the first."""
     beliefs: tuple[Belief, ...]
-    """What the seat believed of the others when it began to speak."""
+    """The seat's beliefs about the others when it began to speak."""
     without: Unheard | None
-    """Which part of its record the seat had not heard when it made the first selection; None: it had heard
-    everything."""
+    """The part of its record that the seat had not heard when it made the first selection; None if it had
+    heard everything."""
     unheard: range
-    """The indexes in the log of what it had not heard; empty if it had heard everything."""
+    """The indexes in the log of the events that the seat had not heard; empty if it had heard everything."""
     defaulted: Cause | None
-    """Why a default was played; None: the seat spoke itself."""
+    """The reason why a default was played; None if the seat spoke itself."""
     opens: bool
     """Whether the turn opens the discussion of its attempt, which its leader does."""
     repeated: bool
@@ -92,7 +92,7 @@ class Turn:
 
     @property
     def changed(self) -> bool:
-        """Whether modification chose a different set from the first selection; the order does not matter."""
+        """Whether modification chose another set than the first selection; the order does not matter."""
         return (
             self.first is not None
             and self.final is not None
@@ -118,7 +118,7 @@ class Game:
     roles: tuple[Role, ...]
     """Seat 1 first."""
     learned: tuple[RoleLearned, ...]
-    """What each seat was shown at the start, seat 1 first."""
+    """The events that told each seat its role and showed it other seats, seat 1 first."""
     winner: Side
     turns: tuple[Turn, ...]
     """Every speaking turn, in order, including defaulted turns and turns without thoughts."""
@@ -154,7 +154,7 @@ def read_game(game_id: str, log: Iterable[Event]) -> Game:
 
 @dataclass(slots=True)
 class _Notes:
-    """What one seat recorded since its last turn."""
+    """The records of one seat since its last turn."""
 
     selected: dict[str, IntentionsSelected] = field(default_factory=dict)
     drafts: dict[str, SpeechDrafted] = field(default_factory=dict)
@@ -218,7 +218,7 @@ class _TurnReader:
         if event.phase != "discuss":
             return
         opens = self._proposal == (index - 1, event.seat)
-        # In other profiles the proposal ends the discussion, and its speech is no turn of the mechanism.
+        # In other profiles the proposal ends the discussion, and its speech is not a turn of the mechanism.
         if opens and self._created and self._created.profile.discussion != "after_proposal":
             return
         kind = Kind.PROPOSE_TEAM if opens else Kind.SPEAK

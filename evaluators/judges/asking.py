@@ -30,11 +30,11 @@ class JudgeReply(Generic[T]):
     """The result of one question."""
 
     value: T | None
-    """None: no answer was usable."""
+    """None if no answer was usable."""
     answers: tuple[str, ...]
     """All answers in order, including unusable ones."""
     faults: tuple[str, ...]
-    """What is wrong with the last answer; empty if it was used."""
+    """The faults of the last answer; empty if it was used."""
 
 
 async def until_usable(

@@ -1,8 +1,9 @@
 """Control speeches: statements of known truth, shown to a judge as if a seat had made them.
 
 Good players rarely contradict the record in words that the rules can read, so ordinary speeches cannot show
-whether a judge would notice. Control speeches are made from the record: half of their statements are true,
-half are false, and the rules read every statement correctly. They measure the judge and count in no rate.
+whether a judge would notice it if they did. Control speeches are made from the record: half of their
+statements are true, half are false, and the rules read every statement correctly. They measure the judge and
+count in no rate.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,8 @@ STATEMENTS: Final = 6
 
 
 def control_speeches(game_id: str, log: Sequence[Event], number: int) -> Iterator[Speech]:
-    """``number`` control speeches for a game, or fewer if it has fewer speeches after its first quest.
+    """``number`` control speeches for a game, or fewer if it has fewer suitable speeches after its first
+    quest.
 
     Their ``turn`` is negative. The game's id determines every draw.
     """

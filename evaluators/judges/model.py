@@ -23,7 +23,7 @@ from evaluators.judges.rubric import following_text, selection_text
 __all__ = ["ATTEMPTS", "Evidence", "Verdict", "judge", "messages"]
 
 _WORDS: Final = 3
-"""The least words of a quote, unless the whole text is shorter."""
+"""The least number of words in a quote, unless the whole text is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Evidence:
     of: str
     """``selection``, ``think`` or ``speak``."""
     quote: str
-    """Empty only for a score of 1."""
+    """The words quoted; empty only for a score of 1."""
     reason: str
 
 
@@ -49,7 +49,7 @@ class Verdict:
     answers: tuple[str, ...]
     """All answers in order, including unusable ones."""
     faults: tuple[str, ...]
-    """What is wrong with the last answer; empty if it was used."""
+    """The faults of the last answer; empty if it was used."""
 
 
 def messages(item: Item) -> list[JudgeMessage]:
@@ -90,7 +90,7 @@ def _asked(intention: IntentionId, reason: str) -> str:
 
 
 def _form(verdict: str) -> str:
-    """The form of an answer: the evidence stands before what rests on it; ``|`` separates the options."""
+    """The form of an answer: the evidence comes before the verdict resting on it; ``|`` separates options."""
     return (
         "Answer with JSON alone, one entry for each intention chosen, in this form and this order:\n"
         f'{{"judgements": [{{"intention": "id", {verdict}}}]}}'
@@ -181,7 +181,7 @@ def _faults(entry: Mapping[str, Any], item: Item) -> Iterator[str]:
 
 
 def _situation(item: Item, reasons: Iterable[str]) -> Sequence[str]:
-    # The text holds what seats wrote in quoted form, the entries hold it unchanged.
+    # The context's text quotes what seats wrote; its entries hold the same words unchanged.
     return (item.context.text, *(entry.text for entry in item.context.entries if entry.text), *reasons)
 
 

@@ -30,7 +30,7 @@ _DATA: Final = json.loads(files("evaluators.judges").joinpath("contradictions.js
 CONTRADICTIONS: Final[Mapping[frozenset[IntentionId], str]] = {
     frozenset(pair["intentions"]): pair["why"] for pair in _DATA["pairs"]
 }
-"""Why two intentions cannot be in one speech, by pair."""
+"""The reasons why two intentions cannot be in one speech, by pair."""
 
 _FACTS: Final = {
     "earlier_vote": "no vote has been taken before",
@@ -48,9 +48,9 @@ class Ruling:
     key: StageKey
     intention: IntentionId
     rule: Rule | None
-    """The rule that it breaks; None: undecided."""
+    """The rule that the intention breaks; None if undecided."""
     reason: str
-    """Why it is unreasonable; empty if undecided."""
+    """The reason why the intention is unreasonable; empty if undecided."""
 
     @property
     def judgement(self) -> Judgement | None:
@@ -68,7 +68,7 @@ def contradictions(intention: IntentionId, others: Iterable[IntentionId]) -> lis
 def rule(
     role: Role, intention: IntentionId, others: Iterable[IntentionId], facts: Iterable[str]
 ) -> tuple[Rule, str] | None:
-    """The first rule that an intention breaks, in the order role, fact, contradiction; None: undecided.
+    """The first rule that an intention breaks, in the order role, fact, contradiction; None if undecided.
 
     ``others`` were selected with it; ``facts`` are those of ``Table.facts`` for the seat at that time. An
     intention outside the catalogue is undecided.
@@ -99,7 +99,8 @@ def ruled(game: Game) -> Iterator[Ruling]:
         start = turn.unheard.start if turn.without == "speech" else turn.opening
         apply(state, game.log[done:start])
         facts = {"first": state.table.facts(turn.seat)}
-        # Up to the turn's own proposal or utterance; the thoughts before it do not change the table.
+        # Folds the events up to the turn's own proposal or utterance; the thoughts before it do not change
+        # the table.
         apply(state, game.log[start : turn.opening])
         done = turn.opening
         if turn.defaulted is not None:

@@ -1,4 +1,4 @@
-"""Hallucination by rules and by a judge: each alone, both together, and the judge compared with the rules.
+"""Hallucination as found by rules, by a judge and by both together, and the judge compared with the rules.
 
 All scores cover the speeches that the judge read. The rules take precedence: a judge's statement counts only
 if it overlaps no span that the rules decided. Where it overlaps one, the two are compared, so the rules
@@ -33,8 +33,8 @@ Reader = Literal["rules", "judge", "together"]
 READERS: Final[tuple[Reader, ...]] = ("rules", "judge", "together")
 
 Against = tuple[str, str]
-"""The verdict of the rules on a span and that of the judge: ``supported``, ``refuted``, or ``silent`` if the
-judge ignored the span or could not check it."""
+"""The verdict of the rules on a span, and the verdict of the judge: ``supported``, ``refuted``, or ``silent``
+if the judge ignored the span or could not check it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,18 @@ class SpeechJudgement:
     """Empty if the speech states nothing about the record."""
     rater: str
     control: Mapping[Against, int] | None = None
-    """For a control speech: the spans by the verdicts of the rules and the rater. It counts in no rate."""
+    """For a control speech, the number of spans by the verdicts of the rules and of the rater. Such a speech
+    counts in no rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class RulesAgreement:
-    """How a judge agrees with the rules on the spans that both decided."""
+    """The agreement of a judge with the rules on the spans that both decided."""
 
     compared: int
     """The number of spans that both decided."""
     control: int
-    """How many of them are in control speeches."""
+    """The number of these spans that are in control speeches."""
     silent: int
     """The number of spans that the rules decided and the judge did not."""
     precision: Rate
@@ -66,7 +67,7 @@ class RulesAgreement:
     kappa: float
     """nan if nothing was compared, or if both gave only one and the same verdict."""
     lacking: tuple[str, ...]
-    """Why the judge's figures may not be shown beside those of the rules; empty: they may."""
+    """The reasons why the judge's figures may not be shown beside those of the rules; empty if they may."""
 
     @property
     def shown(self) -> bool:
@@ -87,7 +88,7 @@ class RulesAgreement:
 def against_rules(
     spans: Mapping[Against, int], control: Mapping[Against, int] | None = None
 ) -> RulesAgreement:
-    """Compares a judge with the rules, by the bar that also holds against people: 50 spans, kappa 0.4."""
+    """Compares a judge with the rules, with the same bar as for people: 50 spans and a kappa of 0.4."""
     total = Counter(spans) + Counter(control or {})
     both = total["refuted", "refuted"]
     missed = total["refuted", "supported"]
@@ -123,7 +124,7 @@ class _RoleCounts:
 
     speeches: int = 0
     sentences: Counter[str] = field(default_factory=Counter)
-    """By who decided them: ``all``, ``by_rules``, ``by_judge``, ``undecided``."""
+    """The number of sentences: ``all``, and those decided ``by_rules``, ``by_judge``, or ``undecided``."""
     refuted: Counter[Reader] = field(default_factory=Counter)
     """Refuted statements."""
     refuting: Counter[Reader] = field(default_factory=Counter)
@@ -140,10 +141,10 @@ class StatementScores:
         self.control: Counter[Against] = Counter()
         """The same in control speeches."""
         self.by_game: dict[str, dict[Reader, Rate]] = {}
-        """By game and reader: refuted statements, and speeches as the denominator."""
+        """The number of refuted statements over the number of speeches, by game and reader."""
 
     def add(self, game: Game, judgements: Iterable[SpeechJudgement]) -> None:
-        """Counts one game by one judge's judgements; speeches that the judge did not read are left out."""
+        """Counts one game with one judge's judgements; speeches that the judge did not read are left out."""
         ours = [judgement for judgement in judgements if judgement.key.game_id == game.id]
         by_speech = {judgement.key: judgement for judgement in ours if judgement.control is None}
         for own in ours:
@@ -202,8 +203,9 @@ class StatementScores:
         return sum(count.refuted[reader] for count in self._counts(whose))
 
     def sentences(self, whose: Role | Side | None = None) -> dict[str, int]:
-        """The number of sentences by who decided their statements. ``neither``: those without a statement
-        about the record, and the ``undecided`` ones, whose statement nobody could decide.
+        """The number of sentences by the reader that decided their statements. ``neither`` counts those
+        without a statement about the record and the ``undecided`` ones, whose statement no reader could
+        decide.
         """
         counts = sum((count.sentences for count in self._counts(whose)), Counter[str]())
         return {

@@ -1,4 +1,4 @@
-"""The model judge of statements: what a speech claims about the record, and whether the record agrees.
+"""The model judge of statements: it finds a speech's claims about the record, and checks them.
 
 The model is asked once per speech and sees what the table saw: the public record before the speech, and the
 speech. It judges every statement that it finds, including those that the rules read, and is not told the
@@ -21,10 +21,10 @@ MOST: Final = 40
 """The most statements in one speech; a judge that finds more splits it into single words."""
 
 _QUOTED: Final = 2
-"""The least words of a statement: "I led"."""
+"""The least number of words in a statement, as in "I led"."""
 
 _RECORDED: Final = 3
-"""The least words quoted from the record, unless the line is shorter."""
+"""The least number of words quoted from the record, unless the line is shorter."""
 
 StatementVerdict = Literal["supported", "refuted", "uncheckable"]
 """``uncheckable``: a statement about the public record that the record cannot decide."""
@@ -39,7 +39,7 @@ class Statement:
     """The statement is ``text[start:end]`` of the speech."""
     verdict: StatementVerdict
     record: str
-    """The line of the record that decides it; empty if none does."""
+    """The line of the record that decides the statement; empty if none does."""
     reason: str
 
 
@@ -49,10 +49,11 @@ class Statements:
 
     key: SpeechKey
     statements: tuple[Statement, ...] | None
-    """In the order of the speech; empty if it states nothing about the record. None: no usable answer."""
+    """In the order of the speech; empty if it states nothing about the record. None if no answer was
+    usable."""
     answers: tuple[str, ...]
     faults: tuple[str, ...]
-    """What is wrong with the last answer; empty if it was used."""
+    """The faults of the last answer; empty if it was used."""
 
 
 def speech_messages(speech: Speech) -> list[JudgeMessage]:
@@ -117,7 +118,7 @@ def _place(quote: Any, text: str, used: set[tuple[int, int]]) -> tuple[tuple[int
 
 
 def _evidence(entry: dict[str, Any], speech: Speech) -> tuple[str, list[str]]:
-    """The line of the record that an entry rests on, and what is wrong with its verdict and evidence."""
+    """The line of the record that an entry rests on, and the faults of its verdict and evidence."""
     quote, verdict = shown(entry.get("quote")), entry.get("verdict")
     faults = []
     if verdict not in get_args(StatementVerdict):

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 Part = Literal["guessing", "summarisation", "reasonable", "think", "speak"]
-"""What is compared: answers by their F1, judgements by their values."""
+"""The part that is compared: answers by their F1, judgements by their values."""
 
 PARTS_OF: Final[Mapping[Dimension, tuple[Part, ...]]] = {
     "guessing": ("guessing",),
@@ -64,7 +64,7 @@ Units = Mapping[str, Counts]
 """One rater's counts by unit. A unit is named by its item, with ``/intention`` appended if it is judged."""
 
 TEST: Final = "permutation: the raters' names exchanged within whole games"
-"""How the p values are computed; ``Comparison.exact`` says whether every exchange was tried."""
+"""The method behind the p values; ``Comparison.exact`` says whether every exchange was tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Joined(NamedTuple):
 
 
 def joined(first: Units, second: Units, part: Part) -> Joined | None:
-    """The counts on the units in common; None without any."""
+    """The counts on the units in common; None if there are none."""
     common = sorted(first.keys() & second.keys())
     if not common:
         return None
@@ -190,7 +190,7 @@ class Pairing:
         )
 
     def as_json(self, *, seed: int | str = 0) -> dict[str, Any]:
-        """Every measure of the part: both raters with their intervals, their difference, its p value."""
+        """Every measure of the part: both raters with their intervals, their difference, and its p value."""
         return {
             "items": self.items,
             "units": self.units,
@@ -229,7 +229,7 @@ def each(
 
 
 def holm(p_values: Collection[float]) -> list[float]:
-    """Holm's adjusted p values in the order given: they bound the chance of any false difference among all.
+    """Holm's adjusted p values in the order given: they bound the chance of even one false difference.
 
     nan stays nan and is not counted as a comparison.
 

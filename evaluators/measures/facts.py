@@ -37,7 +37,7 @@ class QuestWent:
     """A quest succeeded or failed, optionally with a number of fail cards."""
 
     round: int | None
-    """None: the last quest, if none has been played."""
+    """None if the speech means the last quest although none has been played."""
     succeeded: bool
     fails: int | None = None
 
@@ -61,10 +61,10 @@ class OnQuest:
 
     seat: Seat
     rounds: tuple[int, ...]
-    """Any of these rounds; empty: there was no such quest."""
+    """The claim is about any of these rounds; empty if there was no such quest."""
     on: bool
     described: str = ""
-    """How the speech names the quests if not by number, e.g. ``failed``."""
+    """The word by which the speech names the quests if it gives no number, e.g. ``failed``."""
 
     def against(self, table: Table) -> RecordAnswer:
         if not self.rounds:
@@ -78,7 +78,7 @@ class OnQuest:
             return _outcome(self.on, f"seat {self.seat} was on {_listed(here)}")
         named = [round_ for round_ in self.rounds if self.seat in _named(table, round_)]
         if named and self.on:
-            # The team was only proposed: some would say that the seat was on it.
+            # The team was only proposed, but some would say that the seat was on it.
             return RecordAnswer("undecided", f"seat {self.seat} was only proposed for {_listed(named)}")
         if not went and all(round_ > table.round for round_ in self.rounds):
             return _outcome(not self.on, f"{_listed(self.rounds)} has not begun")
@@ -114,7 +114,8 @@ class Led:
 
     seat: Seat
     rounds: tuple[int, ...] | None
-    """Any of these rounds; empty: there was no such quest; None: now."""
+    """The claim is about any of these rounds; empty if there was no such quest; None for the present
+    leader."""
     led: bool = True
 
     def against(self, table: Table) -> RecordAnswer:
@@ -138,7 +139,7 @@ class Voted:
     seat: Seat
     approve: bool
     rounds: tuple[int, ...] | None = None
-    """Any of these rounds; None: any vote, or the last one if ``last``."""
+    """The claim is about any of these rounds; None for any vote, or for the last one if ``last`` is true."""
     attempt: int | None = None
     team: tuple[Seat, ...] = ()
     """Seats on the team; a single seat may also be its leader."""
@@ -183,7 +184,9 @@ _BALLOT = {True: "yes", False: "no", None: "unknown"}
 
 @dataclass(frozen=True, slots=True)
 class QuestsCounted:
-    """A number of quests succeeded or failed so far. A number below the true one is true too, except 0."""
+    """A number of quests succeeded or failed so far. A claim of fewer than the true number counts as true,
+    except a claim of none.
+    """
 
     number: int
     succeeded: bool

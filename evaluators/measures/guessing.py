@@ -3,8 +3,8 @@
 Before it speaks, a seat records what it believes the others intend. Its belief about another seat is a guess
 about that seat's latest speech: the same item that a rater is asked from that seat's point of view. Only the
 first belief about a speech is a guess. If the speech belongs to an earlier attempt, later events may have
-helped the guess. A belief about a speech out of sight is no guess: in the paper's profile a seat that has
-summed up an attempt has its summary in later rounds, and the speeches no longer.
+helped the guess. A belief about a speech out of sight is no guess: in the paper's profile, a seat that has
+summed up an attempt sees its summary in later rounds, and no longer the speeches.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,19 +21,20 @@ from evaluators.measures.scoring import RoleScores, Scores
 __all__ = ["BELIEFS", "BeliefScores", "Span", "believed"]
 
 BELIEFS: Final = Variant(reader="all", options="roles")
-"""How beliefs are scored by default: a seat chooses from the lists of all roles."""
+"""The default variant for beliefs: a seat chooses from the lists of all roles that the speaker may hold."""
 
 Span = Literal["game", "attempt"]
-"""Which speeches a belief is a guess about: the latest one in the game, or only one of the same attempt."""
+"""The speeches that beliefs are guesses about: the latest one in the game, or only one of the same
+attempt."""
 
 
 def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
     """The beliefs of a game as guesses, in the order in which they were formed.
 
     Each guess is about the other seat's latest speech before the believer's own turn and has the id of that
-    guessing item; ``rater`` is ``belief``. Left out are beliefs of a turn for which a default was played,
-    beliefs about a seat that has not spoken or whose latest speech is out of sight, and later beliefs of the
-    same seat about the same speech.
+    guessing item; ``rater`` is ``belief``. Some beliefs are left out: those of a turn for which a default was
+    played, those about a seat that has not spoken or whose latest speech is out of sight, and later beliefs
+    of the same seat about the same speech.
     """
     latest: dict[Seat, Turn] = {}
     believed_items: set[str] = set()
@@ -64,7 +65,7 @@ def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
 def _summed_up(game: Game) -> frozenset[tuple[Seat, int, int]]:
     """(seat, round, attempt) of the attempts that a seat's own summaries replace later."""
     if game.profile.name != "interintent":
-        # Elsewhere seats remember all that was said.
+        # In other profiles, seats remember all that was said.
         return frozenset()
     return frozenset(
         (event.seat, event.round, event.attempt)
@@ -76,7 +77,8 @@ def _summed_up(game: Game) -> frozenset[tuple[Seat, int, int]]:
 def _out_of_sight(turn: Turn, speech: Turn, summed_up: frozenset[tuple[Seat, int, int]]) -> bool:
     """Whether the believer has a summary of its own instead of the speech."""
     if turn.without == "summary":
-        # An opener that was asked before it summed up has the speeches of the round before (timing eager).
+        # An opener that was asked before it summed up still has the speeches of the round before (timing
+        # eager).
         return speech.round < turn.round - 1
     return speech.round < turn.round and (turn.seat, speech.round, speech.attempt) in summed_up
 
@@ -85,7 +87,7 @@ class BeliefScores:
     """Scores the beliefs of many games."""
 
     def __init__(self, variant: Variant = BELIEFS, span: Span = "game") -> None:
-        """With impactful options only intentions among them count: the seat did not know the list."""
+        """With impactful options, only intentions on that list count: the seat did not know the list."""
         self._variant = replace(variant, reader="all")
         self._span: Span = span
         self.intentions = Scores()
@@ -93,10 +95,10 @@ class BeliefScores:
         self.beliefs = 0
         """The number of beliefs that are guesses about a speech."""
         self.scored = 0
-        """How many of them are about a speech that gives an item."""
+        """The number of these that are about a speech that gives an item."""
         self.of_roles_alone = 0
-        """How many of the scored ones belong to games whose beliefs name no intention at all: their record,
-        as the authors' program writes it, has only roles, and a missing intention is not silence."""
+        """The number of scored beliefs in games whose beliefs name no intention at all. Such records, as the
+        authors' program writes them, hold only roles, so a missing intention does not count as silence."""
 
     def add(self, game: Game, seats: Collection[Seat] | None = None) -> None:
         """Counts the beliefs of these seats, or of all seats, in one game."""

@@ -28,7 +28,7 @@ class SpeechKey(NamedTuple):
     """The request that the speech answers, e.g. ``2.1.reconsider.3``."""
     turn: int
     """The number of utterances before it in the attempt: in a foreign record a seat may answer a request
-    twice. Negative: a control speech, which no seat made."""
+    twice. Negative for a control speech, which no seat made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Speech:
 
     key: SpeechKey
     index: int
-    """Its index in the log."""
+    """The index of the speech's utterance in the log."""
     seat: Seat
     text: str
     findings: tuple[Finding, ...]
@@ -46,7 +46,7 @@ class Speech:
     game: tuple[str, ...]
     """The rules of the game and the seats' names, one line each."""
     record: tuple[str, ...]
-    """The lines of the public record before it, oldest first."""
+    """The lines of the public record before the speech, oldest first."""
 
 
 def speeches(game_id: str, log: Sequence[Event]) -> Iterator[Speech]:
@@ -118,7 +118,7 @@ class Hallucinations:
         """Speeches, speeches with a refuted statement, and statements by verdict."""
 
     def add(self, log: Iterable[Event], roles: tuple[Role, ...]) -> None:
-        """Counts one game; ``roles`` is its deal, seat 1 first. Raises Unmeasurable without one."""
+        """Counts one game; ``roles`` is its deal, seat 1 first. Raises Unmeasurable if the deal is empty."""
         if not roles:
             raise Unmeasurable("speeches are counted by role, and the deal is not in the log")
         for event, findings in statements_of(log):

@@ -1,9 +1,10 @@
-"""How intentions relate to winning: which are impactful, and whether the side that understands more wins.
+"""The link between intentions and winning: impactful intentions, and whether the side that understands more
+wins.
 
-An intention is impactful if a side that selected it won very many, or very few, of those rounds. The link
-shows whether the side whose intentions are more often reasonable, or are followed better, wins. Definitions:
-InterIntent (EMNLP 2024), section 3 and appendix; where the authors' released scripts differ, their way is an
-option (``RELEASED``, ``per="intentions"``).
+An intention is impactful if a side won very many, or very few, of the rounds in which it selected the
+intention. The link shows whether the side whose intentions are more often reasonable, or are followed better,
+wins. Definitions: InterIntent (EMNLP 2024), section 3 and appendix; where the authors' released scripts
+differ, their way is an option (``RELEASED``, ``per="intentions"``).
 
 Only counts are kept, so memory does not grow with the number of games.
 """
@@ -54,20 +55,21 @@ def _results(game: Game) -> dict[int, Side]:
 
 @dataclass(frozen=True, slots=True)
 class ImpactRule:
-    """When an intention counts as selected by a side."""
+    """The rule for when an intention counts as selected by a side, and as impactful."""
 
     stages: tuple[SelectionStage, ...] = _STAGES
     """The selections that count. A final selection that equals the first one is counted once."""
     followed: int | None = None
     """The least following score, in thinking and in speaking; an intention without both scores does not
-    count. None: following does not matter."""
+    count. None if following does not matter."""
     per: Literal["round", "selection"] = "round"
     """Whether each round in which a side selected the intention counts once, or each selection counts."""
     above: float = 0.7
     below: float = 0.3
-    """An intention is impactful if the share of rounds won lies above ``above`` or below ``below``."""
+    """An intention is impactful if the share of rounds that the side won lies above ``above`` or below
+    ``below``."""
     at_least: int = 2
-    """The least number of times that the side must have selected it."""
+    """The least number of times that the side must have selected the intention."""
 
 
 PAPER: Final = ImpactRule()
@@ -79,7 +81,7 @@ RELEASED: Final = ImpactRule(stages=("final",), followed=3, per="selection")
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """How one side did with one intention."""
+    """The results of one side with one intention."""
 
     side: Side
     intention: IntentionId
@@ -158,7 +160,7 @@ class ImpactCounts:
 # --- understanding and winning -------------------------------------------------------------------
 
 Relation = Literal["above", "below", "equal"]
-"""How r of evil compares with r of loyal."""
+"""Whether the ratio r of evil (see ``LinkRule``) is above, below or equal to that of loyal."""
 
 Unit = Literal["quest", "game"]
 
@@ -167,11 +169,11 @@ _RELATIONS: Final[tuple[Relation, ...]] = ("above", "below", "equal")
 
 @dataclass(frozen=True, slots=True)
 class LinkRule:
-    """How r of a side is computed: the sum of binary scores divided by the number of its seats."""
+    """How a side's ratio r is computed: the sum of its binary scores divided by the number of its seats."""
 
     measure: Literal["selection", "following"]
-    """``selection``: 1 for a reasonable intention, among intentions with following scores above 2.
-    ``following``: 1 for a following score of ``threshold`` or more, among reasonable intentions."""
+    """With ``selection``, a reasonable intention scores 1, among intentions with following scores above 2.
+    With ``following``, a following score of ``threshold`` or more scores 1, among reasonable intentions."""
     threshold: int = 3
     """3, 4 or 5; only for ``following``."""
     parts: tuple[Literal["think", "speak"], ...] = ("speak",)
@@ -179,8 +181,8 @@ class LinkRule:
     counted separately."""
     stages: tuple[SelectionStage, ...] = ("final",)
     per: Literal["teammates", "intentions"] = "teammates"
-    """What the sum is divided by. The released code divides by the number of scores, which ignores how much a
-    side did."""
+    """The divisor of the sum: the number of seats or of scores. The released code divides by the number of
+    scores, which ignores how much a side did."""
 
     def __post_init__(self) -> None:
         if self.threshold not in (3, 4, 5):
@@ -210,13 +212,15 @@ class _Sum:
 
 
 class Link:
-    """Counts the quests and games in which r of evil is above, below or equal to r of loyal, by winner."""
+    """Counts quests and games, by winner, in which the ratio r of evil is above, below or equal to that of
+    loyal.
+    """
 
     def __init__(self, rule: LinkRule) -> None:
         self.rule = rule
         self._counts: Counter[tuple[Unit, Side, Relation]] = Counter()
         self.left_out: Counter[Unit] = Counter()
-        """The number of quests and of games in which a side has no r."""
+        """The number of quests and of games in which a side has no ratio r."""
 
     def add(self, game: Game, judgements: Iterable[Judgement]) -> None:
         """Counts one game. With several raters an intention is reasonable if more than half of them say so,
@@ -265,13 +269,15 @@ class Link:
         if not loyal.judged or not evil.judged or not all(by):
             self.left_out[unit] += 1
             return
-        # Compared across, so that equal fractions are equal.
+        # Cross-multiplied, so that equal fractions compare as equal.
         of_loyal, of_evil = loyal.ones * by[1], evil.ones * by[0]
         relation: Relation = "above" if of_evil > of_loyal else "below" if of_evil < of_loyal else "equal"
         self._counts[unit, winner, relation] += 1
 
     def shares(self, unit: Unit, winner: Side) -> dict[Relation, Rate]:
-        """Of the quests or games won by ``winner``: in how many r of evil is above, below or equal."""
+        """The shares of the quests or games won by ``winner`` in which the ratio r of evil is above, below or
+        equal to that of loyal.
+        """
         counts = {relation: self._counts[unit, winner, relation] for relation in _RELATIONS}
         total = sum(counts.values())
         return {relation: Rate(count, total) for relation, count in counts.items()}

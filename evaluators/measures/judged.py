@@ -1,7 +1,7 @@
 """Three measures of the selected intentions, by the judgements of people or judges.
 
-``SelectionScores``: situational awareness, how many of the selected intentions are reasonable in their
-context. Accuracy is reasonable / all, over first selections and final selections that the seat changed.
+``SelectionScores``: situational awareness, the share of the selected intentions that are reasonable in their
+context. First selections count, and final selections that the seat changed.
 
 ``FollowingScores``: self-regulation, how well thinking and speaking follow the selected intentions. Scores of
 1 to 3 are flawed, 4 and 5 good. Both measures are defined in InterIntent (EMNLP 2024), section 3.
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 LeftOut = Literal["defaulted", "no_turn", "not_selected", "unchanged", "not_judged"]
-"""Why a judgement is not counted.
+"""The reasons why a judgement is not counted.
 
 defaulted: a default was played for the turn. no_turn: the game has no such speaking turn or stage.
 not_selected: the seat did not select that intention in that stage. unchanged: the final selection equals the
@@ -63,7 +63,7 @@ class JudgedChoice(NamedTuple):
 def judged_turns(
     game: Game, judgements: Iterable[Judgement], left_out: Counter[LeftOut]
 ) -> Iterator[JudgedChoice]:
-    """The judgements of what this game's seats selected, each with its turn and stage.
+    """The judgements of this game's selected intentions, each with its turn and stage.
 
     Judgements of other games are ignored; judgements that fit no selection are counted in ``left_out``.
     """
@@ -91,7 +91,8 @@ class SelectionScores:
         """The accuracy: reasonable selections of all judged ones."""
         self.by_stage: dict[str, Rate] = {}
         self.by_place: dict[str, Rate] = {}
-        """``opener`` or ``responder``: most pairs of a loyal opener's published menu contradict its place."""
+        """``opener`` or ``responder``. In the published menu, most pairs for a loyal opener make no sense for
+        a leader."""
         self.by_role: dict[Role, Rate] = {}
         self.by_side: dict[Side, Rate] = {}
         self.by_round: dict[int, Rate] = {}
@@ -162,17 +163,17 @@ class Histogram(NamedTuple):
 
     @property
     def good(self) -> Rate:
-        """Scored 4 or 5, of all scored."""
+        """Intentions scored 4 or 5, of all scored."""
         return Rate(sum(n for score, n in zip(SCORES, self, strict=True) if good(score)), self.scored)
 
     @property
     def flawed(self) -> Rate:
-        """Scored 1 to 3, of all scored."""
+        """Intentions scored 1 to 3, of all scored."""
         return Rate(self.scored - self.good.num, self.scored)
 
     @property
     def mean(self) -> float | None:
-        """The mean score; None without any."""
+        """The mean score; None without scores."""
         if not self.scored:
             return None
         return sum(score * n for score, n in zip(SCORES, self, strict=True)) / self.scored
@@ -280,15 +281,16 @@ ASPECTS: Final[tuple[Aspect, ...]] = get_args(Aspect)
 
 
 class Shift(NamedTuple):
-    """How turns changed from their first stage to their final one in one aspect."""
+    """The changes of turns from their first stage to their final one in one aspect."""
 
     better: int = 0
     worse: int = 0
     equal: int = 0
     first: float = 0.0
-    """Sum over turns of the first stage's mean: share of reasonable intentions, or following score."""
+    """The sum over turns of the first stage's mean: the share of reasonable intentions, or the following
+    score."""
     final: float = 0.0
-    """Sum over turns of the final stage's mean."""
+    """The sum over turns of the final stage's mean."""
 
     @property
     def turns(self) -> int:
@@ -328,10 +330,11 @@ class CorrectionScores:
         self.by_role: dict[Role, Rate] = {}
         self.by_round: dict[int, Rate] = {}
         self.kept = self.dropped = self.added = 0
-        """Intentions of those turns: in both selections, only in the first, only in the final one."""
+        """The number of intentions in both selections of a turn, only in the first, and only in the final
+        one."""
         self.shifts: dict[tuple[Aspect, bool], Shift] = {}
-        """By aspect and by whether the selection changed. ``reasonable`` is compared only in changed turns,
-        since in the others both selections are the same."""
+        """The shifts by aspect and by whether the selection changed. ``reasonable`` is compared only in
+        changed turns, since in the others both selections are the same."""
 
     def add(self, game: Game, judgements: Iterable[Judgement] = ()) -> None:
         """Counts one game and its judgements; the scores of several raters of one stage are averaged."""
@@ -373,7 +376,9 @@ class CorrectionScores:
         self.shifts[aspect, changed] = self.shifts.get((aspect, changed), Shift()).plus(shift)
 
     def shift(self, aspect: Aspect, changed: bool | None = None) -> Shift:
-        """The shift of the turns that changed their selection, or did not; ``changed`` None: of all turns."""
+        """The shift of the turns whose selection changed, or did not change; of all turns if ``changed`` is
+        None.
+        """
         if changed is None:
             return self.shift(aspect, True).plus(self.shift(aspect, False))
         return self.shifts.get((aspect, changed), Shift())

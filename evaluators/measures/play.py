@@ -1,4 +1,4 @@
-"""Game metrics: who wins, who goes on quests, how leaders choose and how seats vote.
+"""Game metrics: wins, seats on quests, teams that leaders choose, and votes.
 
 Counts are pooled over games and kept as numerators and denominators, so that tables can be merged and every
 rate shows its counts. Definitions: InterIntent (EMNLP 2024), section 3, made exact by the avalon-replay v1
@@ -21,7 +21,7 @@ __all__ = ["MODELS", "PUBLISHED", "PlayMetrics", "PlayRow", "RoundResults", "Sid
 
 
 class Sides(NamedTuple):
-    """A published pair of percentages; None: not published for that side."""
+    """A published pair of percentages; None if it is not published for that side."""
 
     loyal: float | None
     evil: float | None
@@ -48,7 +48,7 @@ class PlayRow:
 
     label: str
     loyal: Rate | float | None
-    """A share without a denominator is a mean over roles; None: the metric does not apply to this side."""
+    """A share without a denominator is a mean over roles; None if the metric does not apply to this side."""
     evil: Rate | float | None
     published: Mapping[str, Sides]
 
@@ -92,7 +92,7 @@ _PAIRS: Final = (
 
 
 class PlayMetrics:
-    """Counts over finished games; its size does not grow with their number."""
+    """Counts over finished games. Their size does not grow with the number of games."""
 
     def __init__(self) -> None:
         # Each pair is [loyal, evil]; a leader's proposals count for the leader's side.
@@ -101,7 +101,7 @@ class PlayMetrics:
         self._fails = self._cards = 0
         self._on_team = dict.fromkeys(Role, 0)
         self._held: dict[Role, int] = {}
-        """Quests by role; a role that did not occur is not in it."""
+        """The number of (quest, holder) pairs by role, without roles that did not occur."""
         self._rounds: dict[int, Counter[str]] = {}
 
     def add(self, game: State | Iterable[Event]) -> None:
@@ -211,7 +211,7 @@ class PlayMetrics:
         return Rate(self._fails, self._cards)
 
     def engagement(self) -> dict[Role, Rate]:
-        """By role that occurs: (quest, holder) pairs in which the holder was on the team, of all pairs."""
+        """For each role that occurs: (quest, holder) pairs with the holder on the team, of all its pairs."""
         return {role: Rate(self._on_team[role], self._held[role]) for role in Role if role in self._held}
 
     def side_engagement(self, side: Side) -> float | None:

@@ -1,4 +1,5 @@
-"""Head to head: which agent, in which role, beat which other agent; and ratings over all games.
+"""Results of agents head to head: how often an agent in a role beat another agent; and ratings over all
+games.
 
 An agent is named by the caller (``llm gpt-x paper``, ``scripted``). Games in which one agent holds every seat
 say nothing about strength and are counted as mirrors. Results do not depend on the order of the games.
@@ -49,11 +50,11 @@ class Duel(NamedTuple):
 
 
 class AgentRating(NamedTuple):
-    """How often one agent won, over all games that are not mirrors."""
+    """The wins of one agent, over all games that are not mirrors."""
 
     agent: str
     as_loyal: Rate
-    """Of the games with the agent on a loyal seat; an agent on both sides counts for both."""
+    """The games won, of those with the agent on a loyal seat; an agent on both sides counts for both."""
     as_evil: Rate
     by_role: tuple[tuple[Role, Rate], ...]
 
@@ -180,7 +181,9 @@ def _standings(games: Iterable[Played]) -> tuple[AgentRating, ...]:
 
 
 class _Learner(NamedTuple):
-    """A member of a team that learns: an agent or a side of a table of ``seats`` seats; else a filler."""
+    """A member of a team. An agent learns, and so does a side of a table of ``seats`` seats; a filler is
+    neither.
+    """
 
     agent: str | None = None
     side: Side | None = None

@@ -67,7 +67,7 @@ class F1(float):
     matched: int
     """Intentions that are both gold and predicted."""
     predicted: int
-    """Intentions predicted, unmapped text included where it counts."""
+    """Predicted intentions, including unmapped texts where they count."""
     gold: int
     """Intentions in the gold."""
 
@@ -167,8 +167,8 @@ class Scores:
         self.silent = 0
         """Items without a guess; they count as empty guesses."""
         self.behind: Counter[tuple[str, str]] = Counter()
-        """The number of items by group and label, such as ``("role", "merlin")``. In a category or an
-        intention these are the items in which it is gold or named."""
+        """The number of items by group and label, such as ``("role", "merlin")``. For a category or an
+        intention, these are the items in which it is gold or named."""
         self.total = _NOTHING
         self.by_game: dict[str, Counts] = {}
         self.by_round: dict[int, Counts] = {}
@@ -184,12 +184,12 @@ class Scores:
         """The number of items by (missed, wrongly named). An item may count in several pairs;
         ``by_intention`` has the hits."""
         self.unmapped_texts: Counter[str] = Counter()
-        """How often each text occurred that named no intention."""
+        """The number of occurrences of each text that named no intention."""
         self._item_f1 = 0.0
         self._by_chance = 0.0
 
     def add(self, item: Item, guess: Guess | None) -> F1:
-        """Counts one item and the rater's guess (None: no guess). Returns the F1 of the item.
+        """Counts one item and the rater's guess (None if there is no guess). Returns the F1 of the item.
 
         Raises UnknownItem for a guess about another item, ValueError for an item without gold.
         """
@@ -225,13 +225,13 @@ class Scores:
 
     @property
     def macro(self) -> float | None:
-        """The mean of the F1 of each intention that was gold or named; None without any."""
+        """The mean of the F1 of each intention that was gold or named; None if there is none."""
         # fmean is exact: a sum of floats would depend on the order of sets, which differs between processes.
         return fmean(counts.f1 for counts in self.by_intention.values()) if self.by_intention else None
 
     @property
     def mean_item(self) -> float | None:
-        """The mean of the F1 of each item; None without any."""
+        """The mean of the F1 of each item; None without items."""
         return self._item_f1 / self.items if self.items else None
 
     @property
@@ -335,7 +335,7 @@ class Totals:
     def __init__(self, unmapped: Unmapped = "count") -> None:
         self.scores = Scores(unmapped)
         self._by_game: dict[tuple[str, str], dict[str, Counts]] = {}
-        """By group and label, then by game."""
+        """The counts by group and label, then by game."""
 
     def add(self, item: Item, guess: Guess | None) -> None:
         """Counts one item and the rater's guess, as ``Scores.add`` does."""
@@ -421,7 +421,7 @@ class Bin(NamedTuple):
 
     confidence: int
     stated: float | None
-    """Their mean confidence as a probability; None without any."""
+    """The mean confidence of these guesses as a probability; None if there are none."""
     right: Rate
 
     def as_json(self) -> dict[str, Any]:
@@ -440,7 +440,7 @@ class RoleScores:
         self.confusion: dict[tuple[Role, Role], int] = {}
         """The number of guesses by (true role, guessed role)."""
         self._squares = 0.0
-        # By step: guesses, right guesses, sum of the confidences.
+        # For each step: the number of guesses, the number of right guesses, and the sum of the confidences.
         self._bins = [[0, 0, 0.0] for _ in STEPS]
 
     def add(self, item: Item, guess: Guess) -> None:
@@ -480,7 +480,8 @@ class RoleScores:
 
     @property
     def brier(self) -> float | None:
-        """The mean of (confidence / 5 - right)², 0 best; None without a stated confidence.
+        """The mean of (confidence / 5 - right)², where right is 1 or 0; 0 is best. None without a stated
+        confidence.
 
         Source: Brier, Monthly Weather Review 78 (1950), for the two outcomes right and wrong.
         """
@@ -497,7 +498,7 @@ class RoleScores:
     @property
     def calibration_error(self) -> float | None:
         """The expected calibration error over the six steps: the mean distance between stated confidence and
-        share of right guesses, weighted by guesses; None without any.
+        share of right guesses, weighted by guesses; None without a stated confidence.
         """
         if not self.stated:
             return None

@@ -31,16 +31,17 @@ class Finding:
     end: int
     """The statement is ``text[start:end]`` of the speech."""
     fact: Fact | None
-    """None: the statement was not understood."""
+    """None if the statement was not understood."""
     verdict: Verdict
-    """``unparsed`` also if the fact is clear but the record is undecided."""
+    """The verdict is ``unparsed`` also if the fact is clear but the record is undecided."""
     record: str
     """The evidence of the record; empty if the statement was not understood."""
 
 
-# --- words --------------------------------------------------------------------------------------- Before
-# reading, each name is replaced by the same number of private-use characters, the first of which encodes the
-# seat. So no name is taken for a word ("Will", "May"), and positions in the speech stay the same.
+# --- words --------------------------------------------------------------------------------------------
+
+# Before reading, each name is replaced by the same number of private-use characters, the first of which
+# encodes the seat. So no name is taken for a word ("Will", "May"), and positions in the speech stay the same.
 
 _FIRST: Final = 0xE000
 _REST: Final = "\ue0ff"
@@ -143,7 +144,7 @@ _VOTED = re.compile(
 
 # --- sentences without a statement ------------------------------------------------------------------------
 
-# Anywhere in a sentence: it is a question, an assumption, a quote or a dispute.
+# These words anywhere in a sentence make it a question, an assumption, a quote or a dispute.
 _NOT_STATED = re.compile(
     r"[?\"“”«»„‹›]|(?:^|\s)['‘][^'’]{2,}['’](?:\s|[.,;:!]|$)|^\W*had\b"
     r"|\b(?:if|unless|whether|suppose|supposing|supposedly|imagine|assum\w*|pretend\w*|hypothetical\w*"
@@ -154,7 +155,7 @@ _NOT_STATED = re.compile(
     r"|(?:last|previous|other|another|earlier)\s+(?:games?|time)|call(?:s|ed)\s+it|admit\w*|promise[sd]?|remind(?:s|ed)?\s+us\s+that|acted?\s+as|as\s+though|in\s+case)\b",
     re.IGNORECASE,
 )
-# Before a statement, back to the start of its clause: it is a guess, a wish, a denial, or the future.
+# These words before a statement, in its clause, make it a guess, a wish, a denial, or the future.
 _UNSURE = re.compile(
     r"\b(?:would|could|should|might|may|must|can|cannot|perhaps|maybe|possibly|probably|likely|unlikely|think|thought"
     r"|believed?|guess(?:ed)?|feel|felt|suspect(?:ed)?|reckon|doubt|hoped?|hopefully|wish(?:ed)?|want(?:ed)?|expect(?:ed)?"
@@ -170,17 +171,18 @@ _ANEW = re.compile(
     r"|,\s*(?:as|and|so|for)\b|\bthe\s+fact\s+that\b",
     re.IGNORECASE,
 )
-# Right after a statement: it is withdrawn, or it is one of several options.
+# These words directly after a statement withdraw it, or make it one of several options.
 _AFTER = re.compile(
     r"\s*(?:,|\.\.+|…)?\s*(?:(?:did|has|was|were|is|had)n't\s+(?:it|he|she|they|we|you)\b|I\s+(?:think|believe|guess|suppose|hope)|or\b|nor\b|maybe\b|perhaps\b|probably\b|right\b|correct\b"
     r"|as\s+far\s+as|in\s+theory|in\s+my\s+(?:opinion|mind))",
     re.IGNORECASE,
 )
-# What may follow a denial; otherwise something else may be denied ("did not fail because of me").
+# The words that may follow a denial; before others, something else may be denied ("did not fail because of
+# me").
 _DENIED_WHOLE = re.compile(
     r"\s*(?:$|[.,;:!)—–\n]|and\b|but\b|so\b|either\b|at\s+all\b|too\b|while\b|which\b)", re.IGNORECASE
 )
-# What may come right before a subject; otherwise the name is part of a longer phrase.
+# The words that may come directly before a subject; after others, the name is part of a longer phrase.
 _OPENS = re.compile(
     r"(?:^|[,;:(—–.!\-]|\b(?:and|but|because|since|as|so|that|while|after|although|though|whereas|yet|also|both|then"
     r"|indeed|yes|however|clearly|for|given|how|why|well|remember|note|notice|recall|again|still|actually|where)\b)[\s\"']*$",
@@ -322,7 +324,7 @@ def _plain(name: str) -> str:
 
 @lru_cache(maxsize=256)
 def _names(names: tuple[str, ...]) -> tuple[re.Pattern[str], Mapping[str, Seat]]:
-    """A pattern of all names, and their seats. A name of two seats is left out."""
+    """A pattern of all names, and their seats. A name that two seats share is left out."""
     # "Player 3" is written in many ways; other names must match exactly.
     seats: dict[str, Seat] = {f"seat{seat}": seat for seat in range(1, len(names) + 1)}
     spelled = [r"(?i:\b(?:player|seat)[\s_-]?\d+\b)"]
@@ -398,10 +400,10 @@ class _Quests(NamedTuple):
     rounds: tuple[tuple[int, ...], ...]
     """One tuple per claim; several rounds in a tuple mean any of them."""
     described: str
-    """``failed`` or ``successful``, if they are named so."""
+    """``failed`` or ``successful``, if the speech names them so."""
     numbered: bool
     as_round: bool
-    """Whether the speech says round, which may mean a proposal."""
+    """Whether the speech says "round", which may mean a proposal."""
 
 
 def _quests(words: str, table: Table) -> _Quests:
@@ -567,7 +569,7 @@ _REJECTABLE = re.compile(
     rf"(?:teams?|proposals?|line-?up)\b|{_QUEST})",
     re.IGNORECASE,
 )
-"""What a vote can approve or reject, right after the verb."""
+"""The words directly after the verb that name something a vote can approve or reject."""
 _OWNED = re.compile(rf"({_NAME})'s\b", re.IGNORECASE)
 _NTH_PROPOSAL = re.compile(rf"\b{_ORDINAL}\s+(?:team|proposal|attempt|vote)", re.IGNORECASE)
 
@@ -636,8 +638,8 @@ _READERS: Final[tuple[tuple[tuple[str, ...], Callable[[_Speech], _Claims]], ...]
     (("leader",), _read_leads),
     (("vote", "approve", "reject", "turned down"), _read_voted),
 )
-"""Each reader, with words of which its sentences contain at least one. Most sentences contain none, and no
-pattern is tried on them.
+"""Each reader, with words of which every sentence that it can read contains at least one. Most sentences
+contain none, and no pattern is tried on them.
 """
 
 _LONGEST: Final = 600

@@ -1,4 +1,4 @@
-"""How far raters agree beyond chance: Fleiss' kappa, Krippendorff's alpha, and the bar for judges.
+"""The agreement of raters beyond chance: Fleiss' kappa, Krippendorff's alpha, and the bar for judges.
 
 The two coefficients take plain tables, as in textbooks. All other functions take ratings by rater and item,
 find the items that can be compared, and say how many there are. An undefined coefficient is nan: if all
@@ -153,7 +153,7 @@ class Grouping(NamedTuple):
 
 
 GROUPINGS: Final = (Grouping("1-3|4-5", 4), Grouping("1-4|5", 5), Grouping("1-2|3-5", 3))
-"""The default first. Source: InterIntent (EMNLP 2024), section 3 and its appendix on agreement."""
+"""The default comes first. Source: InterIntent (EMNLP 2024), section 3 and its appendix on agreement."""
 
 
 def grouped(
@@ -263,14 +263,14 @@ def ratings_of(
 
 
 class Bar(NamedTuple):
-    """What a judge must reach before its scores may be shown beside people's."""
+    """The agreement that a judge must reach before its scores may be shown beside people's."""
 
     items: int
     """The least number of items rated by both the judge and a person."""
     kappa: float
     """The least mean kappa of the judge with each person."""
     shortfall: float
-    """How far that mean may lie below the pairwise mean of the people, if they share items."""
+    """The most by which that mean may lie below the pairwise mean of the people, if they share items."""
 
 
 BAR: Final = Bar(items=50, kappa=0.4, shortfall=0.1)
@@ -281,7 +281,7 @@ items the standard error of such a kappa is above 0.1, too large to tell."""
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
-    """How one judge agrees with people, and how people agree with each other."""
+    """The agreement of one judge with people, and of people with each other."""
 
     with_people: Pairwise
     """The judge with each person."""
@@ -291,7 +291,7 @@ class JudgeAgreement:
     with_majority: Kappa
     """The judge compared with the most frequent answer of people, on items without a tie."""
     lacking: tuple[str, ...]
-    """Why the judge's scores may not be shown beside people's; empty: they may."""
+    """The reasons why the judge's scores may not be shown beside people's; empty if they may."""
 
     @property
     def shown(self) -> bool:

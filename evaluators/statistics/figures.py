@@ -6,9 +6,9 @@
     tally.count(key, (7, 9), items=3)
     tally.figure(key, "share", "nothing counted").as_json()
 
-Counts are kept by game, since intervals draw games, and in bounded memory: beyond ``BLOCKS`` games they are
-summed into that many blocks by a hash of the game's id. Values are exact for any number of games; two tallies
-of different games merge into what one tally would have counted.
+Counts are kept by game, since intervals come from drawing games, and in bounded memory: beyond ``BLOCKS``
+games they are summed into that many blocks by a hash of the game's id. Values are exact for any number of
+games; two tallies of different games merge into what one tally would have counted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 BLOCKS: Final = 250
-"""Clusters kept: the standard error estimated from this number is off by 1/sqrt(2 * 250), 4.5 %."""
+"""The most clusters that are kept. A standard error from so many is off by 1/sqrt(2 * 250), 4.5 %."""
 
 RESAMPLES: Final = 1000
 """Half of the usual number, since a report has a thousand figures: limits move by less than their last shown
@@ -52,9 +52,9 @@ digit."""
 Kind = Literal["share", "mean", "f1", "precision", "recall", "mean_of_shares", "sum"]
 """How a figure is computed from its counts.
 
-share, mean: the first count divided by the second, a share in [0, 1] or any ratio. f1, precision, recall: of
-(matched, predicted, gold). mean_of_shares: the unweighted mean of the shares of all pairs of counts that
-occur. sum: the count itself, which is not a sample and has no interval.
+share, mean: the first count divided by the second; a share lies in [0, 1], a mean is any ratio. f1,
+precision, recall: of (matched, predicted, gold). mean_of_shares: the unweighted mean of the shares of all
+pairs of counts that occur. sum: the count itself, which is not a sample and has no interval.
 """
 
 Method = Literal["bca", "wilson", "rating", "published", "count", "none"]
@@ -67,16 +67,17 @@ class Figure:
     """One number with its counts, its interval, games and items."""
 
     value: float | None
-    """None: nothing could be counted; ``note`` says why."""
+    """None if nothing could be counted; ``note`` says why."""
     low: float | None = None
-    """The lower limit of the 95 % interval. None: there is no interval; ``note`` says why."""
+    """The lower limit of the 95 % interval. None if there is no interval; ``note`` says why."""
     high: float | None = None
     num: float | None = None
     den: float | None = None
     games: int | None = None
     """The number of games with counts."""
     items: int | None = None
-    """The number of items behind it; for judgements and scores, stages of turns. None: it has no items."""
+    """The number of items behind the figure; for judgements and scores, stages of turns. None if it has no
+    items."""
     method: Method = "none"
     note: str = ""
 
@@ -109,7 +110,7 @@ class Clusters:
     """The counts of one figure by cluster."""
 
     counts: dict[str, Counts] = field(default_factory=dict)
-    """By game, or by block of games."""
+    """The counts by game, or by block of games."""
     games: int = 0
     items: int = 0
 
@@ -128,7 +129,7 @@ class FigureTally:
     def __init__(self) -> None:
         self._figures: dict[FigureKey, Clusters] = {}
         self._ids: set[str] | None = set()
-        """The games so far; None: there are too many, and counts are kept by block."""
+        """The games so far; None if there are too many, so that counts are kept by block."""
         self._cluster = ""
         self.games = 0
 

@@ -45,7 +45,7 @@ def _z(confidence: float) -> float:
 
 
 class Rate(NamedTuple):
-    """``num`` of ``den``."""
+    """A rate: ``num`` of ``den``."""
 
     num: int
     den: int

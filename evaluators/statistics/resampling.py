@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 Counts = Sequence[float]
-"""What one game (or item) adds to a figure; of the same length for all."""
+"""The counts that one game (or item) adds to a figure; equally long for all."""
 
 Statistic = Callable[[Sequence[float]], float]
 """Computes a figure from summed counts; nan if it is undefined."""
@@ -56,12 +56,12 @@ RESAMPLES: Final = 2000
 """Enough for 95 % limits: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 14."""
 
 BLOCKS: Final = 1000
-"""More games than this are dealt into this number of blocks, and blocks are drawn. Games are independent, so
-sums over blocks vary as the games do. The standard error is off by 1/sqrt(2 * 1000), 2 %, about as much as
-with 2,000 resamples. This bounds the work for any number of games."""
+"""If there are more games, they are dealt into this number of blocks, and blocks are drawn instead. Games are
+independent, so sums over blocks vary as the games do. The standard error is off by 1/sqrt(2 * 1000), 2 %,
+about as much as with 2,000 resamples. This bounds the work for any number of games."""
 
 _EXACT: Final = 12
-"""Up to this number of games every exchange is tried: 2**12 are 4,096."""
+"""Up to this number of games, every exchange is tried: 2**12 are 4,096 exchanges."""
 
 _NORMAL: Final = NormalDist()
 
@@ -146,10 +146,10 @@ def share(
 ) -> Estimate:
     """``bootstrap`` of a share, given as (k, n) by game, that always has an interval.
 
-    If every game is a single trial, as in who won, games are the independent trials of Wilson's interval,
-    which holds for few games where a bootstrap does not. If all games are alike, the bootstrap sees no spread
-    and would claim certainty; the interval is then Wilson's with each game as one trial, which is cautious,
-    and k and n are scaled to the number of games. Without counts the interval is (0, 1).
+    If every game is a single trial, such as its winner, games are the independent trials of Wilson's
+    interval, which holds for few games where a bootstrap does not. If all games are alike, the bootstrap sees
+    no spread and would claim certainty; the interval is then Wilson's with each game as one trial, which is
+    cautious, and k and n are scaled to the number of games. Without counts the interval is (0, 1).
     """
     single = all(n <= 1 for _, n in games.values())
     estimate = bootstrap({} if single else games, seed=seed, resamples=resamples, confidence=confidence)
@@ -183,8 +183,8 @@ class Comparison:
     difference: Estimate
     """First minus second, with its interval over games."""
     p_value: float
-    """Two-sided: how often exchanging the two within whole games gives a difference at least as large. nan if
-    the difference is undefined."""
+    """Two-sided: how often exchanging the two raters within whole games gives a difference at least as large.
+    nan if the difference is undefined."""
     items: int
     """The number of items that both answered."""
     left_out: int
@@ -206,8 +206,8 @@ def paired(
     """Compares two raters by their counts on each item, on the items that both have, clustered by game.
 
     The p value is that of a permutation test: if the two raters are alike, their names can be exchanged in
-    any game. Raises as ``bootstrap`` and ``by_game`` do. Source: Good, Permutation, Parametric and Bootstrap
-    Tests of Hypotheses (2005), chapter 3.
+    any game. Raises the same errors as ``bootstrap`` and ``by_game``. Source: Good, Permutation, Parametric
+    and Bootstrap Tests of Hypotheses (2005), chapter 3.
     """
     common = sorted(first.keys() & second.keys())
     joined = by_game({item: (*first[item], *second[item]) for item in common}, game_of)
@@ -263,7 +263,7 @@ def _p_value(
     clusters = _clusters(_counting(games))
     sums = _sums(clusters)
     width = len(sums) // 2
-    # Exchanging the two in a cluster adds this to the first half of the sums and takes it from the second.
+    # Exchanging the raters in a cluster adds this to the first half of the sums and takes it from the second.
     moves = [[counts[column + width] - counts[column] for counts in clusters] for column in range(width)]
 
     def exchanged(signs: Sequence[int]) -> float:
@@ -313,7 +313,7 @@ def _clusters(games: Mapping[str, Counts]) -> list[Counts]:
     """The counts of games, or of blocks of games dealt by their ids."""
     if len(games) <= BLOCKS:
         return list(games.values())
-    # Dealt by a hash of the id: ids may follow time, and neighbours may be alike.
+    # Games are dealt by a hash of the id, since ids may follow time, and neighbours may be alike.
     dealt = sorted(games, key=lambda game: (draw(0, "block", game), game))
     return [_sums(games[game] for game in dealt[block::BLOCKS]) for block in range(BLOCKS)]
 
@@ -332,7 +332,7 @@ Pick = Callable[[tuple[float, ...]], Iterable[float]]
 """Draws as many clusters as there are, with replacement, and returns their counts in one column."""
 
 _KEPT: Final = 500_000
-"""The most drawn indexes of one set of draws that are cached: 4 MB."""
+"""The most indexes that one cached set of draws may hold: 4 MB."""
 
 
 def _picks(seed: str, size: int, resamples: int) -> Iterator[Pick]:
@@ -350,7 +350,7 @@ def _kept_picks(seed: str, size: int, resamples: int) -> tuple[Pick, ...]:
 
 
 def _jackknife(clusters: Sequence[Counts], statistic: Statistic) -> list[float]:
-    """The figure without each cluster in turn, if it is defined."""
+    """The figure without each cluster in turn, where it is defined."""
     sums = _sums(clusters)
     left = (
         statistic([total - count for total, count in zip(sums, counts, strict=True)]) for counts in clusters
@@ -360,7 +360,7 @@ def _jackknife(clusters: Sequence[Counts], statistic: Statistic) -> list[float]:
 
 def _bca(draws: Sequence[float], value: float, left_out: Sequence[float], confidence: float) -> Interval:
     size = len(draws)
-    # Half of the ties count, since a discrete figure often equals its own value.
+    # Half of the ties count, since a draw of a discrete figure often equals the figure itself.
     below = sum(draw < value for draw in draws) + sum(draw == value for draw in draws) / 2
     bias = _NORMAL.inv_cdf(min(max(below, 0.5), size - 0.5) / size)
     middle = sum(left_out) / len(left_out) if left_out else 0.0
