@@ -73,6 +73,7 @@ from engine.rules import Request, cancel, create, decide, pending, usual_names
 from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Seat, Viewer
 from engine.view import observe, project
+from evaluators.measures.defaults import DecisionCounter
 
 __all__ = ["Games", "batch_status"]
 
@@ -519,7 +520,10 @@ class Games:
             models = await self._models.seats(row, batch)
         agents = seat_agents(row.seats, row.seed, models, self._inboxes.of(row, batch))
         journal = TellingJournal(
-            GameLog(self._database, game_id, len(events)), self._feed, game_id, row.batch_id
+            GameLog(self._database, game_id, len(events), DecisionCounter(events)),
+            self._feed,
+            game_id,
+            row.batch_id,
         )
         start = (state.table.round, state.table.attempt, state.table.phase)
         while requests := pending(state):
@@ -576,9 +580,8 @@ class Games:
                 over = last  # the answers already accepted have ended it
             else:
                 over = [*last, *cancel("cancelled by its owner")]
-            journal = TellingJournal(
-                GameLog(self._database, game_id, head), self._feed, game_id, row.batch_id
-            )
+            game_log = GameLog(self._database, game_id, head, await self._decisions(game_id))
+            journal = TellingJournal(game_log, self._feed, game_id, row.batch_id)
             try:
                 await journal.append(over)
             except Conflict:
@@ -593,6 +596,13 @@ class Games:
         if row.status not in OPEN:
             raise AlreadyOver(f"this game is {row.status} already")
         return row
+
+    async def _decisions(self, game_id: str) -> DecisionCounter | None:
+        """The decisions so far; None for a log that cannot be read, which can be cancelled all the same."""
+        try:
+            return DecisionCounter(await self._reader.events(game_id))
+        except CorruptLog:
+            return None
 
     async def _last_words(self, row: GameRow) -> tuple[int, list[Event]]:
         """Closes the open requests of remote seats. Returns the log's length, and the events still to be

@@ -19,6 +19,7 @@ from app.store.tables import batches, games
 from engine.errors import CorruptLog
 from engine.events import Event
 from engine.terms import Ending, Side
+from evaluators.measures.defaults import DecisionCounter
 
 __all__ = ["DRIVEN", "OPEN", "GameStore", "NewGame", "Suspension", "Tallied", "new_id"]
 
@@ -102,6 +103,8 @@ def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
         "imported_from": game.imported_from,
         "fault": None,
         "epochs": None,
+        "defaults": None if game.status in OPEN else DecisionCounter(game.log).as_json(),
+        "invalid": None,
     }
 
 
