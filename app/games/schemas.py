@@ -31,6 +31,7 @@ from app.base.schemas import (
 )
 from app.edge.tokens import MAX_SEAT_S, MAX_WATCH_S, SEAT_S
 from app.seats.remote_seat import ALLOWANCE_S, MAX_ALLOWANCE_S, MIN_ALLOWANCE_S
+from engine.events import Cause
 from engine.profile import (
     Approval,
     Assassination,
@@ -465,6 +466,41 @@ class ProfileSettings(Shown):
     reveal: Reveal
 
 
+class Defaulted(Shown):
+    """Decisions, and how many of them were played by default."""
+
+    decisions: int = Field(description="Answered requests, those included for which the default was played.")
+    defaulted: dict[Cause, int] = Field(description="Defaults by cause, for causes that occurred.")
+    share: float | None = Field(description="Defaults of all causes / `decisions`. Null: no decision.")
+
+
+class SeatDefaults(Defaulted):
+    seat: int
+    agent: str | None = Field(description="Null for an imported game.")
+    model: str | None
+
+
+class AgentDefaults(Defaulted):
+    agent: str
+    model: str | None
+    mechanism: str | None = Field(description="Of `llm` agents.")
+
+
+class NumberedSeatDefaults(Defaulted):
+    seat: int
+
+
+class BatchDefaults(Defaulted):
+    """The decisions of a batch's games."""
+
+    games: int = Field(
+        description="Games that are counted here: those that finished or were cancelled, except those that "
+        "ended in an earlier version."
+    )
+    agents: list[AgentDefaults] = Field(description="By agent, model and mechanism.")
+    seats: list[NumberedSeatDefaults]
+
+
 class GameView(Shown):
     """The game as one viewer sees it: the table, and the viewer's own hand."""
 
@@ -495,6 +531,9 @@ class GameView(Shown):
     requests: list[OpenRequest] | None = Field(description="Full viewer only: the open requests.")
     forked_from: ForkedFrom | None = Field(description="Full viewer only.")
     imported_from: ImportedFrom | None
+    defaults: list[SeatDefaults] | None = Field(
+        description="Full viewer only: what each seat has decided so far, and which decisions were defaults."
+    )
     fault: str | None = Field(
         description="Full viewer only: why the game failed or is suspended: what its model's provider said, "
         "or the trace id of an error of ours."
@@ -581,6 +620,9 @@ class BatchView(Shown):
         description="In the currency of the configured prices. Null for callers with a watch token."
     )
     models: list[ModelUse] = Field(description="By model and step. Empty for callers without `export:full`.")
+    defaults: BatchDefaults | None = Field(
+        description="Decisions that were played by default. Null for callers without `export:full`."
+    )
     budget: BudgetView | None = Field(
         description="The budget as it was given. Null: no limit, or a caller with a watch token."
     )

@@ -33,11 +33,13 @@ from app.base.off_loop import off_loop
 from app.base.schemas import OnUnusable
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
+from app.games.defaults import batch_defaults
 from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
     OVER,
     AfterRequest,
     BatchCreated,
+    BatchDefaults,
     ForkedFrom,
     ForkGame,
     GameCreatedView,
@@ -449,6 +451,10 @@ class Games:
 
     async def spending(self, row: BatchRow) -> Spending:
         return await self._models.spending(row)
+
+    async def defaults(self, batch_id: str) -> BatchDefaults:
+        """The decisions and defaults of the batch's games that are over."""
+        return await off_loop(batch_defaults, await self._store.defaults(batch_id))
 
     async def export(
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool

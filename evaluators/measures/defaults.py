@@ -4,9 +4,9 @@ Every answered request is one decision, however many events it made: a proposal 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from engine.events import (
     ActionDefaulted,
@@ -27,6 +27,8 @@ from evaluators.statistics.rates import Rate
 
 __all__ = ["EXCLUDE_ABOVE", "DecisionCounter", "SeatDecisions"]
 
+CAUSES: Final = frozenset(get_args(Cause)) - {"cancelled"}
+
 EXCLUDE_ABOVE: Final = 0.05
 """The share of models' decisions played by default above which a game says nothing about models."""
 
@@ -39,8 +41,25 @@ class SeatDecisions:
     defaulted: Counter[Cause] = field(default_factory=Counter)
     """Decisions that were played by default, by cause; at most ``decisions``."""
 
+    def add(self, other: "SeatDecisions") -> None:
+        self.decisions += other.decisions
+        for cause, number in other.defaulted.items():
+            self.defaulted[cause] += number
+
     def as_json(self) -> dict[str, Any]:
         return {"decisions": self.decisions, "defaulted": dict(self.defaulted)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "SeatDecisions":
+        """What ``as_json`` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        decisions, defaulted = value["decisions"], Counter[Cause]()
+        for cause, number in value["defaulted"].items():
+            if cause not in CAUSES or type(number) is not int:
+                raise ValueError("no count of defaults")
+            defaulted[cause] = number
+        if type(decisions) is not int:
+            raise ValueError("no count of decisions")
+        return cls(decisions, defaulted)
 
 
 class DecisionCounter:
