@@ -9,19 +9,19 @@ from typing import Any, Final, TypeVar, get_args
 from sqlalchemy import RowMapping, Select, Text, and_, case, cast, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.base.clock import random_bits
+from app.base.clock import random_bits, timestamp
 from app.base.schemas import GameStatus
 from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
 from app.store.log import INSERT_EVENTS, event_rows
 from app.store.rows import BatchRow, DamagedGame, GameRow, is_moment, read_row, values_of
 from app.store.tables import batches, games
-from engine.errors import CorruptLog
+from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event
 from engine.terms import Ending, Side
 from evaluators.measures.defaults import DecisionCounter
 
-__all__ = ["DRIVEN", "OPEN", "GameStore", "NewGame", "Suspension", "Tallied", "new_id"]
+__all__ = ["DRIVEN", "OPEN", "GameStore", "Invalidation", "NewGame", "Suspension", "Tallied", "new_id"]
 
 R = TypeVar("R")
 
@@ -52,6 +52,25 @@ class Suspension:
     """A short word."""
     words: str
     """What the provider said, or what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidation:
+    """Why a game is excluded from every report."""
+
+    at: int
+    """ms"""
+    by: str
+    """The key's name, or the user of the operating system."""
+    reason: str
+
+
+def in_words(invalid: Any) -> str:
+    """The fields of an ``Invalidation`` in one line."""
+    try:
+        return f"marked as invalid {timestamp(invalid['at'])} by {invalid['by']}: {invalid['reason']}"
+    except (CorruptLog, *UNREADABLE):
+        return "marked as invalid; the mark cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +337,15 @@ class GameStore:
             games.c.batch_id == batch_id, games.c.defaults.is_not(None)
         )
         return [(seats, text) for seats, text in await self._database.rows(query)]
+
+    async def invalid(self, batch_id: str) -> dict[str, str]:
+        """The batch's invalid games: when, by whom and why."""
+        query = (
+            select(games.c.game_id, games.c.invalid)
+            .where(games.c.batch_id == batch_id, games.c.invalid.is_not(None))
+            .order_by(games.c.position)
+        )
+        return {game_id: in_words(why) for game_id, why in await self._database.rows(query)}
 
     async def tally(self, batch_id: str) -> "Tallied":
         """Counts over a batch's games."""

@@ -25,7 +25,7 @@ from engine.events import (
 from engine.terms import Seat
 from evaluators.statistics.rates import Rate
 
-__all__ = ["EXCLUDE_ABOVE", "DecisionCounter", "SeatDecisions"]
+__all__ = ["CAUSES", "EXCLUDE_ABOVE", "DecisionCounter", "SeatDecisions"]
 
 CAUSES: Final = frozenset(get_args(Cause)) - {"cancelled"}
 
