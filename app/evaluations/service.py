@@ -7,7 +7,15 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import timestamp
-from app.base.errors import AlreadyGraded, AlreadyJudged, AlreadyOver, Forbidden, InvalidRequest, NotFound
+from app.base.errors import (
+    AlreadyGraded,
+    AlreadyJudged,
+    AlreadyOver,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    Unfinished,
+)
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
 from app.evaluations.comparisons import Comparisons
@@ -68,20 +76,32 @@ class Evaluations:
     async def chosen(
         self, games: Sequence[str], batches: Sequence[str], caller: Caller | None = None
     ) -> list[str]:
-        """The ids of the named finished games, or of all finished games of the named batches. Without
-        ``caller``, every game is visible. Raises InvalidRequest unless either games or batches are named,
-        NotFound, and Unfinished for a named game that is not over.
+        """The ids of the named finished games, or of all finished games of the named batches, except those
+        that were marked as invalid. Without ``caller``, every game is visible. Raises InvalidRequest unless
+        either games or batches are named, NotFound, and Unfinished for a named game that is not over or
+        invalid.
         """
         if bool(games) is bool(batches):
             raise InvalidRequest("name games or batches", "/batch", "game_or_batch")
         sees_all = caller is None or caller.sees_all
         if games:
-            return [(await self.games.by_id(game, sees_all=sees_all)).id for game in games]
+            return [await self._valid(game, sees_all=sees_all) for game in games]
         for batch in batches:
             row = await self._rows.batch(batch)
             if row is None or (not sees_all and await self._rows.is_ahead(row)):
                 raise NotFound("no such batch for this caller")
-        return [game for batch in batches for game in await self._rows.ids(batch, status=("finished",))]
+        return [
+            game
+            for batch in batches
+            for game in await self._rows.ids(batch, status=("finished",), invalid=False)
+        ]
+
+    async def _valid(self, game_id: str, *, sees_all: bool) -> str:
+        game = await self.games.by_id(game_id, sees_all=sees_all)
+        row = await self._rows.game(game_id)
+        if row is not None and row.invalid is not None:
+            raise Unfinished("this game was marked as invalid: it has no items")
+        return game.id
 
     # --- items ------------------------------------------------------------------------------
 

@@ -312,6 +312,14 @@ class StepGame(Strict):
     )
 
 
+class InvalidateGame(Strict):
+    """Why a game is excluded."""
+
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(
+        description="What makes the game worthless; reports name it."
+    )
+
+
 class NewGameToken(Strict):
     """A token for one seat, or for watching."""
 
@@ -466,6 +474,14 @@ class ProfileSettings(Shown):
     reveal: Reveal
 
 
+class InvalidView(Shown):
+    """The mark of a game that is excluded from reports and items."""
+
+    at: str
+    by: str = Field(description="The name of the credential, or the user of the operating system.")
+    reason: str
+
+
 class Defaulted(Shown):
     """Decisions, and how many of them were played by default."""
 
@@ -533,6 +549,10 @@ class GameView(Shown):
     imported_from: ImportedFrom | None
     defaults: list[SeatDefaults] | None = Field(
         description="Full viewer only: what each seat has decided so far, and which decisions were defaults."
+    )
+    invalid: InvalidView | None = Field(
+        description="Full viewer only: why somebody excluded the game from reports and items. Null: nobody "
+        "did."
     )
     fault: str | None = Field(
         description="Full viewer only: why the game failed or is suspended: what its model's provider said, "

@@ -17,7 +17,7 @@ from agents.model.model import ModelUnavailable
 from agents.remote import RemoteAgent
 from agents.table import step
 from app.base import metrics
-from app.base.clock import random_bits
+from app.base.clock import now_ms, random_bits
 from app.base.errors import (
     AlreadyOver,
     BudgetSpent,
@@ -59,7 +59,7 @@ from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import LLM, REMOTE, ModelSeats, has_models, has_remote, remote_seats, seat_agents
 from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
-from app.store.games import OPEN, GameStore, NewGame, Tallied, new_id
+from app.store.games import OPEN, GameStore, Invalidation, NewGame, Tallied, new_id
 from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, game_texts
 from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
@@ -633,6 +633,14 @@ class Games:
             else:
                 answers.append((request.seat, await RemoteAgent(inbox).act(observe(state, request))))
         return len(log), [*(decide(state, answers) if answers else ()), *closed]
+
+    async def invalidate(self, game_id: str, reason: str | None, *, by: str) -> GameRow:
+        """Excludes a game from reports and items, or, without a reason, takes it in again. Returns its row.
+        Raises NotFound.
+        """
+        why = None if reason is None else Invalidation(now_ms(), by, reason)
+        await self._store.invalidate(game_id, why)
+        return await self.row(game_id)
 
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""

@@ -16,6 +16,7 @@ from app.games.schemas import (
     GameView,
     HandView,
     ImportedFrom,
+    InvalidView,
     ModelUse,
     OpenRequest,
     OutageView,
@@ -42,6 +43,7 @@ __all__ = [
     "batch_view",
     "game_summary",
     "game_view",
+    "invalid_view",
     "model_uses",
     "open_requests",
     "readable_summary",
@@ -137,8 +139,17 @@ def _game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
         else None,
         imported_from=None if row.imported_from is None else ImportedFrom.model_validate(row.imported_from),
         defaults=seat_defaults(row, full) if is_full else None,
+        invalid=invalid_view(row) if is_full else None,
         fault=row.fault if is_full else None,
     )
+
+
+def invalid_view(row: GameRow) -> InvalidView | None:
+    """The mark of a game that is excluded from reports and items; None: it is not."""
+    if row.invalid is None:
+        return None
+    why = whole(row.invalid)
+    return InvalidView(at=timestamp(why["at"]), by=why["by"], reason=why["reason"])
 
 
 def game_summary(row: GameRow) -> GameSummary:

@@ -217,11 +217,15 @@ class GameStore:
         query = select(func.count()).where(games.c.batch_id == batch_id)
         return int((await self._database.column(query))[0])
 
-    async def ids(self, batch_id: str, status: Sequence[str] | None = None) -> list[str]:
-        """The batch's games in their order."""
+    async def ids(
+        self, batch_id: str, status: Sequence[str] | None = None, *, invalid: bool = True
+    ) -> list[str]:
+        """The batch's games in their order; ``invalid``: those too that were marked as invalid."""
         query = select(games.c.game_id).where(games.c.batch_id == batch_id).order_by(games.c.position)
         if status is not None:
             query = query.where(games.c.status.in_(status))
+        if not invalid:
+            query = query.where(games.c.invalid.is_(None))
         return await self._database.column(query)
 
     async def open_batches(self) -> list[str]:
@@ -337,6 +341,15 @@ class GameStore:
             games.c.batch_id == batch_id, games.c.defaults.is_not(None)
         )
         return [(seats, text) for seats, text in await self._database.rows(query)]
+
+    async def invalidate(self, game_id: str, why: Invalidation | None) -> bool:
+        """Marks a game as invalid, or takes the mark away. Returns False for an unknown id."""
+        changed = await self._database.writer.execute(
+            update(games)
+            .where(games.c.game_id == game_id)
+            .values(invalid=None if why is None else asdict(why))
+        )
+        return changed > 0
 
     async def invalid(self, batch_id: str) -> dict[str, str]:
         """The batch's invalid games: when, by whom and why."""

@@ -349,17 +349,18 @@ class ReportBuilder:
 
     def _count_decisions(self, reported: ReportedGame, decisions: DecisionCounter, count: "Count") -> None:
         agents = reported.agents or ("unknown",) * len(reported.game.roles)
+        cells: dict[tuple[str, str], SeatDecisions] = {}
         for seat, decided in sorted(decisions.seats.items()):
             agent = agents[seat - 1]
             self.decisions.setdefault(agent, SeatDecisions()).add(decided)
-            cells = [("all", "all"), ("seat", str(seat))]
-            if reported.agents is not None:
-                cells.append(("agent", agent))
-            for group, label in cells:
-                key = FigureKey(DEFAULTS, "", group, label, "defaulted")
-                count(key, (decided.defaulted.total(), decided.decisions))
-                for cause in CAUSES:
-                    count(key._replace(column=cause), (decided.defaulted[cause], decided.decisions))
+            of_agent = [] if reported.agents is None else [("agent", agent)]
+            for cell in (("all", "all"), ("seat", str(seat)), *of_agent):
+                cells.setdefault(cell, SeatDecisions()).add(decided)
+        for (group, label), decided in cells.items():
+            key = FigureKey(DEFAULTS, "", group, label, "defaulted")
+            count(key, (decided.defaulted.total(), decided.decisions))
+            for cause in CAUSES:
+                count(key._replace(column=cause), (decided.defaulted[cause], decided.decisions))
 
     def _words(self, exclusion: Exclusion) -> str:
         if exclusion == "invalid":
