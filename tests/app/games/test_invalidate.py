@@ -43,6 +43,14 @@ async def test_an_invalid_game_is_kept_shown_and_left_out_of_reports_and_items(d
         assert {item["game_id"] for item in page["items"]} == {other}
         refused = await caller.get("/evaluations/items", params={"game": wrong, **ASKED})
         problem(refused, 409, "unfinished")
+        judged = await caller.post(
+            "/evaluations", json={"dimension": "selection", "batch": batch, "judge": {"kind": "rule"}}
+        )
+        assert judged.status_code == 201, judged.text
+        assert judged.json()["left_out"] == [{"game_id": wrong, "reason": "it was marked as invalid"}]
+        # What raters said stays, and is exported.
+        for what in ({"batch": batch}, {"game": wrong}):
+            assert (await caller.get("/annotations", params=what)).status_code == 200
 
         await caller.services.games.invalidate(wrong, None, by="keyless")
         assert (await caller.get(f"/games/{wrong}")).json()["invalid"] is None
