@@ -109,7 +109,7 @@ async def _exported(
     Unfinished.
     """
     async with on_database(settings) as parts:
-        games = await parts.evaluations.chosen(listed(game, "game"), listed(batch, "batch"))
+        games = await parts.evaluations.chosen(listed(game, "game"), listed(batch, "batch"), invalid=True)
         rows = await parts.evaluations.store.judgements_of(games, raters=listed(rater, "rater"))
         views = (JudgementView(**{name: getattr(row, name) for name in FIELDS}) for row in rows)
         return write_sheet(views), [damaged.name for damaged in rows.damaged]

@@ -31,7 +31,8 @@ def show(batch: BatchArgument, database_url: DatabaseUrl = None) -> None:
         async with on_database(settings) as parts:
             row = await parts.games.batch_row(batch)
             spending = await parts.games.spending(row)
-            return batch_view(row, await parts.games.tally(batch), spending, sees_all=True)
+            defaults = await parts.games.defaults(batch)
+            return batch_view(row, await parts.games.tally(batch), spending, defaults, sees_all=True)
 
     print_json(run_or_fail(read()).model_dump(mode="json"))
 

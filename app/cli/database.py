@@ -77,8 +77,10 @@ async def on_database(
         await parts.database.stop()
 
 
-async def finished_games(parts: "Composition", batch: str) -> list[str]:
-    """The ids of a batch's finished games, in their order. Raises NotFound for an unknown batch."""
+async def finished_games(parts: "Composition", batch: str, *, invalid: bool = True) -> list[str]:
+    """The ids of a batch's finished games, in their order; ``invalid``: those marked as invalid, too. Raises
+    NotFound for an unknown batch.
+    """
     if await parts.store.batch(batch) is None:
         raise NotFound(f"there is no batch {batch}")
-    return await parts.store.ids(batch, status=("finished",))
+    return await parts.store.ids(batch, status=("finished",), invalid=invalid)

@@ -142,7 +142,7 @@ class _Writer:
 def _of_batch(batch: str, database_url: str | None, writer: _Writer) -> None:
     async def write() -> None:
         async with on_database(read_settings(database_url)) as parts:
-            for game_id in await finished_games(parts, batch):
+            for game_id in await finished_games(parts, batch, invalid=False):
                 try:
                     writer.take(await parts.evaluations.games.by_id(game_id))
                 except CorruptLog as fault:

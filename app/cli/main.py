@@ -47,6 +47,7 @@ COMMANDS: Final = {
     "replay": Command("replay", "Check recorded games against the rules, and read games as text."),
     "metrics": Command("replay", "Game metrics of recorded games, pooled, beside the published figures."),
     "batch": Command("batch", "Look at batches, resume suspended ones, change the limits of running ones."),
+    "game": Command("game", "Exclude a game from reports and items, or take it in again."),
     "bot-check": Command(
         "bot_check",
         "Put a bot through everything that can happen on the wire, and report what it gets wrong.",

@@ -20,6 +20,7 @@ from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.replays import sizes
 from app.files.reporting import ReportWork, counted
 from evaluators.ground.items import Options, Variant
+from evaluators.measures.defaults import EXCLUDE_ABOVE
 from evaluators.report.builder import DAMAGED, ReportBuilder
 from evaluators.report.sections import make_report
 from evaluators.report.tables import ReportTable, TableRow
@@ -33,6 +34,15 @@ _OF_SEATS: Final = ("agent", "model", "mechanism", "timing", "profile", "players
 """The same as ``app.evaluations.reports.GROUPS``, whose import takes a second."""
 
 _FORMATS: Final = (".html", ".json", ".csv")
+
+ExcludeAbove = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Exclude games whose models defaulted a larger share of their decisions. 1: exclude none.",
+    ),
+]
 
 
 @commands.command("report")
@@ -62,6 +72,7 @@ def report_command(
     rotate: Annotated[
         bool, typer.Option(help="For --agents: they moved by one seat after each game.")
     ] = False,
+    exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -76,6 +87,9 @@ def report_command(
     Selection and following need --judgements of raters, guessing and summarisation --answers (interintent
     items writes the questions); the beliefs of seats during play are scored without either. Exit status 2:
     there was no game to report on.
+
+    Games in which models defaulted more than --exclude-above of their decisions are excluded, and so are
+    games that were marked as invalid. Where that changes a figure, a second one has them in.
     """
     form = ".json" if out is None else out.suffix
     if form not in _FORMATS:
@@ -97,13 +111,14 @@ def report_command(
             group_by,
             agents,
             rotate=rotate,
+            exclude_above=exclude_above,
             jobs=jobs,
         )
     else:
         assert batch
         if judgements or answers or agents:
             fail("a batch brings its judgements, answers and agents; --judgements and the like are for files")
-        builder = _of_batches(batch, _title(title, batch), group_by, database_url)
+        builder = _of_batches(batch, _title(title, batch), group_by, exclude_above, database_url)
     _note_passed_over(builder)
     _write(builder, out, form)
 
@@ -125,6 +140,7 @@ def _of_files(
     agents: str | None,
     *,
     rotate: bool,
+    exclude_above: float,
     jobs: int,
 ) -> ReportBuilder:
     """The counts of the games in these files, with the raters' judgements and answers. Ends the command if a
@@ -141,8 +157,9 @@ def _of_files(
             None if agents is None else _agents(agents),
             rotate,
             group_by,  # type: ignore[arg-type]
+            exclude_above,
         )
-        builder = ReportBuilder(title, variant=variant)
+        builder = ReportBuilder(title, variant=variant, exclude_above=exclude_above)
         with byte_bar("counting", sizes(sources)) as on_read:
             for part in counted(bundles(sources, on_read), work, jobs=jobs or os.cpu_count() or 1):
                 builder.merge(part)
@@ -161,12 +178,12 @@ def _agents(text: str) -> tuple[str, ...]:
 
 
 def _of_batches(
-    batches: list[str], title: str, group_by: str | None, database_url: str | None
+    batches: list[str], title: str, group_by: str | None, exclude_above: float, database_url: str | None
 ) -> ReportBuilder:
     """The counts of these batches of the database. Ends the command for an unknown batch."""
 
     async def count() -> ReportBuilder:
-        builder = ReportBuilder(title)
+        builder = ReportBuilder(title, exclude_above=exclude_above)
         async with on_database(read_settings(database_url)) as parts:
             for batch in batches:
                 ids = await finished_games(parts, batch)
@@ -188,7 +205,9 @@ def _note_passed_over(builder: ReportBuilder) -> None:
         ending = f" is {DAMAGED}"
         rows = [why.removesuffix(ending) for _, why in builder.left_out if why.endswith(ending)]
         note(f"left out: {lost} × judgement or answer {DAMAGED}{_first_names(rows, lost)}")
-    if not builder.games:
+    if excluded := builder.exclusion_words():
+        note(f"excluded: {excluded}")
+    elif not builder.games:
         fail_without_games("report on", reasons)
 
 
@@ -248,6 +267,7 @@ def compare_command(
         typer.Option(help="Only pairs with this rater; given twice: only this pair. Left out: every pair."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, all digits.")] = False,
+    exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -265,13 +285,22 @@ def compare_command(
         if answers is None and judgements is None:
             fail("name a file with --answers or --judgements; only a batch brings its own")
         builder = _of_files(
-            sources, "compare", judgements, answers, Variant(), None, None, rotate=False, jobs=jobs
+            sources,
+            "compare",
+            judgements,
+            answers,
+            Variant(),
+            None,
+            None,
+            rotate=False,
+            exclude_above=exclude_above,
+            jobs=jobs,
         )
     else:
         assert batch
         if judgements or answers:
             fail("a batch brings its judgements and answers; --judgements and --answers are for files")
-        builder = _of_batches(batch, "compare", None, database_url)
+        builder = _of_batches(batch, "compare", None, exclude_above, database_url)
     _note_passed_over(builder)
     table = make_report(builder).table("raters")
     rows = tuple(row for row in table.rows if set(rater or ()) <= set(row.labels[1:]))

@@ -62,6 +62,9 @@ class StoredGame:
     agents: tuple[str, ...] | None
     groups: Mapping[str, Collection[Seat]]
     judges: frozenset[str]
+    models: Collection[Seat] = ()
+    """The seats that language models hold."""
+    invalid: bool = False
     damaged: Sequence[DamagedRow] = ()
     """Judgements and answers about it that can no longer be read."""
 
@@ -88,6 +91,8 @@ def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
                     stored.groups,
                     stored.judges,
                     stored.statements,
+                    stored.models,
+                    stored.invalid,
                 )
             )
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 import structlog
 
+from agents.kinds import LLM
 from agents.llm.options import mechanism_name
 from app.base.errors import NotFound
 from app.edge.auth import Caller
@@ -39,6 +40,7 @@ from app.store.log import LogReader
 from app.store.rows import GameRow
 from engine.errors import UNREADABLE, CorruptLog
 from engine.terms import Seat
+from evaluators.measures.defaults import EXCLUDE_ABOVE
 from evaluators.report.builder import ReportBuilder, SeatUse
 from evaluators.report.tables import Report
 
@@ -76,6 +78,7 @@ class _Key(NamedTuple):
     caller: str | None
     """None: callers who see all."""
     group_by: GroupBy | None
+    exclude_above: float
 
 
 class _State(NamedTuple):
@@ -85,6 +88,8 @@ class _State(NamedTuple):
     """By status."""
     judgements: int
     answers: int
+    invalid: tuple[tuple[str, str], ...]
+    """Invalid games: when, by whom and why."""
 
     @property
     def finished(self) -> int:
@@ -155,6 +160,7 @@ class Reports:
         format_: Format,
         group_by: GroupBy | None = None,
         wait_s: float = 60.0,
+        exclude_above: float = EXCLUDE_ABOVE,
     ) -> Rendering | Making:
         """The report of these batches together, as this caller may see it; or its progress, if it takes
         longer than ``wait_s`` seconds. Raises NotFound; Forbidden for groups, which show who sat where.
@@ -165,7 +171,7 @@ class Reports:
             batch = await self._games.batch(batch_id)
             if batch is None or (not caller.sees_all and await self._games.is_ahead(batch)):
                 raise NotFound("no such batch for this caller")
-        key = _Key(batches, None if caller.sees_all else caller.name, group_by)
+        key = _Key(batches, None if caller.sees_all else caller.name, group_by, exclude_above)
         state = tuple([await self._state(batch_id) for batch_id in batches])
         held = self._made.get(key)
         if held is not None and (held.state == state or time.monotonic() < held.valid_until):
@@ -185,7 +191,8 @@ class Reports:
 
     async def _state(self, batch_id: str) -> _State:
         tally = await self._games.tally(batch_id)
-        return _State(tuple(sorted(tally.status.items())), *await self._store.given(batch_id))
+        invalid = tuple((await self._games.invalid(batch_id)).items())
+        return _State(tuple(sorted(tally.status.items())), *await self._store.given(batch_id), invalid)
 
     def _done(self, key: _Key, task: asyncio.Task[Report]) -> None:
         del self._making[key]
@@ -224,7 +231,7 @@ class Reports:
     async def _make(self, key: _Key, making: Making) -> Report:
         async with self._slots:
             batches = "batch" if len(key.batches) == 1 else "batches"
-            builder = ReportBuilder(f"Report of {batches} {_names(key)}")
+            builder = ReportBuilder(f"Report of {batches} {_names(key)}", exclude_above=key.exclude_above)
             finished = []
             for batch_id in key.batches:
                 finished += await self._games.ids(batch_id, status=("finished",))
@@ -262,7 +269,8 @@ class Reports:
         await self._count_beside_games(builder, batch_id)
 
     async def _count_beside_games(self, builder: ReportBuilder, batch_id: str) -> None:
-        """Counts everything else: games that are not finished, and calls to models."""
+        """Counts everything else: games that are not finished, why games are invalid, calls to models."""
+        builder.invalid |= await self._games.invalid(batch_id)
         tally = await self._games.tally(batch_id)
         for status, n in tally.status.items():
             if status != "finished":
@@ -299,12 +307,15 @@ class Reports:
             logs = await self._reader.stored(ids)
             stored = []
             for game_id in ids:
+                row, models = rows.get(game_id), frozenset[Seat]()
                 try:
-                    row = rows[game_id]
+                    if row is None:
+                        raise CorruptLog(f"the row of {game_id} cannot be read")
                     groups = {batch_id: _every(row)} if group_by == "batch" else groups_of(row, group_by)
                     agents = tuple(map(agent_name, row.seats)) or None
                     if agents is not None and len(agents) != row.players:
                         raise CorruptLog(f"the seats of {game_id} cannot be read")
+                    models = frozenset(seat for seat, spec in enumerate(row.seats, 1) if spec["agent"] == LLM)
                 except (CorruptLog, *UNREADABLE):
                     # Without a log the game is left out and named, as if its log were unreadable.
                     logs[game_id], groups, agents = [("", "")], {}, None
@@ -318,6 +329,8 @@ class Reports:
                         agents,
                         groups,
                         work.judges,
+                        models,
+                        row is not None and row.invalid is not None,
                         [damaged for damaged in work.damaged if damaged.game_id == game_id],
                     )
                 )

@@ -43,6 +43,7 @@ from engine.terms import Seat
 from evaluators.ground.contexts import History, View
 from evaluators.ground.items import DIMENSIONS, Dimension, Item, Options, Readers, Variant
 from evaluators.ground.rows import jsonl, row
+from evaluators.measures.defaults import EXCLUDE_ABOVE
 
 __all__ = ["router"]
 
@@ -491,6 +492,15 @@ async def show_report(
             "`mechanism`, `timing`) or what is played (`profile`, `players`). Needs `export:full`."
         ),
     ] = None,
+    exclude_above: Annotated[
+        float,
+        Query(
+            ge=0,
+            le=1,
+            allow_inf_nan=False,
+            description="Exclude games whose models defaulted a larger share of their decisions. 1: none.",
+        ),
+    ] = EXCLUDE_ABOVE,
     wait_s: Annotated[
         float,
         Query(
@@ -505,13 +515,16 @@ async def show_report(
     """The paper's tables for all finished games of the batches, beside the published figures, and our own
     tables. Every number comes with its count and its 95 % interval, or with the reason why it is missing.
 
+    Games in which models defaulted too many decisions, and games that were marked as invalid, are excluded.
+    Where that changes a figure, it stands a second time, with them in (`with_excluded`).
+
     Without `export:full`: totals over at least 20 items, of the caller's own answers and judgements, no
     tables of single intentions, and nothing about who sat where. A large batch takes about 20 ms a game, in a
     process of its own. A report is kept until more games finish, or more is judged or answered. If it takes
     longer than `wait_s`, the response is 202 with its progress: ask again.
     """
     report = await evaluations.reports.rendered(
-        listed(batch, "batch"), caller, format_, group_by, wait_s=wait_s
+        listed(batch, "batch"), caller, format_, group_by, wait_s=wait_s, exclude_above=exclude_above
     )
     headers = {"Cache-Control": "private, no-cache"}
     if isinstance(report, Making):
@@ -553,7 +566,7 @@ async def list_judgements(
     counts them.
     """
     raters = listed(rater, "rater")
-    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
+    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller, invalid=True)
     rows = await evaluations.store.judgements_of(
         games, caller=None if caller.sees_all else caller.name, raters=raters
     )

@@ -7,7 +7,15 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import timestamp
-from app.base.errors import AlreadyGraded, AlreadyJudged, AlreadyOver, Forbidden, InvalidRequest, NotFound
+from app.base.errors import (
+    AlreadyGraded,
+    AlreadyJudged,
+    AlreadyOver,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    Unfinished,
+)
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
 from app.evaluations.comparisons import Comparisons
@@ -66,22 +74,39 @@ class Evaluations:
     # --- which games ------------------------------------------------------------------------
 
     async def chosen(
-        self, games: Sequence[str], batches: Sequence[str], caller: Caller | None = None
+        self,
+        games: Sequence[str],
+        batches: Sequence[str],
+        caller: Caller | None = None,
+        *,
+        invalid: bool = False,
     ) -> list[str]:
-        """The ids of the named finished games, or of all finished games of the named batches. Without
-        ``caller``, every game is visible. Raises InvalidRequest unless either games or batches are named,
-        NotFound, and Unfinished for a named game that is not over.
+        """The ids of the named finished games, or of all finished games of the named batches; unless
+        ``invalid``, without those that were marked as invalid. Without ``caller``, every game is visible.
+        Raises InvalidRequest unless either games or batches are named, NotFound, and Unfinished for a named
+        game that is not over, or is left out as invalid.
         """
         if bool(games) is bool(batches):
             raise InvalidRequest("name games or batches", "/batch", "game_or_batch")
         sees_all = caller is None or caller.sees_all
         if games:
-            return [(await self.games.by_id(game, sees_all=sees_all)).id for game in games]
+            return [await self._named(game, sees_all=sees_all, invalid=invalid) for game in games]
         for batch in batches:
             row = await self._rows.batch(batch)
             if row is None or (not sees_all and await self._rows.is_ahead(row)):
                 raise NotFound("no such batch for this caller")
-        return [game for batch in batches for game in await self._rows.ids(batch, status=("finished",))]
+        return [
+            game
+            for batch in batches
+            for game in await self._rows.ids(batch, status=("finished",), invalid=invalid)
+        ]
+
+    async def _named(self, game_id: str, *, sees_all: bool, invalid: bool) -> str:
+        game = await self.games.by_id(game_id, sees_all=sees_all)
+        row = await self._rows.game(game_id)
+        if not invalid and row is not None and row.invalid is not None:
+            raise Unfinished("this game was marked as invalid: it has no items")
+        return game.id
 
     # --- items ------------------------------------------------------------------------------
 
@@ -207,7 +232,7 @@ class Evaluations:
         )
         if not games:
             raise InvalidRequest("no game of this batch has finished", "/batch", "nothing_finished")
-        left_out = [] if new.batch is None else await self._unfinished(new.batch)
+        left_out = [] if new.batch is None else await self._not_judged(new.batch)
         spec = new.judge
         model = spec if isinstance(spec, ModelJudge) else None
         if model is None and new.dimension == "following":
@@ -263,13 +288,17 @@ class Evaluations:
             self.judges.submit(evaluation_id)
         return view
 
-    async def _unfinished(self, batch: str) -> list[tuple[str, str]]:
-        """Games of the batch that have not finished, with the reason why they cannot be judged."""
-        unfinished = []
+    async def _not_judged(self, batch: str) -> list[tuple[str, str]]:
+        """Games of the batch that have not finished or are invalid, with the reason."""
+        left_out = []
         for status in (*OPEN, "cancelled", "failed"):
             ids = await self._rows.ids(batch, status=(status,))
-            unfinished += [(game_id, f"it is {status}, not finished") for game_id in ids]
-        return unfinished
+            left_out += [(game_id, f"it is {status}, not finished") for game_id in ids]
+        invalid = await self._rows.invalid(batch)
+        finished = set(await self._rows.ids(batch, status=("finished",)))
+        return left_out + [
+            (game_id, "it was marked as invalid") for game_id in invalid if game_id in finished
+        ]
 
     async def _ruled(
         self, dimension: str, games: list[str], left_out: list[tuple[str, str]]

@@ -11,6 +11,7 @@ from engine.terms import Seat
 from evaluators.ground.items import Variant
 from evaluators.ground.judgements import Judgement
 from evaluators.ground.turns import Game
+from evaluators.measures.defaults import EXCLUDE_ABOVE
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
 
 __all__ = ["GroupBy", "ReportWork", "counted"]
@@ -35,6 +36,7 @@ class ReportWork:
     rotate: bool = False
     """Whether the agents moved on by one seat from game to game, as with ``simulate --rotate``."""
     group_by: GroupBy | None = None
+    exclude_above: float = EXCLUDE_ABOVE
 
     def agents_of(self, index: int) -> tuple[str, ...] | None:
         """Who sat where in the ``index``-th game, from 0."""
@@ -102,8 +104,14 @@ def _count_in_pool(bundle: Bundle, first: int) -> ReportBuilder:
     return _count(bundle, _work, first)
 
 
+def _models(agents: Sequence[str] | None) -> frozenset[Seat] | None:
+    """The seats whose agent is called ``llm``, perhaps with more words; None: nobody named one so."""
+    named = enumerate(agents or (), 1)
+    return frozenset(seat for seat, name in named if name.split()[:1] == ["llm"]) or None
+
+
 def _count(bundle: Bundle, work: ReportWork, first: int) -> ReportBuilder:
-    builder = ReportBuilder(work.title, variant=work.variant)
+    builder = ReportBuilder(work.title, variant=work.variant, exclude_above=work.exclude_above)
     for index, game in enumerate(games_in(bundle), first):
         if isinstance(game, Unusable):
             builder.leave_out(game.what, game.reason)
@@ -120,6 +128,7 @@ def _count(bundle: Bundle, work: ReportWork, first: int) -> ReportBuilder:
                 agents,
                 work.groups_of(game, bundle.file, agents),
                 work.judges,
+                models=_models(agents),
             )
         )
     return builder

@@ -28,6 +28,8 @@ from app.games.schemas import (
     GameImported,
     GamePage,
     GameView,
+    InvalidateGame,
+    InvalidView,
     NewGames,
     ResumeBatch,
     Resumed,
@@ -36,8 +38,9 @@ from app.games.schemas import (
 )
 from app.games.seat_tokens import NO_STORE, SeatTokens
 from app.games.service import Games
-from app.games.views import batch_view, game_view, open_requests, readable_summary
+from app.games.views import batch_view, game_view, invalid_view, open_requests, readable_summary
 from app.seats.seating import REMOTE
+from app.store.rows import GameRow
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import payload, type_name
 from engine.rules import pending
@@ -227,9 +230,10 @@ async def list_games(
     )
 
 
-def _etag(viewer: Viewer, head: int, status: str) -> str:
+def _etag(viewer: Viewer, head: int, row: GameRow) -> str:
     # Only this viewer's own count: a shared counter would reveal how often others think.
-    return f'"{viewer_name(viewer)}.{head}.{status}"'
+    mark = f".{row.invalid['at']}" if viewer == FULL and row.invalid is not None else ""
+    return f'"{viewer_name(viewer)}.{head}.{row.status}{mark}"'
 
 
 @router.get(
@@ -253,7 +257,7 @@ async def show_game(
     row = await access.game(caller, game_id)
     viewer = viewer_for(caller, viewer_name, row.players)
     view = game_view(row, await games.state(game_id), viewer)
-    etag = _etag(viewer, view.head, row.status)
+    etag = _etag(viewer, view.head, row)
     if if_none_match is not None and matches(if_none_match, etag):
         return Response(status_code=304, headers={"ETag": etag})
     response.headers["ETag"] = etag
@@ -319,7 +323,7 @@ async def step_game(
     appended, state = await games.step(game_id, step.until, viewer, head)
     row = await games.row(game_id)
     seen = len(stream(state, viewer))
-    response.headers["ETag"] = _etag(viewer, seen, row.status)
+    response.headers["ETag"] = _etag(viewer, seen, row)
     return Stepped(
         events=[
             {"seq": seq, "at": timestamp(at), "type": type_name(event), "game": game_id, **payload(event)}
@@ -332,7 +336,7 @@ async def step_game(
 
 
 def _head_of(etag: str, viewer: Viewer) -> int:
-    match = re.fullmatch(rf'"{viewer_name(viewer)}\.(\d{{1,9}})\.[a-z]+"', etag.strip())
+    match = re.fullmatch(rf'"{viewer_name(viewer)}\.(\d{{1,9}})\.[a-z]+(\.\d+)?"', etag.strip())
     # An ETag of another viewer, or of another server, matches no state.
     return -1 if match is None else int(match[1])
 
@@ -383,6 +387,25 @@ async def cancel_game(game_id: GameId, access: AccessDep, games: GamesDep, calle
     return Cancelled()
 
 
+@router.post(
+    "/games/{game_id}/invalidate",
+    summary="Exclude a game from reports and items",
+    response_model=InvalidView,
+    dependencies=[Depends(needs("admin"))],
+    responses=documented(404, 413, 415),
+)
+async def invalidate_game(
+    game_id: GameId, why: InvalidateGame, access: AccessDep, games: GamesDep, caller: CallerDep
+) -> InvalidView:
+    """Marks a game as invalid, with time, caller and reason; an earlier mark is replaced. The game keeps its
+    events, and exports keep the game. `interintent game invalidate --undo` takes the mark away.
+    """
+    await access.game(caller, game_id)
+    marked = invalid_view(await games.invalidate(game_id, why.reason, by=caller.name))
+    assert marked is not None
+    return marked
+
+
 @router.get(
     "/batches/{batch_id}",
     summary="A batch's progress and results",
@@ -399,7 +422,8 @@ async def _batch_view(access: Access, games: Games, batch_id: str, caller: Calle
     tallied = await games.tally(batch_id)
     # The use of models tells how much was thought in private: spectators do not see it.
     spending = None if caller.grant is not None else await games.spending(row)
-    return batch_view(row, tallied, spending, sees_all=caller.sees_all)
+    defaults = await games.defaults(batch_id) if caller.sees_all else None
+    return batch_view(row, tallied, spending, defaults, sees_all=caller.sees_all)
 
 
 @router.get(

@@ -31,6 +31,7 @@ from app.base.schemas import (
 )
 from app.edge.tokens import MAX_SEAT_S, MAX_WATCH_S, SEAT_S
 from app.seats.remote_seat import ALLOWANCE_S, MAX_ALLOWANCE_S, MIN_ALLOWANCE_S
+from engine.events import Cause
 from engine.profile import (
     Approval,
     Assassination,
@@ -311,6 +312,14 @@ class StepGame(Strict):
     )
 
 
+class InvalidateGame(Strict):
+    """Why a game is excluded."""
+
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(
+        description="What makes the game worthless; reports name it."
+    )
+
+
 class NewGameToken(Strict):
     """A token for one seat, or for watching."""
 
@@ -465,6 +474,49 @@ class ProfileSettings(Shown):
     reveal: Reveal
 
 
+class InvalidView(Shown):
+    """The mark of a game that is excluded from reports and items."""
+
+    at: str
+    by: str = Field(description="The name of the credential, or the user of the operating system.")
+    reason: str
+
+
+class Defaulted(Shown):
+    """Decisions, and how many of them were played by default."""
+
+    decisions: int = Field(description="Answered requests, those included for which the default was played.")
+    defaulted: dict[Cause, int] = Field(description="Defaults by cause, for causes that occurred.")
+    share: float | None = Field(description="Defaults of all causes / `decisions`. Null: no decision.")
+
+
+class SeatDefaults(Defaulted):
+    seat: int
+    agent: str | None = Field(description="Null for an imported game.")
+    model: str | None
+
+
+class AgentDefaults(Defaulted):
+    agent: str
+    model: str | None
+    mechanism: str | None = Field(description="Of `llm` agents.")
+
+
+class NumberedSeatDefaults(Defaulted):
+    seat: int
+
+
+class BatchDefaults(Defaulted):
+    """The decisions of a batch's games."""
+
+    games: int = Field(
+        description="Games that are counted here: those that finished or were cancelled, except those that "
+        "ended in an earlier version."
+    )
+    agents: list[AgentDefaults] = Field(description="By agent, model and mechanism.")
+    seats: list[NumberedSeatDefaults]
+
+
 class GameView(Shown):
     """The game as one viewer sees it: the table, and the viewer's own hand."""
 
@@ -495,6 +547,13 @@ class GameView(Shown):
     requests: list[OpenRequest] | None = Field(description="Full viewer only: the open requests.")
     forked_from: ForkedFrom | None = Field(description="Full viewer only.")
     imported_from: ImportedFrom | None
+    defaults: list[SeatDefaults] | None = Field(
+        description="Full viewer only: what each seat has decided so far, and which decisions were defaults."
+    )
+    invalid: InvalidView | None = Field(
+        description="Full viewer only: why somebody excluded the game from reports and items. Null: nobody "
+        "did."
+    )
     fault: str | None = Field(
         description="Full viewer only: why the game failed or is suspended: what its model's provider said, "
         "or the trace id of an error of ours."
@@ -581,6 +640,9 @@ class BatchView(Shown):
         description="In the currency of the configured prices. Null for callers with a watch token."
     )
     models: list[ModelUse] = Field(description="By model and step. Empty for callers without `export:full`.")
+    defaults: BatchDefaults | None = Field(
+        description="Decisions that were played by default. Null for callers without `export:full`."
+    )
     budget: BudgetView | None = Field(
         description="The budget as it was given. Null: no limit, or a caller with a watch token."
     )

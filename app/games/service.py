@@ -17,7 +17,7 @@ from agents.model.model import ModelUnavailable
 from agents.remote import RemoteAgent
 from agents.table import step
 from app.base import metrics
-from app.base.clock import random_bits
+from app.base.clock import now_ms, random_bits
 from app.base.errors import (
     AlreadyOver,
     BudgetSpent,
@@ -33,11 +33,13 @@ from app.base.off_loop import off_loop
 from app.base.schemas import OnUnusable
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
+from app.games.defaults import batch_defaults
 from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
     OVER,
     AfterRequest,
     BatchCreated,
+    BatchDefaults,
     ForkedFrom,
     ForkGame,
     GameCreatedView,
@@ -57,7 +59,7 @@ from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import LLM, REMOTE, ModelSeats, has_models, has_remote, remote_seats, seat_agents
 from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
-from app.store.games import OPEN, GameStore, NewGame, Tallied, new_id
+from app.store.games import OPEN, GameStore, Invalidation, NewGame, Tallied, new_id
 from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, game_texts
 from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
@@ -73,6 +75,7 @@ from engine.rules import Request, cancel, create, decide, pending, usual_names
 from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Seat, Viewer
 from engine.view import observe, project
+from evaluators.measures.defaults import DecisionCounter
 
 __all__ = ["Games", "batch_status"]
 
@@ -449,6 +452,10 @@ class Games:
     async def spending(self, row: BatchRow) -> Spending:
         return await self._models.spending(row)
 
+    async def defaults(self, batch_id: str) -> BatchDefaults:
+        """The decisions and defaults of the batch's games that are over."""
+        return await off_loop(batch_defaults, await self._store.defaults(batch_id))
+
     async def export(
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[list[bytes]]:
@@ -519,7 +526,10 @@ class Games:
             models = await self._models.seats(row, batch)
         agents = seat_agents(row.seats, row.seed, models, self._inboxes.of(row, batch))
         journal = TellingJournal(
-            GameLog(self._database, game_id, len(events)), self._feed, game_id, row.batch_id
+            GameLog(self._database, game_id, len(events), DecisionCounter(events)),
+            self._feed,
+            game_id,
+            row.batch_id,
         )
         start = (state.table.round, state.table.attempt, state.table.phase)
         while requests := pending(state):
@@ -576,9 +586,8 @@ class Games:
                 over = last  # the answers already accepted have ended it
             else:
                 over = [*last, *cancel("cancelled by its owner")]
-            journal = TellingJournal(
-                GameLog(self._database, game_id, head), self._feed, game_id, row.batch_id
-            )
+            game_log = GameLog(self._database, game_id, head, await self._decisions(game_id))
+            journal = TellingJournal(game_log, self._feed, game_id, row.batch_id)
             try:
                 await journal.append(over)
             except Conflict:
@@ -593,6 +602,13 @@ class Games:
         if row.status not in OPEN:
             raise AlreadyOver(f"this game is {row.status} already")
         return row
+
+    async def _decisions(self, game_id: str) -> DecisionCounter | None:
+        """The decisions so far; None for a log that cannot be read, which can be cancelled all the same."""
+        try:
+            return DecisionCounter(await self._reader.events(game_id))
+        except CorruptLog:
+            return None
 
     async def _last_words(self, row: GameRow) -> tuple[int, list[Event]]:
         """Closes the open requests of remote seats. Returns the log's length, and the events still to be
@@ -617,6 +633,14 @@ class Games:
             else:
                 answers.append((request.seat, await RemoteAgent(inbox).act(observe(state, request))))
         return len(log), [*(decide(state, answers) if answers else ()), *closed]
+
+    async def invalidate(self, game_id: str, reason: str | None, *, by: str) -> GameRow:
+        """Excludes a game from reports and items, or, without a reason, takes it in again. Returns its row.
+        Raises NotFound.
+        """
+        why = None if reason is None else Invalidation(now_ms(), by, reason)
+        await self._store.invalidate(game_id, why)
+        return await self.row(game_id)
 
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""

@@ -5,8 +5,10 @@ from typing import Any, get_args
 
 from app.base.clock import now_ms, timestamp
 from app.base.schemas import GameStatus
+from app.games.defaults import seat_defaults
 from app.games.schemas import (
     OVER,
+    BatchDefaults,
     BatchView,
     BudgetView,
     ForkedFrom,
@@ -14,6 +16,7 @@ from app.games.schemas import (
     GameView,
     HandView,
     ImportedFrom,
+    InvalidView,
     ModelUse,
     OpenRequest,
     OutageView,
@@ -40,6 +43,7 @@ __all__ = [
     "batch_view",
     "game_summary",
     "game_view",
+    "invalid_view",
     "model_uses",
     "open_requests",
     "readable_summary",
@@ -134,8 +138,18 @@ def _game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
         if is_full and row.forked_from is not None
         else None,
         imported_from=None if row.imported_from is None else ImportedFrom.model_validate(row.imported_from),
+        defaults=seat_defaults(row, full) if is_full else None,
+        invalid=invalid_view(row) if is_full else None,
         fault=row.fault if is_full else None,
     )
+
+
+def invalid_view(row: GameRow) -> InvalidView | None:
+    """The mark of a game that is excluded from reports and items; None: it is not."""
+    if row.invalid is None:
+        return None
+    why = whole(row.invalid)
+    return InvalidView(at=timestamp(why["at"]), by=why["by"], reason=why["reason"])
 
 
 def game_summary(row: GameRow) -> GameSummary:
@@ -202,7 +216,14 @@ def _suspension(row: BatchRow) -> SuspensionView | None:
     )
 
 
-def batch_view(row: BatchRow, tallied: Tallied, spending: Spending | None, *, sees_all: bool) -> BatchView:
+def batch_view(
+    row: BatchRow,
+    tallied: Tallied,
+    spending: Spending | None,
+    defaults: BatchDefaults | None,
+    *,
+    sees_all: bool,
+) -> BatchView:
     """A batch's progress and results so far. ``sees_all``: include what each model used, step by step.
     Without ``spending`` it is the spectators' view: without labels, tokens, costs and budget.
     """
@@ -227,6 +248,7 @@ def batch_view(row: BatchRow, tallied: Tallied, spending: Spending | None, *, se
         tokens=None if spending is None else spending.total.tokens,
         cost=None if spending is None else spending.total.cost,
         models=model_uses(spending.uses) if spending is not None and sees_all else [],
+        defaults=defaults,
         budget=None
         if spending is None or spending.budget is None
         else BudgetView(**spending.budget, spent=spending.spent, games_stopped=spending.games_stopped),

@@ -17,6 +17,7 @@ from app.store.log import GameLog, LogReader
 from app.stream.feed import Feed
 from engine.events import Event, GameCancelled, GameEnded
 from engine.rules import cancel
+from evaluators.measures.defaults import DecisionCounter
 
 __all__ = ["TellingJournal", "drive"]
 
@@ -99,7 +100,7 @@ async def drive(
     paid, remote = has_models(seats), has_remote(seats)
     batch = await store.batch(row.batch_id) if paid or remote else None
     inbox = inboxes.of(row, batch, on_wait) if batch is not None and remote else None
-    game_log = GameLog(database, game_id, len(log))
+    game_log = GameLog(database, game_id, len(log), DecisionCounter(log))
     taken = tuple if inbox is None else inbox.taken
     journal = TellingJournal(game_log, feed, game_id, row.batch_id, taken)
     agents = seat_agents(

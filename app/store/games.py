@@ -6,21 +6,22 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar, get_args
 
-from sqlalchemy import RowMapping, Select, and_, case, func, insert, or_, select, update
+from sqlalchemy import RowMapping, Select, Text, and_, case, cast, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.base.clock import random_bits
+from app.base.clock import random_bits, timestamp
 from app.base.schemas import GameStatus
 from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
 from app.store.log import INSERT_EVENTS, event_rows
 from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, is_moment, read_row, values_of
 from app.store.tables import batches, games
-from engine.errors import CorruptLog
+from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event
 from engine.terms import Ending, Side
+from evaluators.measures.defaults import DecisionCounter
 
-__all__ = ["DRIVEN", "OPEN", "GameStore", "NewGame", "Suspension", "Tallied", "new_id"]
+__all__ = ["DRIVEN", "OPEN", "GameStore", "Invalidation", "NewGame", "Suspension", "Tallied", "new_id"]
 
 R = TypeVar("R")
 
@@ -51,6 +52,25 @@ class Suspension:
     """A short word."""
     words: str
     """What the provider said, or what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidation:
+    """Why a game is excluded from every report."""
+
+    at: int
+    """ms"""
+    by: str
+    """The key's name, or the user of the operating system."""
+    reason: str
+
+
+def in_words(invalid: Any) -> str:
+    """The fields of an ``Invalidation`` in one line."""
+    try:
+        return f"marked as invalid {timestamp(invalid['at'])} by {invalid['by']}: {invalid['reason']}"
+    except (CorruptLog, *UNREADABLE):
+        return "marked as invalid; the mark cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +122,8 @@ def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
         "imported_from": game.imported_from,
         "fault": None,
         "epochs": None,
+        "defaults": None if game.status in OPEN else DecisionCounter(game.log).as_json(),
+        "invalid": None,
     }
 
 
@@ -195,11 +217,15 @@ class GameStore:
         query = select(func.count()).where(games.c.batch_id == batch_id)
         return int((await self._database.column(query))[0])
 
-    async def ids(self, batch_id: str, status: Sequence[str] | None = None) -> list[str]:
-        """The batch's games in their order."""
+    async def ids(
+        self, batch_id: str, status: Sequence[str] | None = None, *, invalid: bool = True
+    ) -> list[str]:
+        """The batch's games in their order; ``invalid``: those too that were marked as invalid."""
         query = select(games.c.game_id).where(games.c.batch_id == batch_id).order_by(games.c.position)
         if status is not None:
             query = query.where(games.c.status.in_(status))
+        if not invalid:
+            query = query.where(games.c.invalid.is_(None))
         return await self._database.column(query)
 
     async def open_batches(self) -> list[str]:
@@ -319,6 +345,33 @@ class GameStore:
             .where(games.c.game_id == game_id, games.c.status.in_(OPEN))
             .values(status="failed", fault=fault, finished_at=at)
         )
+
+    async def defaults(self, batch_id: str) -> list[tuple[str, str]]:
+        """The columns ``seats`` and ``defaults`` of the batch's games that have both, as JSON texts: many
+        games at once are faster read without making values of each.
+        """
+        query = select(cast(games.c.seats, Text), cast(games.c.defaults, Text)).where(
+            games.c.batch_id == batch_id, games.c.defaults.is_not(None)
+        )
+        return [(seats, text) for seats, text in await self._database.rows(query)]
+
+    async def invalidate(self, game_id: str, why: Invalidation | None) -> bool:
+        """Marks a game as invalid, or takes the mark away. Returns False for an unknown id."""
+        changed = await self._database.writer.execute(
+            update(games)
+            .where(games.c.game_id == game_id)
+            .values(invalid=None if why is None else asdict(why))
+        )
+        return changed > 0
+
+    async def invalid(self, batch_id: str) -> dict[str, str]:
+        """The batch's invalid games: when, by whom and why."""
+        query = (
+            select(games.c.game_id, games.c.invalid)
+            .where(games.c.batch_id == batch_id, games.c.invalid.is_not(None))
+            .order_by(games.c.position)
+        )
+        return {game_id: in_words(why) for game_id, why in await self._database.rows(query)}
 
     async def tally(self, batch_id: str) -> "Tallied":
         """Counts over a batch's games."""

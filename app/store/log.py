@@ -15,6 +15,7 @@ from engine.errors import CorruptLog
 from engine.events import Event, GameCancelled, GameEnded, audience, payload, read_event, type_name
 from engine.profile import TEAM_SIZES
 from engine.terms import FULL, PUBLIC, Viewer
+from evaluators.measures.defaults import DecisionCounter
 
 __all__ = [
     "EXPORT_DAMAGED",
@@ -64,6 +65,7 @@ _END_GAME: Final = (
         winner=bindparam("new_winner"),
         ending=bindparam("new_ending"),
         finished_at=bindparam("new_finished_at"),
+        defaults=bindparam("new_defaults"),
     )
 )
 
@@ -86,10 +88,14 @@ def event_rows(game_id: str, first: int, written: Sequence[Event], at: int) -> l
 class GameLog:
     """The journal of one game: appends a step and its index columns in one transaction."""
 
-    def __init__(self, database: Database, game_id: str, head: int) -> None:
+    def __init__(
+        self, database: Database, game_id: str, head: int, decisions: DecisionCounter | None = None
+    ) -> None:
         self._database = database
         self._game_id = game_id
         self.head = head
+        self._decisions = decisions
+        """Of the events so far; stored when the game ends. None: they cannot be counted."""
 
     async def append(self, written: Sequence[Event], after: Sequence[Append] = ()) -> list[LogLine]:
         """Commits the events, and returns them as they are stored. Raises Conflict if another writer was
@@ -98,6 +104,8 @@ class GameLog:
         first = self.head + 1
         head = self.head + len(written)
         last = written[-1]
+        if self._decisions is not None:
+            self._decisions.add(written)
         # Encoded here, in the game's own task, so that the writer only has to bind.
         rows = event_rows(self._game_id, first, written, 0)
 
@@ -126,6 +134,7 @@ class GameLog:
             "new_winner": winner,
             "new_ending": ending,
             "new_finished_at": at,
+            "new_defaults": None if self._decisions is None else self._decisions.as_json(),
         }
 
 

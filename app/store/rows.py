@@ -298,6 +298,12 @@ class GameRow:
         None
     )
     """By seat, the epoch of its valid tokens, from 1; a seat that is not named is at 1."""
+    defaults: JsonOrNone = None
+    """By seat, its decisions and its defaults by cause, as ``DecisionCounter.as_json`` gives them. None: the
+    game is not over, has failed, or ended in an earlier version.
+    """
+    invalid: JsonOrNone = None
+    """Why somebody excluded the game from every report: the fields of ``Invalidation``."""
 
 
 class DamagedGame(NamedTuple):

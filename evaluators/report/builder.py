@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from engine.intentions import BY_ID
 from engine.terms import Role, Seat, Side, side_of
@@ -23,6 +23,7 @@ from evaluators.ground.judgements import SCORES, Judgement, follow_scores
 from evaluators.ground.turns import Game
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.measures.comparing import judged_counts
+from evaluators.measures.defaults import CAUSES, EXCLUDE_ABOVE, DecisionCounter, SeatDecisions
 from evaluators.measures.guessing import BeliefScores
 from evaluators.measures.hallucination import Hallucinations
 from evaluators.measures.impact import PAPER, RELEASED, ImpactCounts, Link, link_rules
@@ -44,7 +45,16 @@ from evaluators.statistics.figures import FigureKey, FigureTally
 from evaluators.statistics.rates import Rate
 from evaluators.statistics.resampling import Counts
 
-__all__ = ["DAMAGED", "Answered", "ReportBuilder", "ReportedGame", "SeatUse"]
+__all__ = [
+    "DAMAGED",
+    "DEFAULTS",
+    "EXCLUDED",
+    "Answered",
+    "Exclusion",
+    "ReportBuilder",
+    "ReportedGame",
+    "SeatUse",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,18 @@ class ReportedGame:
     judge."""
     statements: Sequence[SpeechJudgement] = ()
     """The statements that model judges found in the game's speeches."""
+    models: Collection[Seat] | None = None
+    """The seats that language models held; None: unknown."""
+    invalid: bool = False
+    """Whether somebody marked the game as invalid."""
+
+
+Exclusion = Literal["defaults", "invalid"]
+"""Why a game is excluded."""
+
+DEFAULTS: Final = "defaults"
+EXCLUDED: Final = "excluded_games"
+"""The tables of decisions played by default, and of excluded games."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +146,21 @@ UNFILTERED: Final = "no filter"
 class ReportBuilder:
     """Counts games one by one; ``sections.make_report`` makes the report."""
 
-    def __init__(self, title: str = "Report", *, variant: Variant | None = None) -> None:
-        """``variant`` says how the counted items are made; ``made_of`` shows it."""
+    def __init__(
+        self, title: str = "Report", *, variant: Variant | None = None, exclude_above: float = EXCLUDE_ABOVE
+    ) -> None:
+        """``variant`` says how the counted items are made; ``made_of`` shows it. ``exclude_above``: games
+        whose models defaulted a larger share of their decisions are excluded; with 1, none is.
+        """
         self.title = title
         self._variant = variant or Variant()
+        self.exclude_above = exclude_above
+        self.set_aside: ReportBuilder | None = None
+        """The counts of excluded games; None: there is none."""
+        self.exclusions: Counter[Exclusion] = Counter()
+        """Of the counted games; so it is empty unless this builder is the ``set_aside`` of another."""
+        self.decisions: dict[str, SeatDecisions] = {}
+        """By agent."""
         self.tally = FigureTally()
         self.groups: dict[str, FigureTally] = {}
         self.items: Counter[Dimension] = Counter()
@@ -152,7 +185,9 @@ class ReportBuilder:
         self.uses: list[SeatUse] = []
         self.profiles: Counter[str] = Counter()
         self.left_out: list[tuple[str, str]] = []
-        """The first games that were left out, with the reason."""
+        """The first games that were left out, with the reason; of excluded games, in ``set_aside``."""
+        self.invalid: dict[str, str] = {}
+        """Games that were marked as invalid: when, by whom and why."""
 
     @property
     def games(self) -> int:
@@ -184,7 +219,32 @@ class ReportBuilder:
     # --- one game ---------------------------------------------------------------------------------
 
     def add(self, reported: ReportedGame) -> None:
-        """Counts one game. Each game is added once."""
+        """Counts one game; an excluded one apart from the others. Each game is added once."""
+        decisions = DecisionCounter(reported.game.log)
+        share = decisions.of_models(reported.models).rate
+        if reported.invalid:
+            self._excluded_builder()._add(reported, decisions, "invalid")
+        elif share is not None and share > self.exclude_above:
+            self._excluded_builder()._add(reported, decisions, "defaults")
+        else:
+            self._add(reported, decisions, None)
+
+    def _excluded_builder(self) -> "ReportBuilder":
+        if self.set_aside is None:
+            self.set_aside = ReportBuilder(
+                self.title, variant=self._variant, exclude_above=self.exclude_above
+            )
+        return self.set_aside
+
+    def with_excluded(self) -> "ReportBuilder":
+        """The counts of all games, the excluded ones too."""
+        every = ReportBuilder(self.title, variant=self._variant, exclude_above=self.exclude_above)
+        every._merge_counts(self)
+        if self.set_aside is not None:
+            every._merge_counts(self.set_aside)
+        return every
+
+    def _add(self, reported: ReportedGame, decisions: DecisionCounter, exclusion: Exclusion | None) -> None:
         game = reported.game
         groups = {group: frozenset(seats) for group, seats in reported.groups.items() if seats}
         for group in groups:
@@ -201,6 +261,12 @@ class ReportBuilder:
                 tally.count(key, tuple(counts), items=n)
 
         self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        if exclusion is not None:
+            self.exclusions[exclusion] += 1
+            if len(self.left_out) < _NAMED:
+                self.left_out.append((game.id, self._words(exclusion)))
+        self._count_exclusion(reported, exclusion)
+        self._count_decisions(reported, decisions, count)
         self._count_play(game, count)
         self._count_speeches(game, count)
         self.judged_speeches.update(count_statements(game, reported.statements, count))
@@ -270,6 +336,44 @@ class ReportBuilder:
         for answered in reported.answers:
             for _ in second._count_answers(own, answered, judgements, count):
                 pass
+
+    def _count_exclusion(self, reported: ReportedGame, exclusion: Exclusion | None) -> None:
+        """Counts whether the game is excluded, in the cells to which it belongs."""
+        cells = [("all", "all"), *(("group", group) for group, seats in reported.groups.items() if seats)]
+        cells += [("agent", agent) for agent in sorted(set(reported.agents or ()))]
+        for group, label in cells:
+            key = FigureKey(EXCLUDED, "", group, label, "excluded")
+            self.tally.count(key, (int(exclusion is not None), 1))
+            for reason in get_args(Exclusion):
+                self.tally.count(key._replace(column=reason), (int(exclusion == reason), 1))
+
+    def _count_decisions(self, reported: ReportedGame, decisions: DecisionCounter, count: "Count") -> None:
+        agents = reported.agents or ("unknown",) * len(reported.game.roles)
+        cells: dict[tuple[str, str], SeatDecisions] = {}
+        for seat, decided in sorted(decisions.seats.items()):
+            agent = agents[seat - 1]
+            self.decisions.setdefault(agent, SeatDecisions()).add(decided)
+            of_agent = [] if reported.agents is None else [("agent", agent)]
+            for cell in (("all", "all"), ("seat", str(seat)), *of_agent):
+                cells.setdefault(cell, SeatDecisions()).add(decided)
+        for (group, label), decided in cells.items():
+            key = FigureKey(DEFAULTS, "", group, label, "defaulted")
+            count(key, (decided.defaulted.total(), decided.decisions))
+            for cause in CAUSES:
+                count(key._replace(column=cause), (decided.defaulted[cause], decided.decisions))
+
+    def _words(self, exclusion: Exclusion) -> str:
+        if exclusion == "invalid":
+            return "marked as invalid"
+        return f"models defaulted more than {100 * self.exclude_above:g} % of their decisions"
+
+    def exclusion_words(self) -> str:
+        """How many games are excluded, of how many, and why; empty if none is."""
+        if self.set_aside is None:
+            return ""
+        excluded = self.set_aside.games
+        why = (f"{n} × {self._words(reason)}" for reason, n in sorted(self.set_aside.exclusions.items()))
+        return f"{excluded} of {self.games + excluded} games ({', '.join(why)})"
 
     def _count_play(self, game: Game, count: "Count") -> None:
         metrics = PlayMetrics()
@@ -512,7 +616,15 @@ class ReportBuilder:
 
     def merge(self, other: "ReportBuilder") -> None:
         """Adds the counts of ``other``, which counted other games."""
+        self._merge_counts(other)
+        if other.set_aside is not None:
+            self._excluded_builder()._merge_counts(other.set_aside)
+
+    def _merge_counts(self, other: "ReportBuilder") -> None:
         self.tally.merge(other.tally)
+        self.exclusions.update(other.exclusions)
+        for agent, decided in other.decisions.items():
+            self.decisions.setdefault(agent, SeatDecisions()).add(decided)
         for group, tally in other.groups.items():
             self.groups.setdefault(group, FigureTally()).merge(tally)
         for counter, other_counter in (
@@ -529,6 +641,7 @@ class ReportBuilder:
         self.judged_games += other.judged_games
         self.unseated += other.unseated
         self.left_out = [*self.left_out, *other.left_out][:_NAMED]
+        self.invalid |= other.invalid
         self.variants.update(other.variants)
         for about, reasons in other.excluded.items():
             self._excluded(about).update(reasons)
@@ -544,6 +657,11 @@ class ReportBuilder:
         """The data behind the report, by name: games, items, answers and judgements."""
         return {
             "games": self.games,
+            **self._made_of_excluded(),
+            "exclude_above": self.exclude_above,
+            "defaults": {
+                agent: decided.as_json() for agent, decided in sorted(self.with_excluded().decisions.items())
+            },
             "profiles": dict(sorted(self.profiles.items())),
             "speaking_turns": self.turns,
             "items": {dimension: self.items[dimension] for dimension in DIMENSIONS},
@@ -575,15 +693,32 @@ class ReportBuilder:
             "version": _version(),
         }
 
+    def _made_of_excluded(self) -> dict[str, Any]:
+        if self.set_aside is None:
+            return {}
+        return {
+            "excluded_games": {
+                self._words(exclusion): n for exclusion, n in sorted(self.set_aside.exclusions.items())
+            },
+            "excluded": [
+                {"game": game_id, "reason": self.invalid.get(game_id, reason)}
+                for game_id, reason in self.set_aside.left_out
+            ],
+        }
+
     def notes(self) -> Iterable[str]:
         """Notes on the whole report."""
-        if not self.games:
+        if self.set_aside is not None:
+            yield f"Excluded: {self.exclusion_words()}."
+        elif not self.games:
             yield "There is no finished game to report on."
         if 0 < self.games < 15:
             yield "With fewer than 15 games the intervals are too narrow."
 
     def notes_on_gold(self) -> Iterable[str]:
-        """Notes that reveal whether seats recorded thoughts."""
+        """Notes that reveal whether seats recorded thoughts, or what excluded games hold."""
+        if self.set_aside is not None:
+            yield "Where excluded games change a figure, it stands a second time, with them in."
         if self.games and not any(self.items.values()):
             yield "No items: these games hold no thoughts, as imported games and plain bots have none."
 

@@ -1,7 +1,7 @@
 """A report as a self-contained page without scripts or requests, for light and dark screens, phones and
 paper."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import Any, Final
@@ -47,6 +47,7 @@ def _template() -> Template:
         "shown": _shown,
         "exact": _exact,
         "counts": _counts,
+        "decided": _decided,
         "in_words": _in_words,
         "words": lambda name: name.replace("_", " "),
         # vl-convert draws our own specification and escapes all text in it.
@@ -61,6 +62,26 @@ def _shown(value: float, unit: Unit) -> str:
     if unit == "count":
         return f"{value:,.0f}"
     return f"{value:.3f}"
+
+
+def _decided(made_of: Mapping[str, Any]) -> str:
+    """How many decisions there were, and which of them were played by default, by agent and cause."""
+    agents = made_of.get("defaults")
+    if not agents:
+        return ""
+    decisions = sum(counted["decisions"] for counted in agents.values())
+    defaults = {
+        agent: ", ".join(f"{cause} {n:,}" for cause, n in sorted(counted["defaulted"].items()))
+        for agent, counted in agents.items()
+        if counted["defaulted"]
+    }
+    if not defaults:
+        return f"{decisions:,} decisions, none by default"
+    total = sum(sum(counted["defaulted"].values()) for counted in agents.values())
+    words = "; ".join(
+        f"{agent}: {causes} of {agents[agent]['decisions']:,}" for agent, causes in defaults.items()
+    )
+    return f"{decisions:,} decisions, {total:,} by default ({_shown(total / decisions, 'share')} %): {words}"
 
 
 def _exact(value: float | None) -> str:

@@ -1,20 +1,32 @@
 """The tables of a report, in the order of the page: first those of the paper, then ours."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Final, NamedTuple, get_args
 
 from evaluators.ground.judgements import SCORES
+from evaluators.measures.defaults import CAUSES
 from evaluators.measures.impact import ImpactCounts
 from evaluators.measures.judged import sign_test
 from evaluators.measures.play import MODELS, PUBLISHED
 from evaluators.measures.ratings import Rating, head_to_head
 from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
-from evaluators.report.builder import ReportBuilder
+from evaluators.report.builder import DEFAULTS, EXCLUDED, Exclusion, ReportBuilder
 from evaluators.report.groups import side_by_side
 from evaluators.report.raters import raters_compared
 from evaluators.report.statements import statement_tables
-from evaluators.report.tables import Audience, Column, Report, ReportTable, TableRow, Unit, place
+from evaluators.report.tables import (
+    IMPACTFUL_BY,
+    Audience,
+    Column,
+    Report,
+    ReportTable,
+    TableRow,
+    Unit,
+    place,
+    with_excluded,
+)
 from evaluators.statistics.agreement import BAR, JudgeAgreement, grouped, judge_agreement
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind, nothing
 from evaluators.statistics.rates import Rate
@@ -28,15 +40,29 @@ WHO: Final = "Who played"
 
 
 def make_report(builder: ReportBuilder) -> Report:
-    """The report on the games counted so far; the builder can continue counting."""
+    """The report on the games counted so far; the builder can continue counting. Where excluded games change
+    a figure, it stands a second time, with them in.
+    """
+    tables = list(_all_tables(builder))
+    if builder.set_aside is not None:
+        tables = list(_joined(builder, tables))
     return Report(
         title=builder.title,
         made_of=builder.made_of(),
         excluded={about: dict(sorted(n.items())) for about, n in sorted(builder.excluded.items())},
-        tables=tuple(_all_tables(builder)),
+        tables=tuple(tables),
         notes=tuple(builder.notes()),
         notes_on_gold=tuple(builder.notes_on_gold()),
     )
+
+
+def _joined(builder: ReportBuilder, tables: Sequence[ReportTable]) -> Iterator[ReportTable]:
+    every = builder.with_excluded()
+    sound = {table.name: table for table in tables}
+    for table in _all_tables(every):
+        yield with_excluded(sound.get(table.name, replace(table, columns=(), rows=())), table)
+        if table.name == DEFAULTS:
+            yield _excluded(every.tally, builder.exclude_above)
 
 
 def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
@@ -66,6 +92,7 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield _judges(builder)
     yield raters_compared(builder.tally, lambda judge, part: _lacking(builder, judge, part))
     yield from _agents(builder)
+    yield _defaults(builder.tally)
     yield _use(builder)
     yield from side_by_side(builder.tally, builder.groups)
 
@@ -492,7 +519,7 @@ def _impact(builder: ReportBuilder) -> ReportTable:
         "Rounds that went to the side, of those in which it selected the intention. Impactful: above 0.7 or "
         "below 0.3, selected twice at least. The paper's rule counts rounds, first and final selections; the "
         "released script counts final selections that were followed with 3 or more.",
-        ("side", "intention", "impactful by"),
+        ("side", "intention", IMPACTFUL_BY),
         (Column("paper's rule"), Column("released rule")),
         tuple(rows),
         "" if rows else _NO_THOUGHTS,
@@ -639,6 +666,43 @@ def _rated(
     rated = shared if part == "reasonable" else grouped(shared)
     people = {rater: items for rater, items in rated.items() if rater not in builder.judges}
     return rated.get(judge, {}), people
+
+
+# --- defaults -------------------------------------------------------------------------------------
+
+
+def _defaults(tally: FigureTally) -> ReportTable:
+    return _table(
+        tally,
+        DEFAULTS,
+        WHO,
+        "Decisions played by default",
+        "Of all decisions of these seats, those for which the rules' default was played: because no answer "
+        "of a model could be used (model_error), because a bot was late (deadline), or because its answers "
+        "were illegal (attempts). Several seats of one agent pool.",
+        _BY,
+        [_ColumnSpec("defaulted"), *(_ColumnSpec(cause) for cause in sorted(CAUSES))],
+        empty="nobody decided anything",
+        audience="full",
+    )
+
+
+def _excluded(tally: FigureTally, above: float) -> ReportTable:
+    """``tally`` has the counts of all games."""
+    return _table(
+        tally,
+        EXCLUDED,
+        WHO,
+        "Excluded games",
+        "Of all games with this agent or in this group: those whose models defaulted more than "
+        f"{100 * above:g} % of their decisions, and those that were marked as invalid. No figure counts "
+        "them; where they change one, it stands a second time, with them in. What makes a model fail may "
+        "hang together with what is compared: look whether the groups lose equally many.",
+        _BY,
+        [_ColumnSpec("excluded"), *(_ColumnSpec(reason) for reason in get_args(Exclusion))],
+        empty="no games",
+        audience="full",
+    )
 
 
 # --- who played -----------------------------------------------------------------------------------

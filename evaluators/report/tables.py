@@ -12,11 +12,13 @@ from typing import Any, Final, Literal
 from engine.intentions import CATALOGUE
 from engine.terms import Role, Side
 from evaluators.measures.judged import ASPECTS, PARTS
-from evaluators.statistics.figures import Figure
+from evaluators.statistics.figures import Figure, nothing
 
 __all__ = [
     "COLUMNS",
+    "IMPACTFUL_BY",
     "LEAST_ITEMS",
+    "ONLY_EXCLUDED",
     "Audience",
     "Column",
     "Report",
@@ -26,10 +28,17 @@ __all__ = [
     "as_csv",
     "limited",
     "place",
+    "with_excluded",
 ]
 
 Unit = Literal["share", "number", "count"]
 """share: in [0, 1], shown as a percentage."""
+
+ONLY_EXCLUDED: Final = "only in excluded games"
+"""The note of a figure that no other game has."""
+
+IMPACTFUL_BY: Final = "impactful by"
+"""The head of labels that depend on the figures of their row."""
 
 LEAST_ITEMS: Final = 20
 """The least number of items or games for which a figure is shown to a caller who may not see gold."""
@@ -136,10 +145,13 @@ def limited(report: Report, least: int = LEAST_ITEMS) -> Report:
 
     It has figures with at least ``least`` items behind them, public results of games, and published figures.
     It has no tables of single intentions, no seats of agents, and no counts of what was left out, since they
-    reveal gold. If one row of a breakdown has fewer items, the whole breakdown is left out, since the total
+    reveal gold. The figures with excluded games are left out, since the difference would reveal those of a
+    few games. If one row of a breakdown has fewer items, the whole breakdown is left out, since the total
     and the other rows would reveal that row. The rest does not show whether anything was left out.
     """
-    tables = tuple(_limited(table, least) for table in report.tables if table.audience != "full")
+    tables = tuple(
+        _limited(_without_excluded(table), least) for table in report.tables if table.audience != "full"
+    )
     made_of = {name: report.made_of[name] for name in _SHOWN_OF if name in report.made_of}
     note = (
         f"Totals over at least {least} items are shown; tables of single intentions, of who sat where "
@@ -150,6 +162,51 @@ def limited(report: Report, least: int = LEAST_ITEMS) -> Report:
 
 
 _SHOWN_OF: Final = ("games", "version", "confidence", "intervals", "variant")
+
+
+def _without_excluded(table: ReportTable) -> ReportTable:
+    rows = tuple(
+        replace(
+            row,
+            figures={name: replace(figure, with_excluded=None) for name, figure in row.figures.items()},
+        )
+        for row in table.rows
+        if any(figure.note != ONLY_EXCLUDED for figure in row.figures.values())
+    )
+    return replace(table, rows=rows, empty=table.empty or ("" if rows else "nothing counted"))
+
+
+def with_excluded(sound: ReportTable, every: ReportTable) -> ReportTable:
+    """The table of the games that count; each figure that the excluded games change has the second one
+    beside it. ``every``: the same table of all games.
+    """
+    seconds = {_place_of(every, row): row for row in every.rows}
+    rows = []
+    for row in sound.rows:
+        second = seconds.pop(_place_of(sound, row), None)
+        figures = dict(row.figures)
+        for name, figure in {} if second is None else second.figures.items():
+            first = figures.get(name, nothing(ONLY_EXCLUDED))
+            if _numbers(first) != _numbers(figure):
+                figures[name] = replace(first, with_excluded=figure)
+        rows.append(replace(row, figures=figures))
+    for row in seconds.values():
+        only = {
+            name: replace(nothing(ONLY_EXCLUDED), with_excluded=figure)
+            for name, figure in row.figures.items()
+        }
+        rows.append(replace(row, figures=only))
+    columns = (*sound.columns, *(column for column in every.columns if column not in sound.columns))
+    return replace(sound, columns=columns, rows=tuple(rows), empty="" if rows else sound.empty)
+
+
+def _place_of(table: ReportTable, row: TableRow) -> tuple[str, ...]:
+    """The labels of a row, without one that depends on its figures."""
+    return tuple(label for head, label in zip(table.heads, row.labels, strict=True) if head != IMPACTFUL_BY)
+
+
+def _numbers(figure: Figure) -> tuple[float | None, ...]:
+    return figure.value, figure.low, figure.high, figure.num, figure.den, figure.games, figure.items
 
 
 def _limited(table: ReportTable, least: int) -> ReportTable:
@@ -242,7 +299,8 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def as_csv(report: Report) -> str:
-    """A report as one long table with one line per figure; the labels of a row are joined by `` | ``.
+    """A report as one long table with one line per figure; the labels of a row are joined by `` | ``. A
+    figure that excluded games change has a second line, whose column ends in ``, with excluded games``.
 
     Missing values are empty cells. A label that a spreadsheet would read as a formula is prefixed with a
     quote.
@@ -253,11 +311,17 @@ def as_csv(report: Report) -> str:
     for table in report.tables:
         for row in table.rows:
             for column, figure in row.figures.items():
-                values = figure.as_json()
-                cells = ["" if values[name] is None else values[name] for name in COLUMNS[3:]]
-                cells[-1] = _text(figure.note)
-                writer.writerow([table.name, _text(" | ".join(row.labels)), _text(column), *cells])
+                lines = [(column, figure)]
+                if figure.with_excluded is not None:
+                    lines.append((f"{column}, with excluded games", figure.with_excluded))
+                for name, shown in lines:
+                    writer.writerow([table.name, _text(" | ".join(row.labels)), _text(name), *_cells(shown)])
     return out.getvalue()
+
+
+def _cells(figure: Figure) -> list[Any]:
+    values = figure.as_json()
+    return [*("" if values[name] is None else values[name] for name in COLUMNS[3:-1]), _text(figure.note)]
 
 
 def _text(value: str) -> str:

@@ -80,9 +80,14 @@ class Figure:
     items."""
     method: Method = "none"
     note: str = ""
+    with_excluded: "Figure | None" = None
+    """The same figure over all games, the excluded ones too. None: they do not change it."""
 
     def as_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in Figure.__dataclass_fields__}
+        """By name; ``with_excluded`` only where there is one."""
+        values = {name: getattr(self, name) for name in Figure.__dataclass_fields__}
+        second = values.pop("with_excluded")
+        return values if second is None else {**values, "with_excluded": second.as_json()}
 
 
 def nothing(why: str) -> Figure:

@@ -295,6 +295,7 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     # Last: what they change is looked at again.
     "POST /games/{game_id}/step": [("", {"until": "action"}), ("", {"until": "end"})],
     "POST /games/{game_id}/cancel": [("", None)],
+    "POST /games/{game_id}/invalidate": [("", {"reason": "wrong key"})],
     "POST /batches/{batch_id}/resume": [("", {})],
     "POST /batches/{batch_id}/retry": [("", {})],
     "POST /batches/{batch_id}/cancel": [("", None)],

@@ -260,3 +260,33 @@ def models(uses: Iterable[dict[str, Any]], games: int) -> Rows:
             one = row[name.replace("_", " ")]
             one["value"] = one["num"] = one["value"] + use[name]
     return found
+
+
+def decisions(games: Iterable[OneGame]) -> Sums:
+    """Who decided, by the events that answers leave, and for whom the rules did."""
+    sums = Sums()
+    whose = {"team_proposed": "leader", "team_confirmed": "leader", "assassination_made": "assassin"}
+    for game in games:
+        shooter = next((e["seat"] for e in game.events if e["type"] == "role_learned" and e["shoots"]), 0)
+        before = ""
+        for event in game.events:
+            kind, opened, before = event["type"], before == "team_proposed", event["type"]
+            if kind == "utterance_made" and (opened or event["phase"] != "discuss"):
+                continue
+            if kind in ("utterance_made", "vote_cast", "card_played", "round_summarised", *whose):
+                seat = event[whose.get(kind, "seat")]
+            elif kind == "assassination_declined":
+                seat = shooter
+            elif kind == "action_defaulted":
+                seat = event["seat"]
+            else:
+                continue
+            default = kind == "action_defaulted"
+            for labels in (("all", "all"), ("seat", str(seat)), ("agent", game.told["agents"][seat - 1])):
+                for column in DEFAULTS:
+                    hit = default and column in ("defaulted", event["cause"])
+                    sums.add(game.id, labels, column, (hit, not default))
+    return sums
+
+
+DEFAULTS = ("defaulted", "attempts", "deadline", "model_error")

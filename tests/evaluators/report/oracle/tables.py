@@ -203,6 +203,7 @@ TABLES: dict[str, Callable[[Oracle], Rows]] = {
     "raters": lambda oracle: raters.compared(oracle.games, oracle.judges),
     "standings": _standings,
     "duels": lambda oracle: played.duels(oracle.games),
+    "defaults": lambda oracle: played.decisions(oracle.games).rows(dict.fromkeys(played.DEFAULTS, "share")),
     "models": lambda oracle: played.models(oracle.uses, len(oracle.games)),
     "groups": _headlines,
 }

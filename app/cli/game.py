@@ -1,0 +1,50 @@
+"""The command ``game invalidate``."""
+
+import getpass
+from typing import Annotated
+
+import typer
+
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.terminal import fail, note
+
+__all__ = ["commands"]
+
+game_app = typer.Typer(
+    help="Exclude a game from reports and items, or take it in again.", no_args_is_help=True
+)
+commands = typer.Typer()
+commands.add_typer(game_app, name="game")
+
+
+@game_app.callback()
+def _group() -> None:
+    pass
+
+
+@game_app.command()
+def invalidate(
+    game: Annotated[str, typer.Argument(metavar="GAME", help="Its id (g_…).", show_default=False)],
+    reason: Annotated[
+        str | None,
+        typer.Option(help="What makes the game worthless; reports name it.", show_default=False),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Take an excluded game in again.")] = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Exclude a game from reports and items. It is kept, with its log, and stays in exports; the mark says
+    when, by whom and why. Reports count it in the second figures alone, as they do with every excluded game.
+    """
+    if bool(reason) is undo:
+        fail("give either a --reason or --undo")
+    if reason is not None and len(reason) > 500:
+        fail(f"--reason has at most 500 characters, got {len(reason)}")
+    settings = read_settings(database_url)
+
+    async def write() -> None:
+        async with on_database(settings, writes=True) as parts:
+            await parts.games.invalidate(game, reason, by=getpass.getuser())
+
+    run_or_fail(write())
+    note(f"{game} {'counts again' if undo else 'is excluded from reports and items'}")
