@@ -74,7 +74,7 @@ class ModelRegistry:
             self.endpoints.source(name).check(sampling)  # raises InvalidAgent
             return UNUSED_SESSION
 
-        return ModelSeats(session, models)
+        return ModelSeats(session, models, self.endpoints.asked)
 
     async def seats(
         self, game: GameRow, batch: BatchRow, on_wait: Callable[[], None] | None = None
@@ -101,6 +101,7 @@ class ModelRegistry:
         return ModelSeats(
             lambda name, sampling: sessions.session(self.endpoints.source(name), sampling),
             spec.get("models") or {},
+            self.endpoints.asked,
         )
 
     def judge_session(

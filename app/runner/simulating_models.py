@@ -14,7 +14,7 @@ from app.models.recording import AnswersFile, RecordedSession, Recording
 from app.models.sessions import Answers, Flights, GameSessions
 from app.models.stops import Stop
 from app.runner.simulate import Plan, Result, game_id, lines_of
-from app.seats.seating import ModelSeats, seat_agents
+from app.seats.seating import AskedModel, ModelSeats, seat_agents, seated
 from app.settings import EndpointSettings
 from app.store.call import Use, UseKey, use_of
 from engine.profile import profile_from_settings
@@ -47,6 +47,7 @@ class ModelRun:
         settings = {} if endpoint is None else {endpoint[0]: endpoint[1]}
         self._endpoints = Endpoints(lambda: settings)
         self._name = None if endpoint is None else endpoint[0]
+        self._asked = AskedModel(None, None) if endpoint is None else self._endpoints.asked(endpoint[0])
         self._answers: Answers = answers
         self._recording = answers.recording if isinstance(answers, AnswersFile) else answers
         self._parallel = parallel
@@ -134,9 +135,13 @@ class ModelRun:
                 keep_messages=False,
                 strict=True,
             )
-            models = ModelSeats(lambda _, sampling: self._session(sessions, str(seed), sampling))
-            agents = seat_agents(self._plan.seats_of(index), str(seed), models)
-            state = await play(create(self._profile, seed), agents, MemoryJournal())
+            models = ModelSeats(
+                lambda _, sampling: self._session(sessions, str(seed), sampling),
+                asked=lambda _: self._asked,
+            )
+            seats = self._plan.seats_of(index)
+            log = create(self._profile, seed, agents=seated(seats, str(seed), self._profile, models))
+            state = await play(log, seat_agents(seats, str(seed), models), MemoryJournal())
         result = Result(games=1, events=len(state.log))
         result.metrics.add(state)
         if keep:

@@ -32,7 +32,15 @@ from tests.app.real_server import local_settings, running_server
 RANDOM = [{"agent": "random"}]
 
 SECRET_TYPES = {
-    *("roles_dealt", "role_learned", "vote_cast", "card_played", "round_summarised", "beliefs_formed"),
+    *(
+        "agents_seated",
+        "roles_dealt",
+        "role_learned",
+        "vote_cast",
+        "card_played",
+        "round_summarised",
+        "beliefs_formed",
+    ),
     *("intentions_selected", "speech_drafted", "readings_imagined", "choice_explained", "action_refused"),
     *("action_defaulted", "reply_unusable", "evil_conferred", "selection_prepared"),
 }
