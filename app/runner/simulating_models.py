@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 
 from agents.llm.session import ModelSession
+from agents.llm.templates import Templates
 from agents.model.model import Sampling
 from agents.table import MemoryJournal, play
 from app.base.errors import BudgetSpent
@@ -40,8 +41,11 @@ class ModelRun:
         answers: AnswersFile | Recording,
         budget: Budget,
         parallel: int,
+        prompts: Mapping[str, Templates] | None = None,
     ) -> None:
-        """``endpoint``: its name and settings; None for a run that only repeats recorded answers."""
+        """``endpoint``: its name and settings; None for a run that only repeats recorded answers.
+        ``prompts``: sets that seats may choose, by name.
+        """
         self._plan = plan
         self._profile = profile_from_settings(plan.profile)
         settings = {} if endpoint is None else {endpoint[0]: endpoint[1]}
@@ -51,6 +55,7 @@ class ModelRun:
         self._answers: Answers = answers
         self._recording = answers.recording if isinstance(answers, AnswersFile) else answers
         self._parallel = parallel
+        self._prompts = prompts or {}
         self._flights = Flights()
         self._budget = budget
         self._account: Account | None = None
@@ -138,6 +143,7 @@ class ModelRun:
             models = ModelSeats(
                 lambda _, sampling: self._session(sessions, str(seed), sampling),
                 asked=lambda _: self._asked,
+                prompts=self._prompts,
             )
             seats = self._plan.seats_of(index)
             log = create(self._profile, seed, agents=seated(seats, str(seed), self._profile, models))

@@ -19,6 +19,7 @@ from engine.terms import Seat
 
 if TYPE_CHECKING:
     from agents.llm.agent import LlmAgent
+    from agents.llm.templates import Templates
 
 __all__ = [
     "LLM",
@@ -54,6 +55,8 @@ class ModelSeats:
     """The models of the batch, by the names that seats call them: endpoint's name, temperature, …"""
     asked: Callable[[str], AskedModel] = lambda name: AskedModel(name or None, None)
     """Gives the model of an endpoint, known or not, by the endpoint's name."""
+    prompts: Mapping[str, "Templates"] = field(default_factory=dict)
+    """Further sets of prompts, by the names that seats call them."""
 
     def endpoint_of(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """The model of the seat with this spec: at least the endpoint's ``name``."""
@@ -181,4 +184,4 @@ def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeat
     from agents.llm.agent import LlmAgent
 
     # The seat's own options override those of its model.
-    return LlmAgent(Setup(seat, seed, {**given, **own}), session)
+    return LlmAgent(Setup(seat, seed, {**given, **own}), session, models.prompts)

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import Result
 
 from agents.llm.session import CallKey
+from agents.llm.templates import Templates
 from agents.model.model import Form, Message, Reply, Usage
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
@@ -367,3 +368,23 @@ def test_what_was_thought_and_who_served_it_is_exported_and_read(tmp_path: Path)
     signature = Signature()
     file.write_bytes(signature.add(line) + signature.line())
     assert Recording.read(file).calls("7") == {key: call}
+
+
+def test_a_simulation_takes_prompts_from_a_directory(tmp_path: Path) -> None:
+    folder, out = tmp_path / "short", tmp_path / "out"
+    folder.mkdir()
+    (folder / "vote.jinja").write_text("Aye or nay?", "utf-8")
+    with fake_in_a_thread() as fake:
+        common = ("simulate", "-n", "1", "--agents", "llm", "--mechanism", "direct", "--seed", "5", "--model")
+        asking = (*common, "fake", "--base-url", f"{fake.url}/v1", "--option", "prompts=short")
+        done(interintent(*asking, "--prompts", f"short={folder}", "--out", str(out)))
+        [agents] = [line["agents"] for line in events(out) if line["type"] == "agents_seated"]
+        assert agents["5"]["parameters"]["prompts_hash"] == Templates(folder).digest
+        for arguments, said in (
+            (asking, "no prompts are called 'short'"),
+            ((*asking, "--prompts", f"short={folder}/none"), "there is no directory"),
+            ((*asking, "--prompts", "short"), "name=value"),
+        ):
+            refused = interintent(*arguments)
+            assert refused.exit_code == 2
+            assert said in " ".join(refused.output.split())

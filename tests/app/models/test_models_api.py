@@ -3,12 +3,13 @@
 import asyncio
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
-from agents.llm.templates import our_templates
+from agents.llm.templates import Templates, our_templates
 from agents.model.answer import HttpAnswer
 from agents.model.wire import Wire
 from app.instruments.fake_model import FakeOptions, read_fault, read_latency
@@ -490,3 +491,26 @@ async def test_a_call_keeps_the_parameters_that_were_sent_and_not_those_that_wer
         for confirmed, proposal in zip(leaders, opened, strict=False):
             vote = f"{proposal['round']}.{proposal['attempt']}.vote.{confirmed['leader']}"
             assert vote not in requests
+
+
+async def test_a_seat_plays_with_prompts_of_the_operator_and_an_unknown_name_is_refused(
+    tmp_path: Path, database_url: str
+) -> None:
+    (tmp_path / "vote.jinja").write_text("Aye or nay?", "utf-8")
+    wish = {"seeds": SEEDS, "profile": "official", "rules": {"discussion": "none"}}
+    async with (
+        faking() as fake,
+        calling_with(fake, database_url, prompts={"short": tmp_path}, store_prompts=True) as caller,
+    ):
+        refused = await caller.post("/games", json={"seats": [{**DIRECT[0], "options": {"prompts": "long"}}]})
+        assert "second, short" in problem(refused, 422, "invalid-agent", "/seats/0/options/prompts")["detail"]
+        seats = [{**DIRECT[0], "options": {"prompts": "short"}}, *[{"agent": "random"}] * 4]
+        _, [game] = await caller.played(seats=seats, **wish)
+        lines = await caller.lines(f"/games/{game}/events")
+        [seated] = [line["agents"]["1"]["parameters"] for line in lines if line["type"] == "agents_seated"]
+        assert (seated["prompts"], seated["prompts_hash"]) == ("short", Templates(tmp_path).digest)
+        async with caller.services.database.read_engine.connect() as connection:
+            query = select(model_calls.c.messages).where(model_calls.c.step == "vote")
+            asked = list((await connection.execute(query)).scalars())
+        assert asked
+        assert all("Aye or nay?" in str(messages) for messages in asked)
