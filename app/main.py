@@ -178,6 +178,7 @@ class Composition:
             Endpoints(settings.endpoints, OutageStore(self.database)),
             CallStore(self.database),
             keep_messages=settings.store_prompts,
+            prompts=settings.templates(),
         )
         inboxes = Inboxes(self.inbox, self.store, self.reader, self.feed)
         self.runner = LocalRunner(

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import (
     BaseModel,
@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -24,13 +25,18 @@ from agents.model.limits import Parallel
 from agents.model.model import Endpoint, Prices
 from agents.model.providers import PROVIDERS, UNKNOWN, Provider
 
+if TYPE_CHECKING:
+    from agents.llm.templates import Templates
+
 __all__ = [
     "MIN_SECRET",
     "EndpointSettings",
     "InvalidEndpoints",
+    "InvalidPrompts",
     "Settings",
     "is_loopback",
     "read_endpoints",
+    "read_prompts",
 ]
 
 MIN_SECRET: Final = 32
@@ -41,6 +47,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 class InvalidEndpoints(ValueError):
     """Model settings that make no usable endpoint. The message does not repeat their values."""
+
+
+class InvalidPrompts(ValueError):
+    """Settings that name no usable set of prompts."""
 
 
 class PriceSettings(BaseModel):
@@ -188,6 +198,28 @@ def read_endpoints(configured: Mapping[str, Any], file: Path | None) -> dict[str
     return read
 
 
+def read_prompts(folders: Mapping[str, Path]) -> dict[str, "Templates"]:
+    """Reads sets of prompts from their directories, by name. Raises InvalidPrompts."""
+    if not folders:
+        return {}
+    # Jinja is imported only where somebody has prompts of their own.
+    from agents.llm.options import OURS
+    from agents.llm.templates import read_templates
+
+    read = {}
+    for name, folder in folders.items():
+        if _NAME.fullmatch(name) is None or name == OURS:
+            raise InvalidPrompts(
+                f"prompts {name!r}: a name has at most 64 letters, digits, dots, dashes and underscores, "
+                f"begins with a letter or a digit, and is not {OURS}, the name of the package's prompts"
+            )
+        try:
+            read[name] = read_templates(folder)
+        except ValueError as fault:
+            raise InvalidPrompts(f"prompts {name!r}: {fault}") from None
+    return read
+
+
 class Settings(BaseSettings):
     """The variable ``INTERINTENT_<FIELD>`` sets each field; ``database_url`` is set by ``DATABASE_URL``."""
 
@@ -228,6 +260,9 @@ class Settings(BaseSettings):
         {}, repr=False, description="Model endpoints as a JSON object: their settings by name."
     )
     models_file: Path | None = Field(None, description="The same as a TOML file, one table per endpoint.")
+    prompts: Annotated[dict[str, Path], NoDecode] = Field(
+        {}, description="Directories of templates that seats may choose, as a JSON object: name to directory."
+    )
     store_prompts: bool = Field(
         False,
         description="Store what models were asked, not only the answers. Takes several times the space.",
@@ -274,9 +309,9 @@ class Settings(BaseSettings):
             else value
         )
 
-    @field_validator("models", mode="before")
+    @field_validator("models", "prompts", mode="before")
     @classmethod
-    def _read_models(cls, value: object) -> object:
+    def _read_object(cls, value: object, field: ValidationInfo) -> object:
         if not isinstance(value, str):
             return value
         try:
@@ -284,13 +319,23 @@ class Settings(BaseSettings):
         except json.JSONDecodeError:
             read = None
         if not isinstance(read, dict):
-            raise ValueError("INTERINTENT_MODELS is a JSON object of endpoints by name")
+            of = "endpoints" if field.field_name == "models" else "directories"
+            raise ValueError(f"INTERINTENT_{str(field.field_name).upper()} is a JSON object of {of} by name")
         return read
 
     @model_validator(mode="after")
     def _models_are_sound(self) -> Self:
         self.endpoints()
         return self
+
+    @model_validator(mode="after")
+    def _prompts_are_sound(self) -> Self:
+        self.templates()
+        return self
+
+    def templates(self) -> dict[str, "Templates"]:
+        """The configured prompts by name, read now. Raises InvalidPrompts."""
+        return read_prompts(self.prompts)
 
     def endpoints(self) -> dict[str, EndpointSettings]:
         """The configured model endpoints by name. Raises InvalidEndpoints."""

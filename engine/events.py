@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, ge
 
 from engine.errors import CorruptLog, InvalidProfile
 from engine.profile import Profile, profile_from_settings
+from engine.seated import SeatedAgent
 from engine.terms import FULL, PUBLIC, Ending, Kind, Role, Seat, SeenBy, Side, Viewer
 from engine.thoughts import Belief, Choice, Reading, SelectionStage, SpeechStage, Unheard
 
@@ -20,6 +21,7 @@ __all__ = [
     "LATER",
     "ActionDefaulted",
     "ActionRefused",
+    "AgentsSeated",
     "AssassinationDeclined",
     "AssassinationMade",
     "AssassinationOpened",
@@ -89,6 +91,14 @@ class RoleLearned:
     """The seats shown to this seat, without their roles."""
     shoots: bool
     """Whether this seat holds the assassination."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsSeated:
+    """The agents that play from here on: after the deal, and in a fork where others take over."""
+
+    seen_by: ClassVar[SeenBy] = "full"
+    agents: Annotated[tuple[SeatedAgent, ...], "agents"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +318,7 @@ Event = (
     GameCreated
     | RolesDealt
     | RoleLearned
+    | AgentsSeated
     | ProposalOpened
     | TeamProposed
     | UtteranceMade
@@ -386,6 +397,8 @@ def _only(allowed: Any) -> _Step:
 _text: Final = _only(str)
 _seat: Final = _only(Seat)
 _answer: Final = _only(str | bool | None)
+_text_or_none: Final = _only(str | None)
+_object: Final = _only(dict)
 _number: Final = _only(int | float | None)
 
 
@@ -438,7 +451,28 @@ def _from_belief(v: Mapping[str, Any]) -> Belief:
     )
 
 
+def _to_agents(agents: tuple[SeatedAgent, ...]) -> dict[str, Any]:
+    return {
+        str(seat): {"agent": a.agent, "endpoint": a.endpoint, "model": a.model, "parameters": a.parameters}
+        for seat, a in enumerate(agents, 1)
+    }
+
+
+def _from_agents(values: Mapping[str, Any]) -> tuple[SeatedAgent, ...]:
+    return tuple(_from_agent(values[str(seat)]) for seat in range(1, len(values) + 1))
+
+
+def _from_agent(v: Mapping[str, Any]) -> SeatedAgent:
+    return SeatedAgent(
+        agent=_text(v["agent"]),
+        endpoint=_text_or_none(v["endpoint"]),
+        model=_text_or_none(v["model"]),
+        parameters=_object(v["parameters"]),
+    )
+
+
 _FORMS: Final[Mapping[str, tuple[_Step, _Step]]] = {
+    "agents": (_to_agents, _from_agents),
     "list": (list, _from_list),
     "pairs": (dict, lambda v: tuple((_text(name), _text(text)) for name, text in v.items())),
     "by_seat": (_to_seats, _from_seats),

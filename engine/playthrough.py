@@ -9,6 +9,7 @@ from engine.errors import CorruptLog
 from engine.events import (
     ActionDefaulted,
     ActionRefused,
+    AgentsSeated,
     AssassinationDeclined,
     AssassinationMade,
     AssassinationOpened,
@@ -38,6 +39,7 @@ from engine.events import (
     visible,
 )
 from engine.profile import Profile
+from engine.seated import SeatedAgent
 from engine.terms import FULL, Seat, Viewer
 from engine.thoughts import Belief
 
@@ -174,6 +176,10 @@ class _LogWriter:
         sees = f", sees {self.seats(e.sees)}" if e.sees else ""
         yield f"  {self.seat(e.seat)} is {e.role}{sees}"
 
+    def agents_seated(self, e: AgentsSeated) -> Iterator[str]:
+        seated = (f"{self.seats([seat])} {_agent(agent)}" for seat, agent in enumerate(e.agents, 1))
+        yield f"agents: {'; '.join(seated)}"
+
     def vote_cast(self, e: VoteCast) -> Iterator[str]:
         # The line of the revealed votes follows and shows every ballot.
         return iter(())
@@ -247,6 +253,7 @@ _LINES: Final[dict[type[Any], Callable[[_LogWriter, Any], Iterator[str]]]] = {
     GameCancelled: _LogWriter.game_cancelled,
     RolesDealt: _LogWriter.roles_dealt,
     RoleLearned: _LogWriter.role_learned,
+    AgentsSeated: _LogWriter.agents_seated,
     VoteCast: _LogWriter.vote_cast,
     CardPlayed: _LogWriter.card_played,
     EvilConferred: _LogWriter.evil_conferred,
@@ -280,6 +287,18 @@ _UNHEARD: Final = {"speech": "last speech", "summary": "own summary of the last 
 
 def _fails(count: int) -> str:
     return "1 fail" if count == 1 else f"{count} fails"
+
+
+def _agent(seated: SeatedAgent) -> str:
+    """``scripted``, or ``llm (gpt-x at main, paper, prompts second 0123456789abcdef)``."""
+    if seated.agent != "llm":
+        return _plain(seated.agent)
+    told = seated.parameters
+    model = (
+        f"{seated.model or 'recorded answers'}{'' if seated.endpoint is None else f' at {seated.endpoint}'}"
+    )
+    prompts = f"prompts {told.get('prompts')} {told.get('prompts_hash')}"
+    return _plain(f"llm ({model}, {told.get('mechanism')}, {prompts})")
 
 
 def _yes(setting: bool) -> str:

@@ -6,11 +6,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateError, TemplateSyntaxError
 
 from agents.llm.context import seats_in_words
 
-__all__ = ["NOW", "STANDING", "TEMPLATES", "Templates", "our_templates"]
+__all__ = ["NOW", "STANDING", "TEMPLATES", "Templates", "our_templates", "read_templates"]
 
 TEMPLATES: Final = (
     "system", "brief", "secret",
@@ -36,8 +36,9 @@ class Templates:
     """Renders prompts. A value that a template uses but that is not given is an error."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """``folder``: other templates; the package provides those that the folder lacks."""
+        """``folder``: other templates; the package provides those that it lacks. Files are read once."""
         self._folder = None if folder is None else Path(folder)
+        self._texts: dict[str, str] = {}
         self._environment = Environment(
             loader=FunctionLoader(self._source),
             undefined=StrictUndefined,
@@ -49,11 +50,21 @@ class Templates:
         self._environment.filters["seats"] = seats_in_words
 
     def _source(self, name: str) -> str:
+        # Read once, so that the digest is that of the texts which are rendered.
+        if name not in self._texts:
+            self._texts[name] = self._read(name)
+        return self._texts[name]
+
+    def _read(self, name: str) -> str:
         if self._folder is not None:
             theirs = self._folder / name
             if theirs.is_file():
                 return theirs.read_text("utf-8")
         return _ours(name)
+
+    def compile(self, name: str) -> None:
+        """Reads and compiles a template. Raises TemplateError, OSError or UnicodeDecodeError."""
+        self._environment.get_template(f"{name}.jinja")
 
     def render(self, name: str, **values: Any) -> str:
         """The template's text, ending without a line break."""
@@ -77,3 +88,30 @@ class Templates:
 def our_templates() -> Templates:
     """The templates of this package."""
     return Templates()
+
+
+def read_templates(folder: Path) -> Templates:
+    """The templates of a directory, all read now: later changes of its files have no effect.
+
+    Raises ValueError, which says what is wrong: there is no such directory, it holds no template or a file
+    ``*.jinja`` that is none, or a template cannot be read or compiled.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"there is no directory {folder}")
+    known = ", ".join(TEMPLATES)
+    names = sorted(file.stem for file in folder.glob("*.jinja"))
+    if not names:
+        raise ValueError(f"{folder} holds no template (NAME.jinja; the names are {known})")
+    if unknown := [name for name in names if name not in TEMPLATES]:
+        raise ValueError(f"no template is called {unknown[0]} (in {folder}); the names are {known}")
+    templates = Templates(folder)
+    for name in names:
+        try:
+            templates.compile(name)
+        except TemplateError as fault:
+            line = f", line {fault.lineno}" if isinstance(fault, TemplateSyntaxError) else ""
+            raise ValueError(f"{folder / name}.jinja{line}: {fault.message}") from None
+        except (OSError, UnicodeDecodeError):
+            raise ValueError(f"{folder / name}.jinja cannot be read as UTF-8") from None
+    templates.digest  # noqa: B018  # reads the rest
+    return templates

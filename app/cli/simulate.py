@@ -73,6 +73,12 @@ def simulate(
         list[str] | None,
         typer.Option(help="For llm seats, e.g. --option temperature=0.5 or timing=eager. Repeatable."),
     ] = None,
+    prompts: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Templates for llm seats, as NAME=DIRECTORY; choose with --option prompts=NAME. Repeatable."
+        ),
+    ] = None,
     answers: Annotated[
         Path | None,
         typer.Option(help="Store answers in this file, and use those it holds; without --model: only those."),
@@ -136,8 +142,11 @@ def simulate(
                 max_cost=max_cost,
                 parallel=parallel,
                 on_unusable=on_unusable,
+                prompts={
+                    name: Path(str(where)) for name, where in _read_named("--prompts", prompts or []).items()
+                },
             )
-        elif model or base_url or answers or mechanism or option or max_tokens or max_cost:
+        elif model or base_url or answers or mechanism or option or prompts or max_tokens or max_cost:
             fail("--model, --answers and the like are for llm seats: name some with --agents")
         else:
             seat_agents(specs, "check")

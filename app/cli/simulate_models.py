@@ -18,7 +18,7 @@ from app.models.recording import UNUSED_SESSION, AnswersFile, InvalidAnswers, Re
 from app.runner.simulate import Plan
 from app.runner.simulating_models import ModelRun
 from app.seats.seating import ModelSeats, seat_agents
-from app.settings import EndpointSettings, InvalidEndpoints, read_endpoints
+from app.settings import EndpointSettings, InvalidEndpoints, InvalidPrompts, read_endpoints, read_prompts
 from app.store.call import Use, UseKey, total
 
 __all__ = ["model_run", "print_uses", "uses_as_json"]
@@ -35,11 +35,16 @@ def model_run(
     max_cost: float | None,
     parallel: int,
     on_unusable: OnUnusable | None,
+    prompts: Mapping[str, Path],
 ) -> ModelRun:
     """The run with these options. Ends the command if they do not fit together. Raises InvalidAgent for a
     seat's options.
     """
-    seat_agents(plan.seats, "check", ModelSeats(lambda *_: UNUSED_SESSION))
+    try:
+        templates = read_prompts(prompts)
+    except InvalidPrompts as fault:
+        fail(str(fault))
+    seat_agents(plan.seats, "check", ModelSeats(lambda *_: UNUSED_SESSION, prompts=templates))
     endpoint = _endpoint(model, base_url, api_key_env)
     if endpoint is None and answers is None:
         fail(
@@ -60,7 +65,8 @@ def model_run(
         fail(str(fault))
     except OSError as fault:
         fail(f"cannot write {answers}: {reason(fault)}")
-    return ModelRun(plan, endpoint, kept, Budget(SpendingLimits(max_tokens, max_cost)), parallel, on_unusable)
+    budget = Budget(SpendingLimits(max_tokens, max_cost))
+    return ModelRun(plan, endpoint, kept, budget, parallel, on_unusable, templates)
 
 
 def _endpoint(

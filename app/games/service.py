@@ -56,7 +56,16 @@ from app.runner.drive import TellingJournal
 from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
 from app.seats.inboxes import Inboxes, NoInbox
-from app.seats.seating import LLM, REMOTE, ModelSeats, has_models, has_remote, remote_seats, seat_agents
+from app.seats.seating import (
+    LLM,
+    REMOTE,
+    ModelSeats,
+    has_models,
+    has_remote,
+    remote_seats,
+    seat_agents,
+    seated,
+)
 from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, Invalidation, NewGame, Tallied, new_id
@@ -67,7 +76,7 @@ from app.stream.feed import Feed, request_name
 from engine.actions import Action
 from engine.chance import draw
 from engine.errors import UNREADABLE, CorruptLog, InvalidProfile
-from engine.events import ActionDefaulted, Event, GameCreated, GameEnded
+from engine.events import ActionDefaulted, AgentsSeated, Event, GameCreated, GameEnded
 from engine.foreign.record import SCHEMA, Record, read_record
 from engine.foreign.replay import replay
 from engine.profile import Profile, make_profile
@@ -134,7 +143,8 @@ class Games:
         self.check(new)
         batch_id = new_id("b")
         seed = random_bits(128)
-        first = [_new_game(new, seed, position) for position in range(min(new.count, CHUNK))]
+        models = self._model_seats(new)
+        first = [_new_game(new, seed, position, models) for position in range(min(new.count, CHUNK))]
         at = self._database.writer.stamp()
         created = BatchCreated(
             batch_id=batch_id,
@@ -162,9 +172,9 @@ class Games:
         """Raises the errors that creating these games would raise, without creating them."""
         profile = _profile(new)
         create(profile, 0, names=_names(new, profile), deal=_deal(new, profile))
-        seats, models = _seats(new, profile.players, 0), new.model_dump(include={"models"})["models"]
-        self._check_models(seats, models, new.budget)
-        seat_agents(seats, "check", self._models.check(models), NoInbox())
+        seats, models = _seats(new, profile.players, 0), self._model_seats(new)
+        self._check_models(seats, models.models, new.budget)
+        seat_agents(seats, "check", models, NoInbox())
         if new.seeds is not None and has_remote(seats) and not new.guessable_seeds:
             raise InvalidRequest(
                 f"{REMOTE} seats and given seeds: whoever guesses a seed knows the deal. Leave seeds out, or "
@@ -172,6 +182,9 @@ class Games:
                 "/seeds",
                 "guessable",
             )
+
+    def _model_seats(self, new: NewGames) -> ModelSeats:
+        return self._models.check(new.model_dump(include={"models"})["models"])
 
     def _with_models(self, new: NewGames) -> NewGames:
         """A copy that names a model for each seat that needs one: settings may change, games must not."""
@@ -259,9 +272,10 @@ class Games:
             new = NewGames.model_validate_json(json.dumps(row.spec))
         except ValidationError:
             raise CorruptLog(f"the stored request of {batch_id} cannot be read") from None
+        models = self._model_seats(new)
         while laid < new.count:
             chunk = [
-                _new_game(new, int(row.seed), position)
+                _new_game(new, int(row.seed), position, models)
                 for position in range(laid, min(new.count, laid + CHUNK))
             ]
             at = self._database.writer.stamp()
@@ -367,9 +381,16 @@ class Games:
                 "an imported game has no agents to continue with: name them in seats", "/seats", "missing"
             )
         self._check_models(seats, spec["models"], fork.budget)
-        seat_agents(seats, "check", self._models.check(spec["models"]), NoInbox())
+        models = self._models.check(spec["models"])
+        seat_agents(seats, "check", models, NoInbox())
         state = fold(events[:taken])
-        over = state.table.over
+        table = state.table
+        agents = AgentsSeated(seated(seats, row.seed, table.profile, models))
+        log = (
+            events[:taken]
+            if table.over or agents == _seated_last(events[:taken])
+            else [*events[:taken], agents]
+        )
         origin: dict[str, JsonValue] = {"game_id": game_id, "events": taken}
         fork_id, batch_id, at = new_id("g"), new_id("b"), self._database.writer.stamp()
         game = NewGame(
@@ -378,11 +399,11 @@ class Games:
             fork.drive,
             row.seed,
             seats,
-            events[:taken],
+            log,
             forked_from=origin,
-            status="finished" if over else "created",
-            winner=state.table.winner and state.table.winner.value,
-            ending=state.table.ending and state.table.ending.value,
+            status="finished" if table.over else "created",
+            winner=table.winner and table.winner.value,
+            ending=table.ending and table.ending.value,
         )
 
         async def work(connection: AsyncConnection) -> None:
@@ -392,7 +413,7 @@ class Games:
 
         await self._database.writer.run(work)
         metrics.games_created.labels("forked").inc()
-        if fork.drive == "auto" and not over:
+        if fork.drive == "auto" and not table.over:
             await self._pickup.offer(batch_id, [fork_id])
         return GameForked(
             game_id=fork_id,
@@ -748,6 +769,11 @@ def _names(new: NewGames, profile: Profile) -> list[str] | None:
     return names
 
 
+def _seated_last(log: Sequence[Event]) -> AgentsSeated | None:
+    """The latest record of agents in a log; None: it has none."""
+    return next((event for event in reversed(log) if isinstance(event, AgentsSeated)), None)
+
+
 def _is_public(row: GameRow, log: Sequence[Event]) -> bool:
     """Whether everybody may see the whole log: the game has finished, and its end reveals all."""
     created = log[0]
@@ -781,19 +807,26 @@ def _seats(new: NewGames, players: int, position: int) -> list[Mapping[str, Any]
     return specs[-turn:] + specs[:-turn] if turn else specs
 
 
-def _new_game(new: NewGames, batch_seed: int, position: int) -> NewGame:
+def _new_game(new: NewGames, batch_seed: int, position: int, models: ModelSeats) -> NewGame:
     profile = _profile(new)
     if new.seeds is not None:
         seed = new.seeds.from_ + position
     else:
         seed = draw(batch_seed, "game", position, "high") << 64 | draw(batch_seed, "game", position, "low")
+    seats = _seats(new, profile.players, position)
     return NewGame(
         game_id=new_id("g"),
         position=position,
         drive=new.drive,
         seed=str(seed),
-        seats=_seats(new, profile.players, position),
-        log=create(profile, seed, names=_names(new, profile), deal=_deal(new, profile)),
+        seats=seats,
+        log=create(
+            profile,
+            seed,
+            names=_names(new, profile),
+            deal=_deal(new, profile),
+            agents=seated(seats, str(seed), profile, models),
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from agents.model.sampling import check_allowed
 from app.models.health import EndpointHealth, Outages
 from app.models.metrics import observe_attempt
 from app.models.recording import RecordedSession, Recording
+from app.seats.seating import AskedModel
 from app.settings import EndpointSettings, InvalidEndpoints
 from app.store.rows import Outage
 
@@ -141,6 +142,11 @@ class Endpoints:
         if name not in self._sources:
             self._sources[name] = Source(name, self.settings[name], self._outages)
         return self._sources[name]
+
+    def asked(self, name: str) -> AskedModel:
+        """What the log says of this endpoint's model."""
+        settings = self.settings.get(name)
+        return AskedModel(name or None, None if settings is None else settings.model or None)
 
     def outages(self, names: Iterable[str]) -> list[Outage]:
         """The endpoints among these that do not answer now, by name."""

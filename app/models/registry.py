@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from agents.llm.session import CallKey, ModelSession
@@ -17,6 +17,9 @@ from app.store.call import Call, Use, UseKey, total
 from app.store.db import PASSING
 from app.store.model_calls import CallStore
 from app.store.rows import BatchRow, GameRow, Outage, whole
+
+if TYPE_CHECKING:
+    from agents.llm.templates import Templates
 
 __all__ = ["ModelRegistry", "Spending", "budget_of"]
 
@@ -58,10 +61,18 @@ class Spending:
 class ModelRegistry:
     """Makes sessions, and keeps account of what they spend."""
 
-    def __init__(self, endpoints: Endpoints, calls: CallStore, *, keep_messages: bool) -> None:
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        calls: CallStore,
+        *,
+        keep_messages: bool,
+        prompts: Mapping[str, "Templates"] | None = None,
+    ) -> None:
         self.endpoints = endpoints
         self.calls = calls
         self._keep_messages = keep_messages
+        self._prompts = prompts or {}
         self._flights = Flights()
         # An account lives while a session uses it; the stored calls suffice to make it again.
         self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
@@ -74,7 +85,7 @@ class ModelRegistry:
             self.endpoints.source(name).check(sampling)  # raises InvalidAgent
             return UNUSED_SESSION
 
-        return ModelSeats(session, models)
+        return ModelSeats(session, models, self.endpoints.asked, self._prompts)
 
     async def seats(
         self, game: GameRow, batch: BatchRow, on_wait: Callable[[], None] | None = None
@@ -101,6 +112,8 @@ class ModelRegistry:
         return ModelSeats(
             lambda name, sampling: sessions.session(self.endpoints.source(name), sampling),
             spec.get("models") or {},
+            self.endpoints.asked,
+            self._prompts,
         )
 
     def judge_session(

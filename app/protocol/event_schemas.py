@@ -32,6 +32,8 @@ _DESCRIPTIONS: Final = {
     "game_created": "The first event: the rules of this game, and the names of the seats.",
     "roles_dealt": "The deal.",
     "role_learned": "The role that this seat is dealt, and the seats it is shown.",
+    "agents_seated": "The agents that play from here on, by seat: after the deal, and in a fork where other "
+    "agents take over. Logs of earlier versions and imported games have none.",
     "proposal_opened": "A new attempt: `leader` proposes a team.",
     "team_proposed": "The leader has put a team forward.",
     "utterance_made": "A seat has spoken; an empty text is silence.",
@@ -192,6 +194,25 @@ _FORMS: Final[Mapping[str, Callable[[Any], Schema]]] = {
         )
     ),
     "choices": lambda _: _list(_named("Choice", _closed(id=_TEXT, reason=_TEXT))),
+    "agents": lambda _: _by_seat(
+        _named(
+            "SeatedAgent",
+            _closed(
+                agent={**_TEXT, "description": "The agent's kind: `llm`, `scripted`, `remote`, …"},
+                endpoint={**_or_null(_TEXT), "description": "The name of its model's endpoint; null: none."},
+                model={
+                    **_or_null(_TEXT),
+                    "description": "The model's name as the endpoint is configured; null: no model, or "
+                    "recorded answers.",
+                },
+                parameters={
+                    "type": "object",
+                    "description": "Its options; of an `llm` seat every parameter, with the name and hash of "
+                    "its prompts.",
+                },
+            ),
+        )
+    ),
     "readings": lambda _: _list(_named("Reading", _closed(by=_TEXT, text=_TEXT))),
 }
 """The schemas of the wire forms that fields of the engine's events name."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from agents.table import MemoryJournal, play
-from app.seats.seating import seat_agents
+from app.seats.seating import seat_agents, seated
 from engine.events import payload, type_name
 from engine.profile import Profile, profile_from_settings
 from engine.rules import create
@@ -69,7 +69,9 @@ async def _play(plan: Plan, profile: Profile, indices: range, *, keep: bool) -> 
     lines = []
     for index in indices:
         seed = plan.seed + index
-        state = await play(create(profile, seed), seat_agents(plan.seats_of(index), str(seed)), journal)
+        seats = plan.seats_of(index)
+        log = create(profile, seed, agents=seated(seats, str(seed), profile))
+        state = await play(log, seat_agents(seats, str(seed)), journal)
         result.games += 1
         result.events += len(state.log)
         result.metrics.add(state)

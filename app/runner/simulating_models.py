@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 
 from agents.llm.session import ModelSession
+from agents.llm.templates import Templates
 from agents.model.model import Sampling
 from agents.table import MemoryJournal, play
 from app.base.errors import BudgetSpent
@@ -15,7 +16,7 @@ from app.models.recording import AnswersFile, RecordedSession, Recording
 from app.models.sessions import Answers, Flights, GameSessions
 from app.models.stops import Stop
 from app.runner.simulate import Plan, Result, game_id, lines_of
-from app.seats.seating import ModelSeats, seat_agents
+from app.seats.seating import AskedModel, ModelSeats, seat_agents, seated
 from app.settings import EndpointSettings
 from app.store.call import Use, UseKey, use_of
 from engine.profile import profile_from_settings
@@ -42,19 +43,22 @@ class ModelRun:
         budget: Budget,
         parallel: int,
         on_unusable: OnUnusable | None = None,
+        prompts: Mapping[str, Templates] | None = None,
     ) -> None:
         """``endpoint``: its name and settings; None for a run that only repeats recorded answers.
-        ``on_unusable``: as in ``GameSessions``.
+        ``on_unusable``: as in ``GameSessions``. ``prompts``: sets that seats may choose, by name.
         """
         self._plan = plan
         self._profile = profile_from_settings(plan.profile)
         settings = {} if endpoint is None else {endpoint[0]: endpoint[1]}
         self._endpoints = Endpoints(lambda: settings)
         self._name = None if endpoint is None else endpoint[0]
+        self._asked = AskedModel(None, None) if endpoint is None else self._endpoints.asked(endpoint[0])
         self._answers: Answers = answers
         self._recording = answers.recording if isinstance(answers, AnswersFile) else answers
         self._parallel = parallel
         self._on_unusable = on_unusable
+        self._prompts = prompts or {}
         self._flights = Flights()
         self._budget = budget
         self._account: Account | None = None
@@ -140,9 +144,14 @@ class ModelRun:
                 strict=True,
                 on_unusable=self._on_unusable,
             )
-            models = ModelSeats(lambda _, sampling: self._session(sessions, str(seed), sampling))
-            agents = seat_agents(self._plan.seats_of(index), str(seed), models)
-            state = await play(create(self._profile, seed), agents, MemoryJournal())
+            models = ModelSeats(
+                lambda _, sampling: self._session(sessions, str(seed), sampling),
+                asked=lambda _: self._asked,
+                prompts=self._prompts,
+            )
+            seats = self._plan.seats_of(index)
+            log = create(self._profile, seed, agents=seated(seats, str(seed), self._profile, models))
+            state = await play(log, seat_agents(seats, str(seed), models), MemoryJournal())
         result = Result(games=1, events=len(state.log))
         result.metrics.add(state)
         if keep:

@@ -1,8 +1,9 @@
 """Makes agents from the specs of seats."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agents.agent import Agent, Inbox, Setup
 from agents.errors import InvalidAgent
@@ -12,18 +13,35 @@ from agents.model.model import Sampling
 from agents.model.sampling import read_sampling
 from agents.remote import RemoteAgent
 from engine.chance import secret
+from engine.profile import Profile
+from engine.seated import SeatedAgent
 from engine.terms import Seat
+
+if TYPE_CHECKING:
+    from agents.llm.agent import LlmAgent
+    from agents.llm.templates import Templates
 
 __all__ = [
     "LLM",
     "REMOTE",
+    "AskedModel",
     "ModelSeats",
     "has_models",
     "has_only_scripts",
     "has_remote",
     "remote_seats",
     "seat_agents",
+    "seated",
 ]
+
+
+class AskedModel(NamedTuple):
+    """What the log says of the model that a seat asks."""
+
+    endpoint: str | None
+    """The endpoint's name; None: there is none."""
+    model: str | None
+    """The model's name as it is configured; None: recorded answers are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +53,16 @@ class ModelSeats:
     InvalidAgent, with a pointer into the seat's spec, for an unknown endpoint."""
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The models of the batch, by the names that seats call them: endpoint's name, temperature, …"""
+    asked: Callable[[str], AskedModel] = lambda name: AskedModel(name or None, None)
+    """Gives the model of an endpoint, known or not, by the endpoint's name."""
+    prompts: Mapping[str, "Templates"] = field(default_factory=dict)
+    """Further sets of prompts, by the names that seats call them."""
+
+    def endpoint_of(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The model of the seat with this spec: at least the endpoint's ``name``."""
+        # None and "" name no endpoint: the error then lists the endpoints.
+        name = spec.get("model") or ""
+        return self.models.get(name, {"name": name})
 
 
 def has_models(seats: Iterable[Mapping[str, Any]]) -> bool:
@@ -82,6 +110,42 @@ def seat_agents(
     return agents
 
 
+def seated(
+    seats: Iterable[Mapping[str, Any]], seed: str, profile: Profile, models: ModelSeats | None = None
+) -> tuple[SeatedAgent, ...]:
+    """What the log records of the agents that ``seat_agents`` makes now of these specs.
+
+    A model seat that can no longer be made is recorded with its options alone.
+    """
+    return tuple(_seated(seat, seed, spec, profile, models) for seat, spec in enumerate(seats, 1))
+
+
+def _seated(
+    seat: Seat, seed: str, spec: Mapping[str, Any], profile: Profile, models: ModelSeats | None
+) -> SeatedAgent:
+    options = spec.get("options") or {}
+    if spec["agent"] != LLM or models is None:
+        return SeatedAgent(spec["agent"], None, None, _plain(options))
+    endpoint, model = models.asked(models.endpoint_of(spec)["name"])
+    try:
+        agent = _llm_agent(seat, secret(seed, "agent", seat), spec, models)
+    except InvalidAgent:
+        return SeatedAgent(LLM, endpoint, model, _plain(options))
+    sampling, _ = read_sampling(options)
+    return SeatedAgent(LLM, endpoint, model, _plain({**agent.described(profile), **sampling.named()}))
+
+
+def _plain(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values as the log can hold them: integers of more than 64 bits become floats."""
+    read: Mapping[str, Any] = json.loads(json.dumps(values), parse_int=_integer) if values else {}
+    return read
+
+
+def _integer(digits: str) -> int | float:
+    value = int(digits)
+    return value if -(2**63) <= value < 2**64 else float(value)
+
+
 def _remote_agent(spec: Mapping[str, Any], inbox: Inbox | None) -> Agent:
     if inbox is None:
         raise InvalidAgent("only seats of a running service can be played from outside", "/agent")
@@ -102,12 +166,10 @@ def _agent(seat: Seat, seed: str, spec: Mapping[str, Any]) -> Agent:
     return make_agent(spec["agent"], Setup(seat, seed, spec.get("options") or {}))
 
 
-def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeats | None) -> Agent:
+def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeats | None) -> "LlmAgent":
     if models is None:
         raise InvalidAgent("language models do not play here", "/agent")
-    # None and "" name no endpoint: the error then lists the endpoints.
-    name = spec.get("model") or ""
-    chosen = models.models.get(name, {"name": name})
+    chosen = models.endpoint_of(spec)
     sampling, own = read_sampling(spec.get("options") or {})
     session = models.session(chosen["name"], sampling)
     given = {
@@ -122,4 +184,4 @@ def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeat
     from agents.llm.agent import LlmAgent
 
     # The seat's own options override those of its model.
-    return LlmAgent(Setup(seat, seed, {**given, **own}), session)
+    return LlmAgent(Setup(seat, seed, {**given, **own}), session, models.prompts)

@@ -8,10 +8,11 @@ from math import factorial
 
 from engine.chance import draw, ordered, pick
 from engine.errors import InvalidProfile
-from engine.events import Event, GameCreated, RoleLearned, RolesDealt
+from engine.events import AgentsSeated, Event, GameCreated, RoleLearned, RolesDealt
 from engine.knowledge import sees
 from engine.profile import Profile
 from engine.rules.interned import proposal_opened
+from engine.seated import SeatedAgent
 from engine.terms import EVIL_ROLES, Role, Seat
 
 __all__ = ["create", "usual_names"]
@@ -24,13 +25,14 @@ def create(
     names: Sequence[str] | None = None,
     deal: Sequence[Role] | None = None,
     shooter: Seat | None = None,
+    agents: Sequence[SeatedAgent] | None = None,
 ) -> tuple[Event, ...]:
     """The first events of a game, up to the opening of its first proposal.
 
     ``deal`` fixes the role of each seat, seat 1 first, and must be the profile's deck in some order; by
     default the seed decides. ``shooter``, an evil seat, holds the assassination; by default the Assassin
     does. A game without Merlin or without a shooter has no assassination. ``seed`` may be None only when
-    nothing is drawn. Raises InvalidProfile.
+    nothing is drawn. ``agents``, seat 1 first, are recorded, and change nothing else. Raises InvalidProfile.
     """
     if names is not None and len(names) != profile.players:
         raise InvalidProfile(
@@ -65,6 +67,7 @@ def create(
         _game_created(profile, tuple(names) if names is not None else usual_names(profile.players)),
         RolesDealt(roles, seed, shooter),
         *learned,
+        *(() if agents is None else (AgentsSeated(tuple(agents)),)),
         proposal_opened(1, 1, leader),
     )
 

@@ -20,6 +20,7 @@ from engine.events import (
 )
 from engine.profile import make_profile
 from engine.rules import Request
+from engine.seated import SeatedAgent
 from engine.state import State
 from engine.terms import FULL, Viewer
 from engine.thoughts import Belief, Choice, Reading
@@ -74,7 +75,10 @@ def _belief(cage: Cage, seat: int, about: int) -> Belief:
 
 def caged(cage: Cage, seed: int, steps: int | None, reveal: Any = "none") -> State:
     """A game in which every seat thinks, refuses and summarises in words of its own."""
-    game = state.fold(rules.create(make_profile("interintent", PLAYERS, reveal=reveal), seed))
+    word = cage.word(FULL, "agents_seated")
+    agents = [SeatedAgent("llm", word, word, {"prompts": word})] * PLAYERS
+    log = rules.create(make_profile("interintent", PLAYERS, reveal=reveal), seed, agents=agents)
+    game = state.fold(log)
     return play_on(cage, game, Random(seed), steps)
 
 

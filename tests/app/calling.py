@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 
 from agents.table import MemoryJournal, play
 from app.main import Composition, create_app
-from app.seats.seating import seat_agents
+from app.seats.seating import seat_agents, seated
 from app.store.tables import batches, events, games, idempotency
 from engine.events import Event, payload, read_event, type_name
 from engine.profile import make_profile
@@ -148,7 +148,8 @@ async def undisturbed(
 ) -> list[Line]:
     """The log of one game that is played in this process, without any service."""
     seats = [{"agent": agent}] * players
-    log = create(make_profile(profile, players), seed)
+    rules = make_profile(profile, players)
+    log = create(rules, seed, agents=seated(seats, str(seed), rules))
     return written((await play(log, seat_agents(seats, str(seed)), MemoryJournal())).log)
 
 

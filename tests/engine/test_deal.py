@@ -6,11 +6,13 @@ import pytest
 
 from engine.chance import draw, secret
 from engine.errors import InvalidProfile
-from engine.events import ProposalOpened, RolesDealt
+from engine.events import AgentsSeated, ProposalOpened, RolesDealt, payload
 from engine.profile import default_roles, make_profile
 from engine.rules import create
+from engine.seated import SeatedAgent
 from engine.state import fold
-from engine.terms import EVIL_ROLES, Role
+from engine.terms import EVIL_ROLES, PUBLIC, Role
+from engine.view import project
 
 OFFICIAL = make_profile("official")
 
@@ -136,3 +138,30 @@ def test_the_seed_is_seen_by_full_alone() -> None:
     for event in create(OFFICIAL, seed):
         if event.seen_by != "full":
             assert str(seed) not in repr(event)
+
+
+AGENTS = (
+    SeatedAgent("llm", "main", "gpt-x", {"mechanism": "paper"}),
+    *[SeatedAgent("random", None, None, {})] * 4,
+)
+
+
+def test_the_agents_are_recorded_for_researchers_and_change_nothing_else() -> None:
+    plain, told = create(OFFICIAL, 5), create(OFFICIAL, 5, agents=AGENTS)
+    assert told == (*plain[:-1], AgentsSeated(AGENTS), plain[-1])
+    for viewer in (PUBLIC, *OFFICIAL.seats):
+        assert project(told, viewer) == project(plain, viewer)
+    one, other = fold(plain), fold(told)
+    assert (one.table, one.hands, one.public) == (other.table, other.hands, other.public)
+
+
+def test_a_record_of_agents_names_them_by_seat() -> None:
+    agents = payload(AgentsSeated(AGENTS))["agents"]
+    assert list(agents) == ["1", "2", "3", "4", "5"]
+    assert agents["1"] == {
+        "agent": "llm",
+        "endpoint": "main",
+        "model": "gpt-x",
+        "parameters": {"mechanism": "paper"},
+    }
+    assert agents["5"] == {"agent": "random", "endpoint": None, "model": None, "parameters": {}}

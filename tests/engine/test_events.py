@@ -2,7 +2,7 @@
 
 import json
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from random import Random
@@ -44,6 +44,7 @@ LATER = {("IntentionsSelected", "reason")}
 SEEN_BY = {
     "game_created": "public",
     "roles_dealt": "full",
+    "agents_seated": "full",
     "role_learned": "seat",
     "proposal_opened": "public",
     "team_proposed": "public",
@@ -85,6 +86,9 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(arguments)
     if hint == tuple[tuple[str, str], ...]:  # a mapping on the wire: questions are unique
         return st.dictionaries(st.text(), st.text(), max_size=4).map(lambda pairs: tuple(pairs.items()))
+    if hint == Mapping[str, Any]:
+        plainly = st.none() | st.booleans() | st.text() | st.integers(0, 9) | st.lists(st.text(), max_size=2)
+        return st.dictionaries(st.text(), plainly, max_size=3)
     if origin is tuple:
         return st.lists(values(arguments[0]), max_size=10).map(tuple)
     if is_dataclass(hint):

@@ -3,11 +3,12 @@
 import pytest
 
 from engine.errors import CorruptLog
-from engine.events import EVENT_TYPES, IntentionsSelected, SpeechDrafted, UtteranceMade
+from engine.events import EVENT_TYPES, AgentsSeated, IntentionsSelected, SpeechDrafted, UtteranceMade
 from engine.foreign.replay import read_record, replay
 from engine.playthrough import _LINES, playthrough
 from engine.profile import make_profile
 from engine.rules import create, decide, default, pending
+from engine.seated import SeatedAgent
 from engine.state import State, apply, fold
 from engine.terms import FULL, PUBLIC
 from engine.thoughts import Choice
@@ -100,6 +101,19 @@ def test_the_reason_of_a_selection_is_told_where_there_is_one() -> None:
     for reason, told_as in (("They doubt me.", "defend_self; “They doubt me.”"), ("", "defend_self")):
         log.append(IntentionsSelected(2, "final", (Choice("defend_self"),), True, reason))
         assert playthrough(log).splitlines()[-1] == f"    2 Ben intends (final, changed): {told_as}"
+
+
+def test_the_agents_are_told_in_one_line() -> None:
+    prompts = {"mechanism": "paper", "prompts": "second", "prompts_hash": "0123456789abcdef"}
+    agents = (
+        SeatedAgent("llm", "main", "gpt-x\n", prompts),
+        SeatedAgent("llm", None, None, prompts),
+        SeatedAgent("remote", None, None, {}),
+    )
+    assert playthrough([*told("without-merlin").log, AgentsSeated(agents)]).splitlines()[-1] == (
+        "agents: 1 llm (gpt-x\\n at main, paper, prompts second 0123456789abcdef); "
+        "2 llm (recorded answers, paper, prompts second 0123456789abcdef); 3 remote"
+    )
 
 
 def test_every_event_has_its_line() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.table import MemoryJournal, step
-from app.seats.seating import seat_agents
+from app.seats.seating import seat_agents, seated
 from engine.profile import make_profile
 from engine.rules import create, pending
 from engine.state import fold
@@ -29,8 +29,9 @@ async def _answers(profile: str, agent: str) -> tuple[list[Line], list[tuple[str
     Its log; every request's id with the length of the log behind its answer; every phase with the
     length of the log at its end.
     """
-    state = fold(create(make_profile(profile, 5), SEED))
-    agents = seat_agents([{"agent": agent}] * 5, str(SEED))
+    seats, rules = [{"agent": agent}] * 5, make_profile(profile, 5)
+    state = fold(create(rules, SEED, agents=seated(seats, str(SEED), rules)))
+    agents = seat_agents(seats, str(SEED))
     requests: list[tuple[str, int]] = []
     phases: dict[Place, int] = {}
     while open_ := pending(state):
@@ -143,7 +144,10 @@ async def test_a_fork_with_other_agents_differs_only_from_there_on(database_url:
         assert (await caller.over(forked["batch_id"]))["status"] == "done"
         log = without_times(await caller.lines(f"/games/{forked['game_id']}/events"))
         assert log[:taken] == whole[:taken]
-        assert log[taken:] != whole[taken:]
+        assert log[taken]["type"] == "agents_seated"
+        assert {one["agent"] for one in log[taken]["agents"].values()} == {"random"}
+        assert [line["type"] for line in log].count("agents_seated") == 2
+        assert log[taken + 1 :] != whole[taken:]
         assert whole[taken - 1]["type"] == "votes_revealed"
         view = (await caller.get(f"/games/{forked['game_id']}")).json()
         assert {spec["agent"] for spec in view["agents"]} == {"random"}
@@ -218,7 +222,10 @@ async def test_an_imported_game_is_forked_with_agents_that_are_named(database_ur
             assert (await caller.over(forked["batch_id"]))["status"] == "done"
             log = without_times(await caller.lines(f"/games/{forked['game_id']}/events"))
             origin = without_times(await caller.lines(f"/games/{game}/events"))
-            assert log[: forked["forked_from"]["events"]] == origin[: forked["forked_from"]["events"]]
+            taken = forked["forked_from"]["events"]
+            assert log[:taken] == origin[:taken]
+            assert "agents_seated" not in {line["type"] for line in origin}
+            assert log[taken]["type"] == "agents_seated"
             forks.append(log)
         assert forks[0] == forks[1]
 

@@ -34,7 +34,7 @@ RANDOM = [{"agent": "random"}]
 SECRET_TYPES = {
     *("roles_dealt", "role_learned", "vote_cast", "card_played", "round_summarised", "beliefs_formed"),
     *("intentions_selected", "speech_drafted", "readings_imagined", "choice_explained", "action_refused"),
-    *("action_defaulted", "reply_unusable", "evil_conferred", "selection_prepared"),
+    *("action_defaulted", "reply_unusable", "evil_conferred", "selection_prepared", "agents_seated"),
 }
 """The table of events: seen by a seat or by the full viewer only."""
 

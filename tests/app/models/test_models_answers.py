@@ -13,6 +13,7 @@ import pytest
 from typer.testing import Result
 
 from agents.llm.session import CallKey
+from agents.llm.templates import Templates
 from agents.model.model import Form, Message, Reply, Usage
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
@@ -49,6 +50,13 @@ def fake_in_a_thread(options: FakeOptions | None = None) -> Iterator[FakeModel]:
         loop.close()
 
 
+def anyone(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines of a log, whoever gave the models' answers."""
+    return [
+        {**line, "agents": None} if line["type"] == "agents_seated" else line for line in without_times(log)
+    ]
+
+
 def events(path: Path) -> list[dict[str, Any]]:
     return [line for line in read_ndjson(path.read_bytes()) if "type" in line]
 
@@ -74,12 +82,14 @@ async def test_an_exported_batch_is_repeated_without_a_model_byte_for_byte(
         seats = [{**COMPACT[0], "model": "published"}]
         batch, games = await caller.played(**{**WISH, "seats": seats})
         replayed = [await caller.lines(f"/games/{game}/events") for game in games]
-        assert [without_times(log) for log in replayed] == [without_times(log) for log in logs]
+        assert [anyone(log) for log in replayed] == [anyone(log) for log in logs]
+        [seated] = {str(line["agents"]["1"]) for log in replayed for line in log if "agents" in line}
+        assert "'endpoint': 'published', 'model': None" in seated
         assert (await caller.get(f"/batches/{batch}")).json()["tokens"] == tokens
     # … and without one.
     arguments = ("simulate", "-n", "2", "--agents", "llm", "--mechanism", "compact", "--seed", "70")
     await asyncio.to_thread(lambda: done(interintent(*arguments, "--answers", str(file), "--out", str(out))))
-    assert without_times(events(out)) == [line for log in logs for line in without_times(log)]
+    assert anyone(events(out)) == [line for log in logs for line in anyone(log)]
     assert fake.counts.calls == calls
 
 
@@ -172,7 +182,13 @@ def test_a_simulation_keeps_its_answers_and_pays_for_none_twice(tmp_path: Path) 
     alone = (*common, "-n", "3", "--answers", str(file), "--parallel", "1", "--out", str(tmp_path / "c"))
     done(interintent(*alone))
     logs = [(tmp_path / name).read_bytes() for name in "abc"]
-    assert logs[0] == logs[1] == logs[2]
+    assert logs[0] == logs[1]
+    assert anyone(events(tmp_path / "a")) == anyone(events(tmp_path / "c"))
+    # Who answered is the only difference.
+    differing = [
+        one for one, other in zip(*map(bytes.splitlines, (logs[0], logs[2])), strict=True) if one != other
+    ]
+    assert {json.loads(line).get("type", "end") for line in differing} == {"agents_seated", "end"}
     refused = interintent(*common, "-n", "5", "--answers", str(file))
     assert refused.exit_code == 2
     assert "no answer is recorded for seed 7" in " ".join(refused.output.split())
@@ -210,7 +226,7 @@ def test_a_simulation_stops_at_its_budget_and_goes_on_later(tmp_path: Path) -> N
         assert len(Recording.read(file)) == fake.counts.calls
         assert fake.counts.calls > calls
         done(interintent(*common, "--answers", str(file), "--out", str(whole)))
-    assert out.read_bytes() == whole.read_bytes()
+    assert anyone(events(out)) == anyone(events(whole))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +266,7 @@ def test_a_simulation_puts_unusable_answers_aside_and_asks_anew(tmp_path: Path) 
         kept = Recording.read(file).calls("5").values()
         assert sum(call.http_calls for call in kept) == fake.counts.answered
         done(interintent(*common, "--answers", str(file), "--out", str(again)))
-    assert again.read_bytes() == out.read_bytes()
+    assert anyone(events(again)) == anyone(events(out))
 
 
 def test_order_and_bytes_of_a_simulation_do_not_depend_on_who_was_answered_first(tmp_path: Path) -> None:
@@ -352,3 +368,23 @@ def test_what_was_thought_and_who_served_it_is_exported_and_read(tmp_path: Path)
     signature = Signature()
     file.write_bytes(signature.add(line) + signature.line())
     assert Recording.read(file).calls("7") == {key: call}
+
+
+def test_a_simulation_takes_prompts_from_a_directory(tmp_path: Path) -> None:
+    folder, out = tmp_path / "short", tmp_path / "out"
+    folder.mkdir()
+    (folder / "vote.jinja").write_text("Aye or nay?", "utf-8")
+    with fake_in_a_thread() as fake:
+        common = ("simulate", "-n", "1", "--agents", "llm", "--mechanism", "direct", "--seed", "5", "--model")
+        asking = (*common, "fake", "--base-url", f"{fake.url}/v1", "--option", "prompts=short")
+        done(interintent(*asking, "--prompts", f"short={folder}", "--out", str(out)))
+        [agents] = [line["agents"] for line in events(out) if line["type"] == "agents_seated"]
+        assert agents["5"]["parameters"]["prompts_hash"] == Templates(folder).digest
+        for arguments, said in (
+            (asking, "no prompts are called 'short'"),
+            ((*asking, "--prompts", f"short={folder}/none"), "there is no directory"),
+            ((*asking, "--prompts", "short"), "name=value"),
+        ):
+            refused = interintent(*arguments)
+            assert refused.exit_code == 2
+            assert said in " ".join(refused.output.split())

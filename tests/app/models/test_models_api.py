@@ -3,11 +3,13 @@
 import asyncio
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
+from agents.llm.templates import Templates, our_templates
 from agents.model.answer import HttpAnswer
 from agents.model.wire import Wire
 from app.instruments.fake_model import FakeOptions, read_fault, read_latency
@@ -52,6 +54,35 @@ async def test_a_whole_game_of_models_is_played_stored_and_accounted(database_ur
         assert view["agents"][0] == {"agent": "llm", "model": "fake", "mechanism": None, "options": {}}
         types = {line["type"] for line in await caller.lines(f"/games/{game}/events")}
         assert "beliefs_formed" in types
+
+
+async def test_the_log_says_which_model_speaks_with_which_parameters(database_url: str) -> None:
+    keyed = {"api_key": "sk-canary", "extra_headers": {"x-canary": "1"}, "model": "fake-2"}
+    seats = [
+        {"agent": "llm", "model": "fake", "options": {"top_p": 0.5, "voice": "seeded"}},
+        {"agent": "llm", "model": "warm", "mechanism": "direct"},
+        *[{"agent": "random"}] * 3,
+    ]
+    models = {"warm": {"name": "fake", "temperature": 1.5}}
+    async with faking() as fake, calling_with(fake, database_url, models=endpoints(fake, **keyed)) as caller:
+        _, [game] = await caller.create(seats=seats, models=models, drive="manual")
+        lines = await caller.lines(f"/games/{game}/events")
+        assert [line["type"] for line in lines].index("agents_seated") == len(lines) - 2
+        agents = lines[-2]["agents"]
+        assert [agents[seat]["agent"] for seat in "12345"] == ["llm", "llm", *["random"] * 3]
+        assert [agents[seat]["endpoint"] for seat in "123"] == ["fake", "fake", None]
+        assert [agents[seat]["model"] for seat in "123"] == ["fake-2", "fake-2", None]
+        one, two = agents["1"]["parameters"], agents["2"]["parameters"]
+        assert (one["mechanism"], one["temperature"], one["top_p"]) == ("paper", 0.8, 0.5)
+        assert one["voice"] not in ("seeded", "own")
+        assert (two["mechanism"], two["steps"], two["temperature"]) == ("direct", [], 1.5)
+        assert (one["prompts"], one["prompts_hash"]) == ("second", our_templates().digest)
+        assert agents["3"]["parameters"] == {}
+        assert "canary" not in str(lines)
+        assert fake.url not in str(lines)
+        for viewer in ("public", "seat:1"):
+            seen = await caller.lines(f"/games/{game}/events", viewer=viewer)
+            assert "agents_seated" not in {line["type"] for line in seen}
 
 
 async def test_metrics_tell_of_calls_by_endpoint_and_step(database_url: str) -> None:
@@ -460,3 +491,26 @@ async def test_a_call_keeps_the_parameters_that_were_sent_and_not_those_that_wer
         for confirmed, proposal in zip(leaders, opened, strict=False):
             vote = f"{proposal['round']}.{proposal['attempt']}.vote.{confirmed['leader']}"
             assert vote not in requests
+
+
+async def test_a_seat_plays_with_prompts_of_the_operator_and_an_unknown_name_is_refused(
+    tmp_path: Path, database_url: str
+) -> None:
+    (tmp_path / "vote.jinja").write_text("Aye or nay?", "utf-8")
+    wish = {"seeds": SEEDS, "profile": "official", "rules": {"discussion": "none"}}
+    async with (
+        faking() as fake,
+        calling_with(fake, database_url, prompts={"short": tmp_path}, store_prompts=True) as caller,
+    ):
+        refused = await caller.post("/games", json={"seats": [{**DIRECT[0], "options": {"prompts": "long"}}]})
+        assert "second, short" in problem(refused, 422, "invalid-agent", "/seats/0/options/prompts")["detail"]
+        seats = [{**DIRECT[0], "options": {"prompts": "short"}}, *[{"agent": "random"}] * 4]
+        _, [game] = await caller.played(seats=seats, **wish)
+        lines = await caller.lines(f"/games/{game}/events")
+        [seated] = [line["agents"]["1"]["parameters"] for line in lines if line["type"] == "agents_seated"]
+        assert (seated["prompts"], seated["prompts_hash"]) == ("short", Templates(tmp_path).digest)
+        async with caller.services.database.read_engine.connect() as connection:
+            query = select(model_calls.c.messages).where(model_calls.c.step == "vote")
+            asked = list((await connection.execute(query)).scalars())
+        assert asked
+        assert all("Aye or nay?" in str(messages) for messages in asked)

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import UndefinedError
 from pydantic import ValidationError
 
+from agents.llm.templates import Templates, our_templates
 from app.settings import Settings
 from tests.app.real_server import local_settings
 
@@ -100,3 +102,52 @@ def test_a_key_is_in_no_repr() -> None:
     for shown in (settings, endpoint, endpoint.endpoint("m")):
         assert KEY not in repr(shown)
         assert KEY not in str(shown)
+
+
+def _prompts(folder: Path, **texts: str) -> Path:
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / f"{name}.jinja").write_text(text, "utf-8")
+    return folder
+
+
+def test_prompts_come_from_directories_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = _prompts(tmp_path / "short", vote="Aye or nay?")
+    monkeypatch.setenv("INTERINTENT_PROMPTS", json.dumps({"short": str(folder)}))
+    templates = _settings().templates()
+    assert templates["short"].render("vote") == "Aye or nay?"
+    assert templates["short"].digest == Templates(folder).digest != our_templates().digest
+    assert _settings(prompts="").templates() == {}
+
+
+def test_prompts_are_read_at_the_start_and_stay_as_they_were(tmp_path: Path) -> None:
+    folder = _prompts(tmp_path / "short", vote="Aye or nay?")
+    templates = _settings(prompts={"short": folder}).templates()["short"]
+    before = templates.digest
+    (folder / "vote.jinja").write_text("Yes?", "utf-8")
+    (folder / "card.jinja").write_text("Fail?", "utf-8")
+    assert templates.render("vote") == "Aye or nay?"
+    with pytest.raises(UndefinedError):
+        templates.render("card")  # still the package's, which needs values
+    assert templates.digest == before
+
+
+def test_prompts_that_cannot_be_used_are_refused_at_the_start(tmp_path: Path) -> None:
+    broken = _prompts(tmp_path / "broken", vote="Aye\n{% if %}")
+    filtered = _prompts(tmp_path / "filtered", vote="{{ seat | shout }}")
+    unknown = _prompts(tmp_path / "unknown", vote="Aye?", votes="Aye?")
+    binary = _prompts(tmp_path / "binary", vote="Aye?")
+    (binary / "vote.jinja").write_bytes(b"\xff")
+    for prompts, said in (
+        ("[]", "INTERINTENT_PROMPTS is a JSON object of directories"),
+        ({"a b": unknown}, "a name has at most"),
+        ({"second": unknown}, "is not second"),
+        ({"x": tmp_path / "none"}, "there is no directory"),
+        ({"x": _prompts(tmp_path / "empty")}, "holds no template"),
+        ({"x": unknown}, "no template is called votes"),
+        ({"x": broken}, "vote.jinja, line 2"),
+        ({"x": filtered}, "shout"),
+        ({"x": binary}, "cannot be read as UTF-8"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            _settings(prompts=prompts)
