@@ -1,4 +1,4 @@
-"""How many tokens an answer may have: what servers say of it, and when an answer needs more."""
+"""The room for an answer, in tokens: what servers say about it, and when an answer needs more."""
 
 import re
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from agents.model.completion import Completion
 __all__ = ["CUT", "LEAST_ROOM", "MORE", "fitting", "is_cut", "sent_room", "stated"]
 
 LEAST_ROOM: Final = 64
-"""Tokens below which no answer of ours fits: the prompt is too long then."""
+"""The fewest tokens into which an answer fits; if less is left, the prompt is too long."""
 
 MORE: Final = 4
-"""How many times the room of a cut answer the next one gets."""
+"""After an answer that was cut off, the next one gets this many times its room."""
 
 CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 
@@ -28,7 +28,9 @@ _SUM: Final = re.compile(r"(\d+) \+ \d+ > (\d+)")
 
 
 def is_cut(completion: Completion, sent: int | None) -> bool:
-    """Whether the answer ended because it had used its room of ``sent`` tokens, whatever the server says."""
+    """Whether the answer ended because it had used up its room: its finish reason says so or, whatever the
+    reason, it has at least ``sent`` tokens.
+    """
     if completion.finish.lower() in CUT:
         return True
     usage = completion.usage
@@ -36,8 +38,8 @@ def is_cut(completion: Completion, sent: int | None) -> bool:
 
 
 def fitting(words: str, sent: int) -> int | None:
-    """The tokens that a context has left for the answer beside the prompt, where the server's words tell it;
-    None where they do not, or where that is not less than ``sent`` or too little.
+    """The tokens that the context has left for the answer beside the prompt, according to the server's words.
+    None if they do not tell, or if the number is not less than ``sent``, or less than LEAST_ROOM.
     """
     summed = _SUM.search(words)
     if summed is not None:
@@ -51,8 +53,8 @@ def fitting(words: str, sent: int) -> int | None:
 
 
 def stated(words: str, sent: int) -> int | None:
-    """The most tokens that a model may write, from a server that refuses ``sent`` as too many; None where its
-    words name no such number.
+    """The most tokens that a model may write, according to a server that refused ``sent`` as too many. None
+    if its words name no such number.
     """
     if _LIMIT.search(words) is None:
         return None
@@ -61,7 +63,7 @@ def stated(words: str, sent: int) -> int | None:
 
 
 def sent_room(body: Mapping[str, Any]) -> int | None:
-    """The room that a request asks for; None where it asks for none."""
+    """The room that a request asks for; None if it sets no limit."""
     for name in ("max_completion_tokens", "max_tokens"):
         value = body.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
