@@ -315,7 +315,7 @@ class Batch:
 
 
 def _check(end: Json, lines: int, games: int | None, sha256: str) -> None:
-    # A partial export counts games that have not begun, and has no line of them.
+    # A partial export counts games that have not begun, but has no line about them.
     received = {"games": games, "events": lines, "sha256": sha256}
     for name, value in received.items():
         if value is not None and end[name] != value:
