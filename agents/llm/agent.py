@@ -1,4 +1,4 @@
-"""A seat played by a language model: chooses the steps that a request needs."""
+"""A seat played by a language model. This module chooses the steps that a request needs."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -26,18 +26,18 @@ __all__ = ["LlmAgent"]
 
 
 class LlmAgent:
-    """Answers every request through a model; where the model gives no usable answer, with the default.
+    """Answers every request through a model, or with the default if the model gives no usable answer.
 
-    Its answers depend only on its options, the observation and the session's replies: an agent that is
-    made anew for a request answers like one that has played from the start.
+    Its answers depend only on its options, the observation and the session's replies, so an agent that is
+    created anew for a request answers like one that has played from the start.
     """
 
     def __init__(
         self, setup: Setup, session: ModelSession, prompts: Mapping[str, Templates] | None = None
     ) -> None:
-        """``prompts``: further sets of templates by name, of which the option ``prompts`` chooses one.
+        """``prompts``: further sets of templates by name; the seat's option ``prompts`` chooses one set.
 
-        Raises InvalidAgent for invalid options, and for prompts of an unknown name.
+        Raises InvalidAgent for invalid options, and for an unknown name of prompts.
         """
         self._options = read_options(setup.options)
         self._session = session
@@ -52,16 +52,16 @@ class LlmAgent:
         options = self._options
         passes = options.one_pass or options.mechanism == "two_pass"
         self._stepwise = not passes and bool(options.turn_steps)
-        """Whether a turn of the discussion takes its steps one by one."""
+        """Whether a turn of the discussion goes through its steps one by one."""
         self._eager = options.timing == "eager" and self._stepwise
         self._preparation = Preparation()
         """The preparation of the coming speech."""
         self._turn_preparation = Preparation()
-        """The preparation of the speech that is asked for now."""
+        """The preparation of the speech for the current request."""
 
     def described(self, profile: Profile) -> dict[str, Any]:
-        """What makes this seat's prompts in a game with this profile, as plain values: the name and the hash
-        of its templates, its steps, and all parameters, those that were left out included.
+        """Everything that determines this seat's prompts in a game with this profile, as plain values: the
+        name and the hash of its templates, its steps, and all parameters, including those that were left out.
         """
         options = self._options
         return {
@@ -75,7 +75,7 @@ class LlmAgent:
         }
 
     async def act(self, observation: Observation) -> SeatAction:
-        """The model's answer; the default, marked ``model_error``, where no answer is usable."""
+        """The model's answer, or the default, marked ``model_error``, if no answer was usable."""
         turn = self._turn(observation)
         try:
             if self._eager and _speaks(turn):
@@ -89,7 +89,7 @@ class LlmAgent:
             self._turn_preparation = Preparation()
 
     def notice(self, observation: Observation) -> None:
-        """Asks those questions of the seat's coming speech that need not wait for its turn (timing eager)."""
+        """Asks the questions for the seat's coming speech that need not wait for its turn (timing eager)."""
         if not self._eager:
             return
         if observation.request.id != self._preparation.request_id:

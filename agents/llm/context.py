@@ -1,8 +1,8 @@
-"""What a seat's model is shown: its own observation as text, the stable part first.
+"""Writes a seat's observation as text for its model, with the stable part first.
 
 A prompt is a conversation. The system message holds what never changes in a game; the first user message
 holds the record and then the question; each step of a turn appends its messages. The record only grows
-while a round lasts, so what was sent before is nearly always a prefix of what is sent now.
+while a round lasts, so an earlier prompt is nearly always a prefix of a later one.
 
 The lines of the record are a small language of their own, described in docs/models.md: regular enough
 for a program to rebuild the seat's view from them. A text that somebody wrote appears as one JSON string,
@@ -71,8 +71,8 @@ END_OF_RECORD: Final = "=== END OF RECORD ==="
 RECORD_GOES_ON: Final = "=== THE RECORD GOES ON ==="
 """The header of events that happened after the conversation began (timing eager)."""
 
-# Control, format, private, surrogate and unassigned characters, and the separators that end lines:
-# nobody can judge what nobody can see.
+# Control, format, private, surrogate and unassigned characters, and the separators that end lines. They are
+# escaped, since nobody can judge a text that nobody can see.
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 # Letters without a visible form, and selectors that alter the preceding letter.
 _BLANK: Final = frozenset(
@@ -88,7 +88,7 @@ _SUSPECT: Final = re.compile(r"[<>\[\]]|[^ -~]")
 def quoted(text: str) -> str:
     """The text as one JSON string on one line; parsing the string gives the text back.
 
-    It escapes more than JSON requires: every invisible character, and the brackets with which chat templates
+    More is escaped than JSON requires: every invisible character, and the brackets with which chat templates
     mark roles. So the text can neither end its quotes nor begin a line or a turn.
     """
     return _SUSPECT.sub(_escaped, json.dumps(text, ensure_ascii=False))
@@ -114,12 +114,12 @@ def one_line(value: Any) -> str:
 
 
 def listed(seats: Iterable[Seat]) -> str:
-    """The numbers of the seats with spaces between them; ``none`` where there are no seats."""
+    """The numbers of the seats with spaces between them; ``none`` if there are no seats."""
     return " ".join(map(str, seats)) or "none"
 
 
 def seats_in_words(seats: Sequence[Seat]) -> str:
-    """``seat 2``, ``seats 2 and 5``, ``seats 2, 4 and 5``; ``no seat`` where there is none."""
+    """The seats in words: ``seat 2``, ``seats 2 and 5``, ``seats 2, 4 and 5``, or ``no seat``."""
     if not seats:
         return "no seat"
     *most, last = map(str, seats)
@@ -147,8 +147,9 @@ def catalogue() -> list[tuple[str, list[tuple[str, str, str]]]]:
 
 @cache
 def menus() -> list[tuple[str, list[tuple[str, str]]]]:
-    """(heading, [(id, label)]) for each group: first the intentions that any role may choose, then each set
-    of roles that shares several, then the rest, where each id is followed by the roles that may choose it.
+    """(heading, [(id, label)]) for each group of intentions. The first group holds the intentions that any
+    role may choose. A group for each set of roles that share several intentions follows. The last group holds
+    all others, each id followed by the roles that may choose it.
     """
     by_holders: dict[str, list[tuple[str, str]]] = {}
     for intention in CATALOGUE:
@@ -194,7 +195,7 @@ def read_settings(values: Mapping[str, Any]) -> Profile:
 
 
 def named(names: Sequence[str]) -> str:
-    """The seats' names in seat order, quoted; abbreviated where the names are the usual ones."""
+    """The seats' names in seat order, quoted; in a short form if the names are the usual ones."""
     usual = usual_names(len(names))
     if tuple(names) == usual:
         return f"{quoted(usual[0])} to {quoted(usual[-1])}"
@@ -211,18 +212,18 @@ def read_names(text: str, players: int) -> tuple[str, ...]:
 
 
 Memory = Literal["summaries", "speeches"]
-"""What a seat's record keeps of earlier rounds. summaries: its own summary instead of the speeches.
-speeches: all that was said."""
+"""What a seat's record keeps of earlier rounds. ``summaries``: the seat's own summary instead of the
+speeches. ``speeches``: all speeches."""
 
 
 def record(events: Sequence[Event], seat: Seat, *, brief: bool = False, memory: Memory = "summaries") -> str:
     """The seat's stream as lines, oldest first, under the header ``RECORD``. ``END_OF_RECORD`` is left out,
-    so that a longer record begins with a shorter one.
+    so that an earlier record is a prefix of a later one.
 
-    Of an attempt in an earlier round, the record keeps the public facts and the seat's own card, summary and
-    beliefs (their roles and confidence), with the memory ``speeches`` what was said, too; an attempt that
-    the seat has not summarised stays whole. ``brief``: beliefs are short in every round, summaries do not
-    repeat the record, and drafts are left out.
+    An attempt of an earlier round is shortened: the record keeps its public facts and the seat's own card,
+    summary and beliefs (their roles and confidence), and with the memory ``speeches`` also its speeches. An
+    attempt that the seat has not summarised stays whole. ``brief``: beliefs are short in every round,
+    summaries do not repeat the record, and drafts are left out.
     """
     lines = [RECORD]
     for event, short in _shortened(events):
@@ -248,7 +249,7 @@ def _shortened(events: Sequence[Event]) -> Iterator[tuple[Event, bool]]:
 
 
 def speeches_in_sight(events: Sequence[Event], about: Seat, memory: Memory) -> list[str]:
-    """What the seat ``about`` said, as far as the record of these events shows it; oldest first."""
+    """The speeches of the seat ``about`` that the record of these events shows, oldest first."""
     return [
         event.text
         for event, short in _shortened(events)
@@ -260,7 +261,7 @@ def speeches_in_sight(events: Sequence[Event], about: Seat, memory: Memory) -> l
 
 
 def looked_up(belief: Belief, speeches: Sequence[str]) -> Belief:
-    """The belief, with each snippet that stands in none of these speeches marked by ``NOT_FOUND``. Case,
+    """The belief, in which ``NOT_FOUND`` marks each snippet that none of these speeches contains. Case,
     punctuation and blanks do not matter.
     """
     texts = [f" {plain(speech)} " for speech in speeches]
@@ -274,7 +275,7 @@ def looked_up(belief: Belief, speeches: Sequence[str]) -> Belief:
 
 
 NOT_FOUND: Final = "(not found) "
-"""Stands before a snippet that the seat's model gave, but nobody said in sight."""
+"""The mark before a snippet that the seat's model gave, but that no speech in its record contains."""
 
 
 def record_lines(events: Sequence[Event], seat: Seat) -> list[str]:
@@ -285,7 +286,7 @@ def record_lines(events: Sequence[Event], seat: Seat) -> list[str]:
 _OWN: Final = frozenset({BeliefsFormed, SpeechDrafted, RoundSummarised})
 
 _ON_RECORD: Final = frozenset({"leader", "team", "result"})
-"""The answers of a summary that repeat the record's own lines."""
+"""The questions of a summary whose answers only repeat lines of the record."""
 
 
 def _brief(event: Event) -> list[str]:
@@ -298,7 +299,7 @@ def _brief(event: Event) -> list[str]:
 
 
 def _in_short(belief: Belief) -> str:
-    """The belief in short: the likeliest role, or, where no role was asked for, the likeliest intention."""
+    """The belief in short: the likeliest role, or the likeliest intention if no role was asked for."""
     taken = belief.role.value if belief.role is not None else next(iter(belief.intentions), "unknown")
     sure = "" if belief.confidence is None else f" {belief.confidence}/5"
     return f"seat {belief.about} {taken}{sure}"

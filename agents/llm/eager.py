@@ -1,10 +1,10 @@
 """A turn in steps with the timing ``eager``: its first questions are asked before the turn.
 
 A seat prepares its coming speech while others still speak. It is asked about each other seat after that
-seat's last action before this turn. It selects its intentions when it knows all but the last speech, and
-drafts its speech when it knows that one too. A seat that opens an attempt selects while it sums up the
-previous one. Beliefs about the seats that acted last are formed alongside the draft: only the readings,
-the modification and the final speech use them.
+seat's last action before this turn. It selects its intentions when it knows all speeches but the last, and
+drafts its speech when it knows the last one too. A seat that opens an attempt selects its intentions while it
+summarises the previous attempt. Beliefs about the seats that acted last are formed alongside the draft: only
+the readings, the modification and the final speech use them.
 """
 
 import asyncio
@@ -46,18 +46,20 @@ class _FirstSelection:
 
     def __init__(self) -> None:
         self.talk: Talk | None = None
-        """None: the selection was not asked for, since no model answered the question about some seat."""
+        """The conversation; None if the selection was not asked for, because the model did not answer the
+        question about some seat.
+        """
         self.selected: Selected | None = None
         self.notes: list[Note] = []
         self.fault: StepFailed | ModelUnavailable | None = None
         self.events_read = 0
-        """How many events of the seat's stream the selection is based on."""
+        """The number of events of the seat's stream on which the selection is based."""
         self.without: Unheard | None = None
 
 
 @dataclass(slots=True)
 class Preparation:
-    """The questions that were asked early, for one coming speech."""
+    """The questions for one coming speech that were asked early."""
 
     request_id: str = ""
     about: dict[Seat, "asyncio.Task[BeliefAnswer]"] = field(default_factory=dict)
@@ -70,14 +72,14 @@ class Preparation:
             if not task.done():
                 task.cancel()
             elif not task.cancelled():
-                # Its fault has stopped the game already, or occurs again in the turn.
+                # Mark any fault as seen: it has stopped the game already, or will occur again in the turn.
                 task.exception()
 
 
 def prepare(turn: ModelTurn, preparation: Preparation) -> None:
     """Asks those questions of a coming speech that need not wait any longer.
 
-    ``eager_turn`` would ask the very same questions, so an agent that is made anew loses only time.
+    ``eager_turn`` would ask exactly the same questions, so an agent that is created anew loses only time.
     """
     for seat in _ready_seats(turn):
         if seat not in preparation.about:
@@ -88,7 +90,7 @@ def prepare(turn: ModelTurn, preparation: Preparation) -> None:
 
 async def eager_turn(turn: ModelTurn, preparation: Preparation) -> SeatAction:
     """Plays the turn with its preparation. Raises StepFailed or ModelUnavailable; the turn's notes then
-    hold the steps completed before.
+    hold the steps that were completed before.
     """
     about = seats_to_analyse(turn)
     if not turn.options.selects:
@@ -103,7 +105,7 @@ async def eager_turn(turn: ModelTurn, preparation: Preparation) -> SeatAction:
             }
             first = await (preparation.first or group.create_task(_first_selection(turn, asked)))
             if first.talk is not None:
-                # It began before the turn: from here on it writes this turn's notes.
+                # The conversation began before the turn; from here on it writes this turn's notes.
                 first.talk.continue_in(turn)
             # An opener has had time for all beliefs; a responder drafts while it is asked about the last
             # speaker, unless the draft is all that it says.
@@ -112,7 +114,7 @@ async def eager_turn(turn: ModelTurn, preparation: Preparation) -> SeatAction:
             results = [await asked[seat] for seat in about]
     except ExceptionGroup as faults:
         raise faults.exceptions[0] from None
-    # In the order of the steps and the seats, whichever answer came first.
+    # Record in the order of the steps and the seats, whichever answer came first.
     formed(turn, results)
     turn.notes += first.notes
     if first.fault is not None:
@@ -211,8 +213,8 @@ async def _first_draft(turn: ModelTurn, first: _FirstSelection, late_results: li
 
 
 def _late(turn: ModelTurn, about: tuple[Seat, ...]) -> tuple[Seat, ...]:
-    """The seats about which the selection does not wait for beliefs: the seat that speaks just before this
-    one; for a seat that opens an attempt, the team of the quest just before.
+    """The seats whose beliefs the selection does not wait for: the seat that speaks just before this one or,
+    if this seat opens an attempt, the team of the quest just before.
     """
     if turn.opens:
         last = last_on_quest(turn.events, turn.request)
@@ -222,7 +224,7 @@ def _late(turn: ModelTurn, about: tuple[Seat, ...]) -> tuple[Seat, ...]:
 
 
 def _ready_seats(turn: ModelTurn) -> tuple[Seat, ...]:
-    """The seats about which the question is ready: no further event can become part of it."""
+    """The seats for which the question about them is ready: no further event can become part of it."""
     table = turn.table
     if turn.opens:
         on_quest = table.team if table.phase is Phase.QUEST else ()

@@ -1,8 +1,8 @@
 """Reads a model's answer field by field, and tells the model what is wrong with it.
 
-A strict reading accepts the value asked for or an exact name for it (a number as text, ``seat 3``, a label
-for an id). A loose reading, used when repeating the question has not helped, also accepts a close match
-where only one option is close. The reader never guesses: a value without a clear meaning is refused.
+A strict reading accepts the expected value, or an exact name for it (a number as text, ``seat 3``, a label
+instead of an id). A loose reading, used when repeating the question has not helped, also accepts a close
+match if only one option is close. The reader never guesses: a value without a clear meaning is refused.
 """
 
 import re
@@ -26,7 +26,7 @@ CLOSE: Final = 85.0
 """The similarity, out of 100, from which two wordings count as the same."""
 
 MARGIN: Final = 5.0
-"""How much more similar than the next option a clear match must be."""
+"""A clear match is more similar than the next option by at least this much."""
 
 _SHOWN: Final = 120
 """The most characters of a wrong value that are repeated to the model."""
@@ -49,7 +49,7 @@ def as_text(text: str) -> str:
 
 
 def close_intention(text: str, options: Sequence[IntentionId]) -> IntentionId | None:
-    """The option that the text names by id, label or alias, or the only one that it resembles; else None."""
+    """The option that the text names by id, label or alias, or the only one that it resembles, else None."""
     exact = normalise(text)
     if exact is not None:
         return exact if exact in options else None
@@ -118,7 +118,7 @@ class Fields:
         return self.text(name)
 
     def maybe_text(self, name: str) -> str:
-        """A text; empty where it is missing, as in answers to questions that did not ask for it yet."""
+        """A text; empty if it is missing, as in answers to earlier questions, which did not ask for it."""
         return self.text(name) if name in self._values else ""
 
     def texts(self, name: str, most: int) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ class Fields:
         return tuple(as_text(item[:LONGEST_TEXT]).strip() for item in value)
 
     def word(self, name: str, options: Mapping[str, tuple[T, tuple[str, ...]]]) -> T:
-        """The meaning of the word in this field. ``options``: by word, its meaning and its other names."""
+        """The meaning of the word in this field. ``options``: for each word, its meaning and other names."""
         expected = " or ".join(f'"{word}"' for word in options) if len(options) < 10 else "one of the words"
         value = self._get(name, expected)
         names = {
@@ -156,7 +156,7 @@ class Fields:
         raise self._fault(name, expected, value)
 
     def flag(self, name: str) -> bool:
-        """True or false, also from a word for either."""
+        """True or false; a word for either is accepted too."""
         return self.word(name, {"true": (True, ("yes",)), "false": (False, ("no",))})
 
     def whole(self, name: str, low: int, high: int) -> int:
@@ -188,7 +188,7 @@ class Fields:
         return self.seat(name, options)
 
     def team(self, name: str, size: int, players: int) -> tuple[Seat, ...]:
-        """``size`` different seats, ascending, read from numbers in a text or from a list."""
+        """``size`` different seats in ascending order, read from a list or from the numbers in a text."""
         expected = f"a text with {size} different seat numbers from 1 to {players}"
         value = self._get(name, expected)
         if isinstance(value, str):
@@ -272,7 +272,7 @@ class Fields:
     ) -> tuple[IntentionId, ...]:
         different = tuple(dict.fromkeys(id_ for id_ in ids if id_ is not None))
         if self._loose:
-            # The first of too many; a single clear one is enough.
+            # Of too many, take the first; one clear choice is enough.
             if different:
                 return different[:most]
         elif len(different) == len(ids) and fewest <= len(ids) <= most:
@@ -309,7 +309,7 @@ def _number(value: object) -> int | None:
 
 
 def _unwrapped(value: object) -> object:
-    """The object in a list of one, or under a single key; any other value as it is."""
+    """The object in a list of one element, or under a single key; any other value unchanged."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, Mapping) and len(value) == 1:

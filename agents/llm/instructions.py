@@ -1,8 +1,9 @@
-"""The instructions that a seat with one_pass gets once a game: what its steps ask, and in which form.
+"""The instructions that a seat with the mechanism one_pass gets once in a game: what each step asks for, and
+in which form.
 
 They are part of the system message and the same for every seat of a game, so that servers take them from
-their caches; a question holds only what is new. Steps that few seats get, or that come once a game, are
-explained in their question.
+their caches; a question holds only what is new. Steps that only few seats take, or that occur once in a game,
+are explained in their own question.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,8 +46,9 @@ _IDS: Final = tuple(intention.id for intention in CATALOGUE)
 def common_instructions(
     templates: Templates, profile: Profile, options: SeatOptions
 ) -> tuple[str, Mapping[str, Schema]]:
-    """The text, and by step the form of each step that the text explains. Both are empty where each question
-    explains itself, as in the other presets: with their many steps, the text would cost more than it saves.
+    """The text, and the form of each step that the text explains, by step. Both are empty if each question
+    explains itself. This is so in the other presets: with their many steps, the text would cost more than it
+    saves.
     """
     if not options.one_pass or options.instructions == "each":
         return "", {}
@@ -73,14 +75,14 @@ def common_instructions(
         if words is not None:
             lines.append(f"step {step}: {words}")
             if step != "summary":
-                # The names in its form are its questions.
+                # A form of the summary would only repeat its questions, which are its field names.
                 lines.append(f"form: {terse(form)}")
             shown[step] = whole(form)
     return "\n".join(lines) if shown else "", shown
 
 
 def _turn(profile: Profile, options: SeatOptions, fewest: int, most: int) -> Schema:
-    """The form of a turn with everything it may hold: every seat, every role, the whole catalogue."""
+    """The form of a turn with everything that a turn may hold: all seats, all roles, the whole catalogue."""
     roles = tuple(dict.fromkeys(profile.roles))
     speech = speech_shape("final", lengths=BRIEF)
 
@@ -105,21 +107,23 @@ def hunted(profile: Profile) -> bool:
 
 
 def how_many(fewest: int, most: int) -> str:
-    """``2``, ``2 or 3``, ``1 to 3``."""
+    """A range of numbers in words: ``2``, ``2 or 3``, ``1 to 3``."""
     if fewest == most:
         return str(fewest)
     return f"{fewest} {'or' if most == fewest + 1 else 'to'} {most}"
 
 
 def other_roles(profile: Profile, role: Role) -> tuple[Role, ...]:
-    """The roles that others may hold, in deck order: without the seat's own, unless the deck has it twice."""
+    """The roles that others may hold, in deck order. The seat's own role is left out, unless the deck has it
+    twice.
+    """
     deck = profile.roles
     return tuple(other for other in dict.fromkeys(deck) if deck.count(other) > (other is role))
 
 
 def off_menu(role: Role, menu: Sequence[IntentionId]) -> tuple[IntentionId, ...] | None:
-    """The part of the role's whole menu that is not offered now; None where it is longer than the part that
-    is offered.
+    """The intentions of the role's whole menu that are not offered now; None unless they are fewer than those
+    that are offered.
     """
     off = tuple(id_ for id_ in allowed(role) if id_ not in menu)
     return off if len(off) < len(menu) else None

@@ -1,8 +1,9 @@
-"""Two questions with one answer, where nobody speaks between them (mechanism one_pass; docs/adr/0016).
+"""Joins two questions into one if nobody speaks between them (mechanism one_pass; docs/adr/0016).
 
-The answer to a leader's reconsideration holds its vote too, and the answer to the next leader's summary holds
-its opening turn. Nothing is kept in memory between the two requests: the later one rebuilds the
-earlier question from the record as it was then, and the session still has its answer.
+The leader's answer that fixes the team (its reconsideration, or else its proposal) holds its vote too, and
+the answer to the next leader's summary holds its opening turn. Nothing is kept in memory between the two
+requests: the later request rebuilds the earlier question from the record as it was then, and finds the answer
+in the session.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ _CHARACTERS: Final = 4
 
 
 def whole_question(turn: ModelTurn) -> Question[Any]:
-    """The question to the seat, joined with the next question where one answer can hold both."""
+    """The question to the seat, joined with the next question if one answer can hold both."""
     first = question(turn)
     if not turn.options.one_pass:
         return first
@@ -54,7 +55,7 @@ def _joined(turn: ModelTurn, first: Question[Any], second: Question[Any]) -> Que
 
 
 def _vote_follows(turn: ModelTurn) -> bool:
-    """Whether this answer fixes the team that everybody votes on next."""
+    """Whether the answer to this request fixes the team that everybody votes on next."""
     profile = turn.table.profile
     if turn.table.attempt == profile.unvoted_attempt:
         return False
@@ -65,7 +66,7 @@ def _vote_follows(turn: ModelTurn) -> bool:
 
 
 def _opening(turn: ModelTurn) -> ModelTurn | None:
-    """The turn with which this seat opens the next discussion; None where it does not open it."""
+    """The turn with which this seat opens the next discussion; None if it does not open the discussion."""
     table = turn.table
     summed = RoundSummarised(turn.seat, table.round, table.attempt, ())
     state = fold([*turn.events, summed, opens_next(table)])
@@ -80,7 +81,7 @@ def _opening(turn: ModelTurn) -> ModelTurn | None:
 
 
 async def joined_action(turn: ModelTurn, session: ModelSession) -> SeatAction | None:
-    """The action that an earlier answer of the seat already holds; None where the model has to be asked.
+    """The action that an earlier answer of the seat already holds; None if the model has to be asked.
 
     An answer whose second action cannot be used is recorded as unusable.
     """
@@ -102,8 +103,8 @@ async def joined_action(turn: ModelTurn, session: ModelSession) -> SeatAction | 
 
 
 def _earlier(turn: ModelTurn) -> int | None:
-    """The place in the seat's stream of the action whose answer may hold this one too; None: there is no
-    such action.
+    """The index, in the seat's stream, of the earlier action whose answer may hold this action too; None if
+    there is no such action.
     """
     events, table = turn.events, turn.table
     if turn.request.kind is Kind.VOTE and table.leader == turn.seat:
@@ -119,8 +120,8 @@ _NOTES: Final = frozenset(get_args(Note))
 
 
 async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[str, Reply, ModelTurn] | None:
-    """The step and the answer that led to the event at this place of the seat's stream, and the turn in which
-    it was given; None where that answer held only one action, or is not stored.
+    """The step and the answer that led to the event at index ``done`` of the seat's stream, and the turn in
+    which the answer was given. None if that answer holds only one action, is not stored, or was not played.
     """
     events, seat = turn.events, turn.seat
     start = done
@@ -138,7 +139,7 @@ async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[
         action = await earlier.talk().ask_action(both)
     except (StepFailed, ModelUnavailable):
         return None
-    # In a fork another agent may have acted for the seat since.
+    # In a fork, another agent may have acted for the seat instead.
     became = project(decide(state, [(seat, action)]), seat)
     if became != list(events[start : start + len(became)]) or earlier.reply is None:
         return None
@@ -146,7 +147,7 @@ async def _answered(turn: ModelTurn, session: ModelSession, done: int) -> tuple[
 
 
 class _Memory:
-    """Gives only stored answers; asks no model."""
+    """Returns stored answers only, and never asks a model."""
 
     def __init__(self, session: ModelSession) -> None:
         self._session = session

@@ -1,4 +1,5 @@
-"""A speaking turn: the six steps of the intention mechanism, one function each; a turn takes a list of them.
+"""A speaking turn: the six steps of the intention mechanism, with one function for each. A turn takes a list
+of these steps.
 
 Source: InterIntent (EMNLP 2024), section 2. Every step asks one question (the first step asks one about each
 other seat, all at once) and leaves one record. The records have the same order as those of a scripted seat.
@@ -74,7 +75,7 @@ __all__ = [
 
 async def speaking_turn(turn: ModelTurn) -> SeatAction:
     """Plays a turn of the discussion in several questions. Raises StepFailed or ModelUnavailable; the turn's
-    notes then hold the steps completed before.
+    notes then hold the steps that were completed before.
     """
     if turn.options.mechanism == "two_pass":
         return await _two_passes(turn)
@@ -99,7 +100,7 @@ NOTHING_SELECTED: Final = Selected(())
 
 
 def speaks_at_once(turn: ModelTurn) -> bool:
-    """Whether the formulation is the turn's last step, so that it is spoken as it is."""
+    """Whether the formulation is the turn's last step, so that the draft is spoken as it is."""
     return turn.options.turn_steps[-1] == "formulation"
 
 
@@ -119,7 +120,7 @@ async def _read_by_others(turn: ModelTurn, talk: Talk) -> None:
     try:
         read = await second_order(turn, talk)
     except StepFailed:
-        # It only informs later steps: the seat goes on without it, and no reading is recorded.
+        # The readings only inform later steps: the seat goes on without them, and records none.
         return
     turn.notes.append(ReadingsImagined(turn.seat, read.readings, read.reveals_role))
 
@@ -128,21 +129,21 @@ async def _read_by_others(turn: ModelTurn, talk: Talk) -> None:
 
 
 async def first_order(turn: ModelTurn, about: Sequence[Seat]) -> "list[BeliefAnswer]":
-    """Asks for the beliefs about other seats: one question about each, all at once and independently. Where
-    no answer about a seat was usable, its result has no belief.
+    """Asks for the beliefs about other seats, with one independent question about each, all at once. If no
+    answer about a seat was usable, the result for that seat has no belief.
     """
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(ask_about(turn, seat)) for seat in about]
     except ExceptionGroup as faults:
-        # The same fault is raised whether it stopped one question or several.
+        # Raise the same fault whether it stopped one question or several.
         raise faults.exceptions[0] from None
     # In the order of the seats, whichever answer came first.
     return [task.result() for task in tasks]
 
 
 def formed(turn: ModelTurn, results: "Sequence[BeliefAnswer]") -> tuple[Belief, ...]:
-    """Records the beliefs and returns them. Raises ModelUnavailable when any question did."""
+    """Records the beliefs and returns them. Raises ModelUnavailable if any of the questions raised it."""
     for result in results:
         turn.notes += result.notes
     beliefs = tuple(result.belief for result in results if result.belief is not None)
@@ -165,9 +166,9 @@ class BeliefAnswer:
 
 
 async def ask_about(turn: ModelTurn, seat: Seat) -> BeliefAnswer:
-    """The first-order question about one other seat."""
-    # Nothing is raised here: one fault would cancel the other questions, and their remains would depend on
-    # their order.
+    """Asks the first-order question about one other seat."""
+    # Nothing is raised here: a fault would cancel the other questions, and which of them were answered by
+    # then would depend on their order.
     outcome = BeliefAnswer(seat)
     talk, situation, said = turn.talk_about(seat)
     possible = possible_roles(turn, seat)
@@ -205,7 +206,7 @@ async def formulation(turn: ModelTurn, talk: Talk, notes: list[Note] | None = No
 
 
 async def spoken_draft(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
-    """Asks for a draft that is spoken as it is, and for the team where an opening leader proposes one."""
+    """Asks for a draft that is spoken as it is, and for the team if an opening leader proposes one."""
     size = _size(turn)
     words = turn.render("formulation", opening=_opening(turn), heard=turn.heard, last=True, size=size)
     shape = speech_shape("formulation", size=size, players=turn.table.players)
@@ -230,7 +231,7 @@ async def modification(turn: ModelTurn, talk: Talk, first: Selected) -> Selected
 
 
 async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction:
-    """Asks for the final speech, and for the team where an opening leader proposes one."""
+    """Asks for the final speech, and for the team if an opening leader proposes one."""
     size = _size(turn)
     words = turn.render("refinement", size=size, readings=turn.was_read)
     shape = speech_shape("refinement", size=size, players=turn.table.players)
@@ -247,7 +248,7 @@ async def refinement(turn: ModelTurn, talk: Talk, final: Selected) -> SeatAction
 
 def one_pass_turn(turn: ModelTurn, shown: ModelTurn | None = None) -> Question[tuple[FirstPass, SecondPass]]:
     """The question for the whole turn in one answer. ``shown``: the turn whose record the answer is based on,
-    where that is an earlier one.
+    if that is an earlier turn.
     """
     listed_ = "one_pass" in turn.known_forms
     words = turn.render(
@@ -267,7 +268,7 @@ def one_pass_turn(turn: ModelTurn, shown: ModelTurn | None = None) -> Question[t
 
 
 async def _two_passes(turn: ModelTurn) -> SeatAction:
-    """Plays a turn in two questions: the draft with what precedes it, and its revision."""
+    """Plays a turn in two questions: one for the steps up to the draft, and one for its revision."""
     words = _words_of_passes(turn)
     talk = turn.talk()
     first = await talk.ask(
@@ -283,7 +284,7 @@ async def _two_passes(turn: ModelTurn) -> SeatAction:
 
 
 def _words_of_passes(turn: ModelTurn) -> dict[str, Any]:
-    """The values of the templates of a turn in one or two answers."""
+    """The values for the templates of a turn that takes one or two answers."""
     about, on_offer = seats_to_analyse(turn), offer(turn)
     return {
         "abouts": about,
@@ -314,7 +315,7 @@ def _second_pass(turn: ModelTurn) -> Shape[SecondPass]:
 
 
 def _held(turn: ModelTurn, about: Sequence[Seat]) -> list[tuple[str, list[str]]]:
-    """(seats, roles that they may hold) for each group of seats that may hold the same roles."""
+    """(seats, the roles that they may hold) for each group of seats that may hold the same roles."""
     groups: dict[tuple[Role, ...], list[Seat]] = {}
     for seat in about:
         groups.setdefault(possible_roles(turn, seat), []).append(seat)
@@ -353,8 +354,8 @@ def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
 
 
 def seats_to_analyse(turn: ModelTurn) -> tuple[Seat, ...]:
-    """The seats to analyse: all others, but in the game's first discussion only those that have spoken; none
-    where the turn forms no beliefs.
+    """The seats to analyse: all other seats, but in the game's first attempt only those that have spoken;
+    none if the turn forms no beliefs.
     """
     if "first_order" not in turn.options.turn_steps:
         return ()
@@ -366,18 +367,21 @@ def seats_to_analyse(turn: ModelTurn) -> tuple[Seat, ...]:
 
 
 def other_roles(turn: ModelTurn) -> tuple[Role, ...]:
-    """The roles that others may hold, in deck order: without the seat's own, unless the deck has it twice."""
+    """The roles that others may hold, in deck order. The seat's own role is left out, unless the deck has it
+    twice.
+    """
     return roles_beside(turn.table.profile, turn.role)
 
 
 def possible_roles(turn: ModelTurn, seat: Seat) -> tuple[Role, ...]:
-    """The roles that this other seat may hold as far as the asking seat knows, in deck order: those that it
-    would have been shown exactly if it was shown that seat.
+    """The roles that this other seat may hold as far as the seat of the turn knows, in deck order. If that
+    seat was shown the other seat at the start, these are the roles that it would be shown; otherwise, those
+    that it would not be shown.
     """
     others = other_roles(turn)
     shown = seat in turn.hand.sees
     fitting = tuple(role for role in others if bool(sees((turn.role, role), 1)) is shown)
-    # A foreign record may show a seat what our rules would not.
+    # An imported record may show a seat something that our rules would not.
     return fitting or others
 
 
@@ -387,7 +391,7 @@ def _asked_roles(turn: ModelTurn, seat: Seat) -> tuple[Role, ...]:
 
 def _their_intentions(roles: Sequence[Role]) -> tuple[IntentionId, ...]:
     every = {id_ for role in roles for id_ in allowed(role)}
-    # In the order of the catalogue, as in each role's list.
+    # Each role's list is in the order of the catalogue; keep that order.
     return tuple(id_ for id_ in _CATALOGUE_ORDER if id_ in every)
 
 
@@ -395,7 +399,7 @@ _CATALOGUE_ORDER: Final = tuple(dict.fromkeys(id_ for role in Role for id_ in al
 
 
 def _belief_shape(turn: ModelTurn, seat: Seat, said: Sequence[str], lengths: Lengths) -> Shape[Belief]:
-    """The form of a belief about the seat, and its reading; ``said``: what it said in sight."""
+    """The form of a belief about the seat, and how it is read. ``said``: that seat's speeches on record."""
     theirs = _their_intentions(possible_roles(turn, seat))
     fewest, most = _limits(turn, len(theirs))
     roles = _asked_roles(turn, seat)
@@ -409,7 +413,7 @@ def offer(turn: ModelTurn) -> tuple[IntentionId, ...]:
     if chosen == "sensible" and turn.opens:
         proposes = turn.request.kind is Kind.PROPOSE_TEAM
         return opening_menu(turn.role, first_quest=first, proposes=proposes)
-    # The same as ``offered`` gives in the turn; a question before the turn cannot call that.
+    # The same menu as from ``offered``, which a question before the turn cannot call.
     whole = menu(turn.role, opener=turn.opens, first_quest=first)
     if chosen != "impactful":
         return whole
@@ -466,7 +470,7 @@ def _opening(turn: ModelTurn) -> str:
 
 
 def selected_first(turn: ModelTurn, first: Selected) -> list[Note]:
-    """The notes of the first selection; empty where it holds no intention of the catalogue."""
+    """The notes of the first selection; empty if it holds no intention of the catalogue."""
     return _selected(turn, "first", first)
 
 
@@ -493,7 +497,7 @@ def _think(selected: Selected, speech: SpeechReply) -> str:
     if not selected.own_words:
         return speech.think
     own = "; ".join(selected.own_words)
-    # Without a choice out of the catalogue no note holds the reason.
+    # Without a choice from the catalogue, no other note holds the reason.
     why = "" if selected.choices else selected.why
     return " ".join(filter(None, (f"In my own words I intend: {own}.", why, speech.think)))
 

@@ -47,14 +47,15 @@ class SeatOptions:
     """How one seat plays. The defaults are the paper's."""
 
     mechanism: Mechanism = "paper"
-    """A named list of steps (``PRESETS``), or a way to record the six steps without doing them one by one:
-    one_pass, all in one answer; two_pass, a draft in one answer and its revision in a second one that sees
-    the first. compact: the earlier name of one_pass; its stored answers are keyed by that name."""
+    """A named list of steps (``PRESETS``), or a way to record the six steps without asking for them one by
+    one. one_pass: all steps in one answer. two_pass: the steps up to the draft in one answer, and the
+    revision in a second one that sees the first. compact: the earlier name of one_pass; its stored answers
+    are keyed by that name."""
     steps: tuple[Step, ...] | None = None
     """The steps of a turn, in their order; None: those of the mechanism."""
     selection: Selection = "catalogue"
-    """catalogue: intentions are chosen from the menu. generated: the model chooses categories and
-    writes intentions in its own words."""
+    """catalogue: the model chooses intentions from the menu. generated: it chooses categories, and writes
+    intentions in its own words."""
     min_intentions: int = 2
     max_intentions: int = 3
     menu: Menu | None = None
@@ -67,23 +68,23 @@ class SeatOptions:
     repairs: int = 2
     """How often a question is repeated after an unusable answer."""
     timing: Timing = "exact"
-    """exact: a question holds the whole record up to the turn it belongs to. eager: a question about a
-    seat holds the record through that seat's speech, and the first selection all but the last speech, so
-    that they can start while others speak."""
+    """exact: every question holds the whole record up to its turn. eager: a question about another seat holds
+    the record through that seat's speech, and the first selection holds all but the last speech, so that
+    these questions can be asked while others speak."""
     one_option: OneOption = "asked"
-    """asked: a seat is asked for its card although it may only play success. settled: it plays success
-    without a call; this is the default of ``one_pass``."""
+    """asked: a seat is asked for its card even if it may only play success. settled: it then plays success
+    without a call; this is the default with ``one_pass``."""
     instructions: Instructions = "once"
-    """once: in ``one_pass`` the system message explains the steps, so that servers take the text from their
-    caches. each: every question explains itself, and prompts are shorter in total."""
+    """once: with ``one_pass``, the system message explains the steps, so that servers take the text from
+    their caches. each: every question explains itself, and prompts are shorter in total."""
 
     prompts: str = OURS
-    """The name of the templates that its prompts are made of."""
+    """The name of the templates for the seat's prompts."""
     voice: Voice = "own"
-    """own: the seat finds its manner of speaking itself. seeded: one is drawn for it from its seed."""
+    """own: the seat finds its own manner of speaking. seeded: one is drawn for it, by its seed."""
     memory: Memory | None = None
     """What the record keeps of earlier rounds. summaries: the seat's own summaries, as in the paper.
-    speeches: all that was said. None: summaries in the profile ``interintent``, speeches elsewhere."""
+    speeches: all speeches. None: summaries in the profile ``interintent``, speeches in other profiles."""
 
     def memory_in(self, profile: Profile) -> Memory:
         """The memory of a game with this profile."""
@@ -95,7 +96,7 @@ class SeatOptions:
 
     @property
     def one_pass(self) -> bool:
-        """Whether a whole turn is one answer."""
+        """Whether one answer holds a whole turn."""
         return self.mechanism in ("one_pass", "compact")
 
     @property
@@ -105,7 +106,7 @@ class SeatOptions:
 
     @property
     def name(self) -> str:
-        """The name of the mechanism; steps that no preset names are joined by ``+``."""
+        """The name of the mechanism. If no preset has these steps, their names are joined by ``+``."""
         if self.steps is None:
             return "one_pass" if self.one_pass else self.mechanism
         named = (name for name, steps in PRESETS.items() if steps == self.steps)
@@ -113,7 +114,7 @@ class SeatOptions:
 
     @property
     def intends(self) -> bool:
-        """Whether intentions are named at all."""
+        """Whether the seat names intentions at all."""
         return "first_order" in self.turn_steps or self.selects
 
     @property
@@ -130,11 +131,11 @@ PRESETS: Final[Mapping[str, tuple[Step, ...]]] = {
     "contemplation": ("formulation", "second_order", "refinement"),
     "direct": (),
 }
-"""Named lists of steps. Without any step a seat speaks at once."""
+"""Named lists of steps. Without any step, a seat is asked for its speech directly."""
 
 
 def senseless(steps: Sequence[str]) -> str | None:
-    """What is wrong with a list of steps, in words; None: nothing."""
+    """Says what is wrong with a list of steps; None if nothing is wrong."""
     for step in steps:
         if step not in STEPS:
             return f"no step is called {step!r}; the steps are {', '.join(STEPS)}"
@@ -239,7 +240,7 @@ def _warn_of_compact() -> None:
 
 
 def mechanism_name(spec: Mapping[str, Any]) -> str:
-    """The name of the mechanism in the spec of an ``llm`` seat, by which results are kept apart."""
+    """The name of the mechanism in the spec of an ``llm`` seat; results are grouped by this name."""
     own = spec.get("options") or {}
     chosen: Any = spec.get("mechanism") or own.get("mechanism") or "paper"
     given = own.get("steps")

@@ -1,4 +1,4 @@
-"""Measures how much of a seat's prompts a provider can cache: the start shared with earlier prompts."""
+"""Measures how much of a seat's prompts a provider can cache: the beginning that earlier prompts share."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ def flat(messages: Sequence[Message]) -> str:
 
 
 class PrefixMeter:
-    """Counts, for one seat, the characters sent, and those that repeat the beginning of an earlier prompt."""
+    """Counts the characters of one seat's prompts, and how many repeat the beginning of an earlier prompt."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -22,7 +22,7 @@ class PrefixMeter:
         self._earlier: list[str] = []
 
     def add(self, messages: Sequence[Message]) -> int:
-        """Adds one prompt. Returns how many of its first characters an earlier prompt shares."""
+        """Adds one prompt. Returns the length of the longest beginning that it shares with an earlier one."""
         text = flat(messages)
         at = bisect_left(self._earlier, text)
         # The prompt with the longest common prefix is a neighbour in sorted order.
@@ -35,7 +35,7 @@ class PrefixMeter:
 
     @property
     def share(self) -> float:
-        """The share of repeated characters in all characters sent, from 0 to 1; 0 where nothing was sent."""
+        """The share of repeated characters among all characters, from 0 to 1; 0 if nothing was sent."""
         return self.repeated / self.sent if self.sent else 0.0
 
 

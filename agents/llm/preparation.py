@@ -1,7 +1,7 @@
 """The parts of its stream that a seat uses when it prepares its coming speech (timing ``eager``).
 
-The log alone determines each part: the part is the same whether a question is asked while others still speak
-or, by an agent that was made anew, in the seat's turn.
+The log alone determines each part. So the part is the same whether a question is asked while others still
+speak, or later, in the seat's turn, by an agent that was created anew.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,12 @@ __all__ = ["events_about", "events_for_selection", "last_on_quest", "missing_par
 def events_about(events: Sequence[Event], coming: Request, opens: bool, about: Seat) -> Sequence[Event]:
     """The stream through the last action of the seat ``about``, for the question about that seat.
 
-    If the seat being asked responds: through the speech of ``about`` in this attempt, or through the
-    attempt's opening where ``about`` speaks later. If it opens an attempt: through the last quest where
-    ``about`` was on the quest's team, else up to that quest; through the vote where no quest followed. No
-    part holds the summary of that attempt by the seat being asked, so the speeches are in full.
+    If the seat being asked does not open the attempt, the part ends with the speech of ``about`` in this
+    attempt, or with the attempt's opening if ``about`` speaks later.
+
+    If the seat being asked opens the attempt, the part ends with the quest of the attempt before, or just
+    before that quest if ``about`` was not on its team; without a quest, it ends with the vote. It never holds
+    the summary of that attempt by the seat being asked, so the speeches of that attempt are in full.
     """
     if not opens:
         opened = _opened(events, coming)
@@ -48,14 +50,14 @@ def events_for_selection(
 ) -> Sequence[Event]:
     """The stream that the first selection is based on.
 
-    For a seat that responds: through the speech before the last one, or through the attempt's opening where
-    there was only one speech. For the seat that opens an attempt: everything but its own summary of the
-    attempt before; the question itself says that the seat opens the next attempt.
+    For a seat that does not open the attempt, it ends with the last speech but one, or with the attempt's
+    opening if there was only one speech. For the seat that opens the attempt, it holds everything except the
+    seat's own summary of the attempt before; the question itself says that the seat opens the next attempt.
     """
     if opens:
         part = _before_opening(events, coming)
         opened = _opened(events, coming)
-        # Without summaries the record continues at once: the part includes the opening.
+        # Without summaries, the attempt opens at once, so the part includes the opening.
         return events[: opened + 1] if part == events[:opened] and opened < len(events) else part
     before_last = (coming.seat - leader) % players - 1
     opened = _opened(events, coming)
@@ -70,7 +72,9 @@ def events_for_selection(
 
 
 def missing_part(events: Sequence[Event], part: Sequence[Event], opens: bool) -> Unheard | None:
-    """The part of the record before its turn that the first selection lacks; None: it lacks nothing."""
+    """The part of the record before its turn that the first selection lacks: the last speech, or the seat's
+    own summary. None: it lacks nothing.
+    """
     rest = events[len(part) :]
     if not opens:
         return "speech"
@@ -78,13 +82,13 @@ def missing_part(events: Sequence[Event], part: Sequence[Event], opens: bool) ->
 
 
 def last_on_quest(events: Sequence[Event], coming: Request) -> tuple[Seat, ...]:
-    """The team of the quest in the attempt before; empty where there was no quest."""
+    """The team of the quest in the attempt before; empty if there was no quest."""
     quest = _last_quest(_before_opening(events, coming))
     return () if quest is None else quest[1].team
 
 
 def _last_quest(before: Sequence[Event]) -> tuple[int, QuestResolved] | None:
-    """The place of the last attempt's quest in the stream, and the quest; None where there was none."""
+    """The index of the last attempt's quest in the stream, and the quest; None if there was none."""
     for place in range(len(before) - 1, -1, -1):
         event = before[place]
         if type(event) is ProposalOpened:
@@ -95,8 +99,8 @@ def _last_quest(before: Sequence[Event]) -> tuple[int, QuestResolved] | None:
 
 
 def _before_opening(events: Sequence[Event], coming: Request) -> Sequence[Event]:
-    """The stream through the last public event before the attempt's opening; for the game's first attempt
-    through the opening itself.
+    """The stream through the last public event before the attempt's opening. For the game's first attempt,
+    the stream through the opening itself.
     """
     opened = _opened(events, coming)
     if not any(type(event) is ProposalOpened for event in events[:opened]):
@@ -105,7 +109,7 @@ def _before_opening(events: Sequence[Event], coming: Request) -> Sequence[Event]
 
 
 def _opened(events: Sequence[Event], coming: Request) -> int:
-    """The place where the request's attempt opens; the stream's length where it is not open yet."""
+    """The index of the event that opens the request's attempt; the stream's length if there is none yet."""
     for place in range(len(events) - 1, -1, -1):
         event = events[place]
         if type(event) is ProposalOpened:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
-    """The text of a step's question, the form of its answer, and how the answer becomes an action."""
+    """A step's question: its text, the form of its answer, and how the answer becomes an action."""
 
     step: str
     words: str

@@ -1,4 +1,6 @@
-"""The requests that take one question: its text, its form, and the action that the answer becomes."""
+"""The questions for requests that take only one question: their text, their form, and the action that the
+answer becomes.
+"""
 
 from typing import Any, Final
 
@@ -46,7 +48,7 @@ def question(turn: ModelTurn) -> Question[Any]:
 
 
 def _explained(turn: ModelTurn, why: str) -> tuple[Note, ...]:
-    """The notes so far, and the private reason where one was given."""
+    """The notes so far, and the private reason if one was given."""
     explained = (ChoiceExplained(turn.seat, turn.request.kind, why),) if why else ()
     return (*turn.notes, *explained)
 
@@ -85,7 +87,7 @@ _IF_REJECTED: Final = {
 
 
 def vote(turn: ModelTurn, *, joined: bool = False) -> Question[Explained[bool]]:
-    """The question about the proposed team; ``joined``: about the team that the same answer fixes."""
+    """The question about the proposed team or, if ``joined``, about the team that the same answer fixes."""
     table = turn.table
     profile = table.profile
     last = _IF_REJECTED.get(profile.on_max_rejections, "") if table.attempt == profile.max_rejections else ""
@@ -146,5 +148,5 @@ def _summary(turn: ModelTurn) -> Question[tuple[tuple[str, str], ...]]:
 
 
 def _fails(turn: ModelTurn) -> int:
-    """The fail cards that fail this round's quest."""
+    """The number of fail cards that make this round's quest fail."""
     return turn.table.profile.fails_needed[turn.request.round - 1]

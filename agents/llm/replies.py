@@ -1,7 +1,7 @@
-"""The answers of each step: their form, and how an answer is read into values.
+"""The answers to the questions of each step: their form, and how an answer is read into values.
 
-A ``Shape`` holds both, so that the form asked for and the form read cannot diverge. Reading raises
-``UnusableReply`` with a message for the model.
+A ``Shape`` holds both, so that the form in the question and the form that is read cannot diverge. Reading
+raises ``UnusableReply`` with a message for the model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,43 +58,42 @@ T = TypeVar("T")
 Schema = Mapping[str, Any]
 
 SHORT: Final = 400
-"""Characters of a reason that is not spoken."""
+"""The most characters of a reason that is not spoken."""
 SNIPPETS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The most characters of each text in a turn: about twice the length asked for."""
+    """The most characters of each text in a turn: about twice as many as the question asks for."""
 
     speech: int = 1200
-    """Of the thinking, and of the speech: about 200 words each."""
+    """For the thinking and for the speech, each about 200 words."""
     reason: int = 400
     reading: int = 400
     reasoning: int = 600
     snippet: int = 200
     wording: int = 200
-    """Of an intention that the model words itself."""
+    """For an intention in the model's own words."""
 
 
 FULL: Final = Lengths()
 
 BRIEF: Final = Lengths(speech=620, reason=235, reading=180, reasoning=200, snippet=200, wording=105)
-"""For one answer that holds the whole turn: even the longest one, with beliefs about nine seats, fits into
-the 4,096 tokens of an answer, at four characters a token, so that a server that enforces the schema never
-cuts it off.
+"""For an answer that holds a whole turn. Even the longest such answer, with beliefs about nine seats, fits
+into 4,096 tokens of four characters each, so that a server that enforces the schema never cuts it off.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Shape(Generic[T]):
-    """A form, and how an answer of that form is read."""
+    """A form, and a function that reads an answer of that form."""
 
     form: Form
     read: Callable[[Fields], T]
 
     @property
     def sketch(self) -> str:
-        """The form in short, for the question, since the schema itself might not reach the model."""
+        """A short form of the schema for the question, since the schema itself might not reach the model."""
         return sketch(self.form.schema)
 
 
@@ -106,8 +105,8 @@ class Selected:
     own_words: tuple[str, ...] = ()
     """Intentions in the model's own words that are not in the catalogue."""
     why: str = ""
-    """Of the selection as a whole: the situation and the aim; in modification what was kept, added or
-    dropped, and why."""
+    """The reason for the selection as a whole: the situation and the aim or, after a modification, what was
+    kept, added or dropped, and why."""
 
     @property
     def ids(self) -> frozenset[IntentionId]:
@@ -116,7 +115,7 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class SpeechReply:
-    """What a seat thinks and says; ``think`` is empty and ``team`` is None where they were not asked for."""
+    """What a seat thinks and says. If they were not asked for, ``think`` is empty and ``team`` is None."""
 
     speak: str
     think: str = ""
@@ -134,7 +133,7 @@ class Readings:
 
 @dataclass(frozen=True, slots=True)
 class FirstPass:
-    """A turn up to its draft in one answer."""
+    """The steps of a turn up to its draft, in one answer."""
 
     beliefs: tuple[Belief, ...]
     first: Selected
@@ -143,7 +142,7 @@ class FirstPass:
 
 @dataclass(frozen=True, slots=True)
 class SecondPass:
-    """The revision of a draft in one answer."""
+    """The revision of a draft, in one answer."""
 
     readings: Readings
     final: Selected
@@ -160,7 +159,7 @@ class Explained(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class TeamReply:
-    """A team, why, and what the leader says with it."""
+    """A team, the reason for it, and what the leader says with it."""
 
     team: tuple[Seat, ...]
     why: str
@@ -193,7 +192,7 @@ def _object(properties: Mapping[str, Schema]) -> dict[str, Any]:
 
 
 _ALTERNATIVES: Final = 8
-"""The most options that a sketch lists; where there are more, it gives only the description."""
+"""The most options that a sketch lists; if there are more, the sketch gives only their description."""
 
 
 def sketch(schema: Schema, root: Schema | None = None) -> str:
@@ -228,8 +227,8 @@ def sketch(schema: Schema, root: Schema | None = None) -> str:
 
 
 def terse(schema: Schema) -> str:
-    """A form in short, for use beside a text that explains each field. A list is not repeated if the same
-    list came before.
+    """A short form of a schema, for use beside a text that explains each field. A list that came before is
+    not repeated.
     """
     return _terse(whole(schema), "", set())
 
@@ -250,7 +249,7 @@ def _terse(schema: Schema, name: str, before: set[str]) -> str:
         return "<text>" if kind == "string" and "enum" not in schema else sketch(schema)
     parts = {key: _terse(part, key, before) for key, part in schema["properties"].items()}
     if len(parts) > 3 and len(set(parts.values())) == 1:
-        # One for each seat, or for each role: the words tell which.
+        # There is one for each seat, or one for each role; the text says which.
         key, part = next(iter(parts.items()))
         return f'{{"{key}": {part}, …}}'
     inside = ", ".join(f'"{key}": {part}' for key, part in parts.items())
@@ -258,7 +257,9 @@ def _terse(schema: Schema, name: str, before: set[str]) -> str:
 
 
 def outline(schema: Schema, known: Mapping[str, Schema]) -> str:
-    """An object in short, with ``…`` for the parts that ``known`` (without references) already gives."""
+    """A short form of an object's schema, with ``…`` for the parts that ``known`` already gives. ``known``
+    must not contain references.
+    """
     return _outline(whole(schema), known)
 
 
@@ -359,8 +360,8 @@ def belief_shape(
     *,
     spoken: bool = True,
 ) -> Shape[Belief]:
-    """A belief about one other seat; where ``roles`` is empty, no role is asked for, and where no speech of
-    that seat is in sight (``spoken`` false), no snippets.
+    """A belief about one other seat. If ``roles`` is empty, no role is asked for. If no speech of that seat
+    is on record (``spoken`` is false), no snippets are asked for.
     """
     return Shape(
         Form("first_order", _belief(roles, intentions, fewest, most, lengths, spoken)),
@@ -380,7 +381,7 @@ def _situation(lengths: Lengths) -> Schema:
 def selection_shape(
     menu: Sequence[IntentionId], fewest: int, most: int, lengths: Lengths = FULL
 ) -> Shape[Selected]:
-    """Intentions out of the menu."""
+    """Intentions from the menu."""
 
     def read(fields: Fields) -> Selected:
         chosen = fields.choices("intentions", menu, fewest, most)
@@ -458,8 +459,8 @@ def speech_shape(
     why: bool = True,
     lengths: Lengths = FULL,
 ) -> Shape[SpeechReply]:
-    """A speech, and with ``thinks`` the thinking before it. ``size`` above 0 asks for a team of that size as
-    well, and ``why`` for the reason for that team.
+    """A speech, and with ``thinks`` also the thinking before it. A ``size`` above 0 asks for a team of that
+    size as well, and ``why`` for the reason for that team.
     """
     schema: dict[str, Schema] = {}
     if thinks:
@@ -480,9 +481,9 @@ def speech_shape(
 
 
 def _team_fields(size: int, players: int, why: int = 0) -> dict[str, Schema]:
-    """A team, and the reason for it in at most ``why`` characters; 0: without a reason."""
-    # Every team is an option of its own (at most 252), so that a server that enforces the schema cannot
-    # name a seat twice; its grammar for lists could not forbid that.
+    """A team, and the reason for it in at most ``why`` characters; with 0, no reason is asked for."""
+    # Every possible team (at most 252) is an option of its own. So where a server enforces the schema, no
+    # answer can name a seat twice; a schema for a list could not forbid that.
     teams = [listed(team) for team in combinations(range(1, players + 1), size)]
     team = _enum(teams, f'text with {size} seat numbers, ascending, such as "{teams[0]}"')
     return {**({"why_team": _text("why this team, privately", why)} if why else {}), "team": team}
@@ -517,7 +518,7 @@ def first_pass_shape(
     first: Shape[Selected],
     draft: Shape[SpeechReply],
 ) -> Shape[FirstPass]:
-    """The steps of a turn up to its draft in one object, in their order. All parts have brief lengths."""
+    """One object with the steps of a turn up to its draft, in their order. All parts have brief lengths."""
     beliefs, defs = _belief_forms(about, belief)
     schema: dict[str, Schema] = {"beliefs": beliefs} if about else {}
     schema |= {"first_selection": first.form.schema, "draft": draft.form.schema}
@@ -540,7 +541,7 @@ def first_pass_shape(
 def second_pass_shape(
     readers: Sequence[Role], final: Shape[Selected], speech: Shape[SpeechReply]
 ) -> Shape[SecondPass]:
-    """The steps of a turn after its draft in one object, in their order. All parts have brief lengths."""
+    """One object with the steps of a turn after its draft, in their order. All parts have brief lengths."""
     schema = {
         "reading": _object(_readings(readers, BRIEF)),
         "final_selection": final.form.schema,
@@ -559,7 +560,7 @@ def second_pass_shape(
 
 
 def one_pass_shape(first: Shape[FirstPass], second: Shape[SecondPass]) -> Shape[tuple[FirstPass, SecondPass]]:
-    """All steps of a turn in one object, in their order."""
+    """One object with all steps of a turn, in their order."""
     before, after = first.form.schema, second.form.schema
     whole = _object({**before["properties"], **after["properties"]})
     if "$defs" in before:
@@ -571,8 +572,8 @@ def one_pass_shape(first: Shape[FirstPass], second: Shape[SecondPass]) -> Shape[
 def _belief_forms(
     about: Sequence[Seat], belief: Callable[[Seat], Shape[Belief]]
 ) -> tuple[Schema, dict[str, Schema]]:
-    """The form of the beliefs about these seats, and its parts by name: one for the seats that may hold the
-    same roles.
+    """The form of the beliefs about these seats, and its parts by name. All seats that may hold the same
+    roles share one part.
     """
     defs: dict[str, Schema] = {}
     names: dict[str, Schema] = {}
@@ -646,8 +647,8 @@ def vote_shape() -> Shape[Explained[bool]]:
 
 
 def card_shape(*, may_fail: bool) -> Shape[Explained[bool]]:
-    """Success or failure, and why. Without ``may_fail`` the schema offers success only, but a failure is
-    still parsed, so that the rules refuse it with their reason.
+    """Success or failure, and why. Without ``may_fail``, the schema offers only success, but a failure is
+    still read, so that the rules can refuse it and say why.
     """
     schema = {"explanation": _WHY, "card": _enum(tuple(_CARD) if may_fail else ("success",))}
     return Shape(
@@ -657,7 +658,7 @@ def card_shape(*, may_fail: bool) -> Shape[Explained[bool]]:
 
 
 def target_shape(options: Sequence[Seat], *, may_hold: bool) -> Shape[Explained[Seat | None]]:
-    """A seat to shoot, or null to hold fire, and why."""
+    """The seat to shoot, or null to hold fire, and why."""
     target: Schema = _enum(options, "seat number", "integer")
     if may_hold:
         target = {"type": ["integer", "null"], "enum": [*options, None], "description": "seat number or null"}
@@ -671,13 +672,13 @@ def target_shape(options: Sequence[Seat], *, may_hold: bool) -> Shape[Explained[
 
 
 _SECOND: Final = frozenset({"claims", "merlin", "open"})
-"""Questions that the first version of the prompts did not ask: its stored answers lack them."""
+"""Questions that the first version of the prompts did not ask, so that its stored answers lack them."""
 
 
 def summary_questions(side: Side | None, *, hunted: bool) -> tuple[str, ...]:
-    """The questions of a seat's summary; ``side`` None: those of either side.
+    """The questions of a seat's summary. If ``side`` is None, these are the questions of both sides.
 
-    ``hunted``: whether evil may shoot Merlin, so that it has to find out who Merlin is.
+    ``hunted``: whether evil may shoot Merlin, and therefore has to find out who Merlin is.
     """
     loyal = ("suspects",) if side is not Side.EVIL else ()
     merlin = ("merlin",) if hunted else ()

@@ -19,9 +19,11 @@ class CallKey:
     step: str
     """The step of the mechanism, e.g. ``first_order``."""
     about: str
-    """Distinguishes the questions of a step, e.g. ``seat 4``; empty where the step has one question."""
+    """Distinguishes the questions of a step, e.g. ``seat 4``; empty if the step has only one question."""
     attempt: int
-    """1 for the first; one more each time the question is repeated after an unusable or refused answer."""
+    """1 for the first answer, and one more each time the question is repeated after an unusable or refused
+    answer.
+    """
 
 
 class Answering(Protocol):
@@ -30,9 +32,9 @@ class Answering(Protocol):
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
-        """The stored answer where there is one, else the model's answer, stored before it is returned.
+        """The stored answer if there is one, else the model's answer, which is stored before it is returned.
 
-        Raises ModelUnavailable when the model does not answer. Any other exception, for instance for a spent
+        Raises ModelUnavailable if the model does not answer. Any other exception, for instance for a spent
         budget, stops the game: no agent handles it.
         """
         ...
@@ -42,7 +44,7 @@ class TurnSession(Answering, Protocol):
     """Asks one model for one turn, and learns which of its answers could be used."""
 
     def read(self, key: CallKey, *, usable: bool) -> None:
-        """Takes note whether the answer under this key could be used."""
+        """Records whether the answer under this key could be used."""
         ...
 
 
@@ -52,20 +54,20 @@ class ModelSession(TurnSession, Protocol):
     def recall(
         self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
     ) -> Reply | None:
-        """The stored answer to an earlier question; None where there is none. No model is asked.
+        """The stored answer to an earlier question; None if there is none. No model is asked.
 
-        Raises ModelUnavailable where it is stored that the model did not answer.
+        Raises ModelUnavailable if it is stored that the model did not answer.
         """
         ...
 
     async def linger(self, seat: Seat) -> None:
-        """Waits as long as this seat's latest answer took, where an observer could time the seat."""
+        """Waits as long as this seat's latest answer took, if an observer could time the seat."""
         ...
 
     async def unanswered(self, request_id: str) -> None:
-        """Called before the default takes the place of the seat's answer, since no answer could be used.
+        """Called before the default is played in place of the seat's answer, because no answer could be used.
 
-        Raises an exception that no agent handles where the game must stop instead.
+        If the game must stop instead, raises an exception that no agent handles.
         """
         ...
 

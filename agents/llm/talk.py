@@ -1,4 +1,4 @@
-"""One request put to a model: its conversations, its repeated questions, and its notes."""
+"""How one request is put to a model: its conversations, its repeated questions, and its notes."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ NOTES: Final = "=== YOUR NOTES IN THIS TURN ==="
 UNUSABLE: Final = "=== THAT CANNOT BE USED ==="
 
 LONGEST_RAW: Final = 4000
-"""The most characters of an unusable answer that are recorded, and repeated to the model afterwards."""
+"""The most characters of an unusable answer that are recorded and repeated to the model."""
 
 _CUT: Final = frozenset({"length", "max_tokens"})
 
@@ -64,8 +64,8 @@ class StepFailed(Exception):
 
 
 class ModelTurn:
-    """One request of one seat. When it is made, it reads everything that its questions need, so that what
-    others do while a model thinks does not affect the questions.
+    """One request to one seat. The constructor reads everything that the questions need, so that the actions
+    of others do not affect the questions while the model thinks.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ModelTurn:
         templates: Templates,
         voice: str = "",
     ) -> None:
-        """``voice``: the manner of speaking that was drawn for the seat; empty: none was."""
+        """``voice``: the manner of speaking that was drawn for the seat; empty if none was drawn."""
         table, hand = observation.table, observation.hand
         assert hand.role is not None, "a seat is asked after it has learned its role"
         assert hand.side is not None
@@ -101,7 +101,7 @@ class ModelTurn:
         at_hand = (table.round, table.attempt) == (self.request.round, self.request.attempt)
         self.leader: Seat = table.leader if at_hand else self.seat
         """The leader of the request's attempt. Before the attempt opens, only its leader prepares for it, so
-        that is this seat."""
+        the leader is then this seat."""
         self.opens = self.seat == self.leader and (
             self.request.kind is Kind.PROPOSE_TEAM or table.profile.discussion == "before_proposal"
         )
@@ -113,7 +113,7 @@ class ModelTurn:
 
     @property
     def rejected(self) -> str:
-        """The rejected team of the attempt before in this round, as text; empty where there was none."""
+        """The team that the attempt before in this round rejected, as text; empty if there was none."""
         tallies = self.table.tallies
         return listed(tallies[-1].team) if self.request.attempt > 1 and tallies else ""
 
@@ -131,15 +131,15 @@ class ModelTurn:
 
     @cached_property
     def _secret(self) -> str:
-        """What a speech of this seat must not betray."""
+        """The text that says what a speech of this seat must not betray."""
         return self._templates.render(
             "secret", role=self.role, sees=self.hand.sees, hunted=hunted(self.table.profile)
         )
 
     def render(self, template: str, **values: Any) -> str:
-        """The text of a question. Besides ``values``, which come first, every template may use the turn's
-        own: situation, seat, role, side, round, attempt and so on. Where the system message already explains
-        the step, only the part for now is rendered.
+        """The text of a question. Every template may use ``values`` and the turn's own values: situation,
+        seat, role, side, round, attempt and so on; ``values`` take precedence. If the system message already
+        explains the step, only the template's block ``NOW`` is rendered.
         """
         common = {
             "situation": self.situation,
@@ -164,7 +164,7 @@ class ModelTurn:
         return self._templates.render(template, **values)
 
     def sketch(self, question: Question[Any]) -> str:
-        """The form of an answer in short, without the parts that the system message explains."""
+        """A short form of the answer's schema, without the parts that the system message explains."""
         first, _, second = question.step.replace("compact", "one_pass").partition("+")
         known = {**self.known_forms.get(first, {}).get("properties", {})}
         if second in self.known_forms:
@@ -172,7 +172,7 @@ class ModelTurn:
         return outline(question.shape.form.schema, known)
 
     def at(self, observation: Observation, session: TurnSession | None = None) -> "ModelTurn":
-        """The same seat at another point of its game, with ``session``, by default the same session."""
+        """The same seat at another point of its game. ``session``: another session; None: the same one."""
         return ModelTurn(observation, self.options, session or self.session, self._templates, self._voice)
 
     def talk(self, beliefs: Iterable[Belief] = ()) -> "Talk":
@@ -181,8 +181,8 @@ class ModelTurn:
         return Talk(self, _head(self.record, lines))
 
     def talk_about(self, seat: Seat) -> tuple["Talk", str, list[str]]:
-        """A conversation about one other seat, the state of the game at the end of its record, and what the
-        seat says in that record.
+        """A conversation about one other seat, the state of the game at the end of the conversation's record,
+        and that seat's speeches in that record.
         """
         if self.options.timing == "exact":
             return Talk(self, _head(self.record, ())), self.situation, self.speeches_of(seat)
@@ -191,7 +191,7 @@ class ModelTurn:
         return self.talk_through(part), situation(fold(part).table, self.hand), said
 
     def speeches_of(self, seat: Seat) -> list[str]:
-        """What the other seat says in the turn's record."""
+        """The speeches of the other seat in the turn's record."""
         return speeches_in_sight(self.events, seat, self.memory)
 
     def talk_through(self, part: Sequence[Event], beliefs: Iterable[Belief] = ()) -> "Talk":
@@ -200,7 +200,7 @@ class ModelTurn:
         return Talk(self, _head(record(part, self.seat, memory=self.memory), lines))
 
     def legal(self, action: SeatAction) -> SeatAction:
-        """The action itself. Raises UnusableReply where the rules do not allow it."""
+        """The action itself. Raises UnusableReply if the rules do not allow it."""
         try:
             check(self.table, self.hand, action)
         except IllegalAction as refusal:
@@ -208,7 +208,9 @@ class ModelTurn:
         return action
 
     def defaulted(self) -> SeatAction:
-        """The default action where no answer was usable: marked as such, with the thoughts so far."""
+        """The default action, for a request without a usable answer. It is marked as such, and has the
+        thoughts so far.
+        """
         marked = ActionDefaulted(self.seat, self.request.id, "model_error")
         return replace(default(self.table, self.request), thoughts=(*self.notes, marked))
 
@@ -230,7 +232,7 @@ def _system(
     return _rendered_system(templates, table.profile, table.names, known, options, voice)
 
 
-# The same for every request of a game.
+# The result is the same for every request of a seat in a game.
 @lru_cache(1024)
 def _rendered_system(
     templates: Templates,
@@ -263,7 +265,7 @@ def _rendered_system(
         brief=templates.render("brief", profile=profile, role=role, sees=sees, shoots=shoots),
     )
     if not steps or steps not in system:
-        # Other templates may leave the steps out: then each question explains itself.
+        # Other templates may leave the steps out; each question then explains itself.
         return system, {}
     return system, known_forms
 
@@ -282,7 +284,7 @@ class Talk:
         self._turn = turn
 
     def add_to_record(self, events: Sequence[Event] = (), beliefs: Iterable[Belief] = ()) -> None:
-        """Puts new events and beliefs before the next question, as a continuation of the record."""
+        """Adds new events and beliefs before the next question, as a continuation of the record."""
         lines = record_lines(events, self._turn.seat)
         goes_on = "\n".join([RECORD_GOES_ON, *lines, END_OF_RECORD, "", ""]) if lines else ""
         self._head = goes_on + _notes([believed(belief) for belief in beliefs])
@@ -370,7 +372,7 @@ class Talk:
 
 
 def unusable(turn: ModelTurn, step: str, reply: Reply) -> ReplyUnusable:
-    """The note that this answer could not be used."""
+    """The note which says that this answer could not be used."""
     return ReplyUnusable(turn.seat, turn.request.id, step, bounded(reply.text, LONGEST_RAW))
 
 

@@ -22,8 +22,8 @@ TEMPLATES: Final = (
 
 NOW: Final = "now"
 STANDING: Final = "standing"
-"""``NOW`` and ``STANDING`` are the two blocks of a template in two parts: the part that differs between
-questions, and the part that the system message may hold once a game. The whole template renders both.
+"""``NOW`` and ``STANDING`` name the blocks of a template that has two: ``NOW`` differs between questions, and
+``STANDING`` may be in the system message, once in a game. The whole template renders both.
 """
 
 
@@ -33,10 +33,10 @@ def _ours(name: str) -> str:
 
 
 class Templates:
-    """Renders prompts. A value that a template uses but that is not given is an error."""
+    """Renders prompts. It is an error if a template uses a value that is not given."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """``folder``: other templates; the package provides those that it lacks. Files are read once."""
+        """``folder``: other templates; the package provides the ones that it lacks. Each file is read once."""
         self._folder = None if folder is None else Path(folder)
         self._texts: dict[str, str] = {}
         self._environment = Environment(
@@ -44,7 +44,7 @@ class Templates:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
-            # Prompts are plain text; texts of others are quoted (context.quoted).
+            # Prompts are plain text; texts by others are quoted (context.quoted).
             autoescape=False,
         )
         self._environment.filters["seats"] = seats_in_words
@@ -71,7 +71,7 @@ class Templates:
         return self._environment.get_template(f"{name}.jinja").render(**values).strip("\n")
 
     def part(self, name: str, block: str, **values: Any) -> str | None:
-        """The text of one block of the template; None where the template is not in two blocks."""
+        """The text of one block of the template; None if the template does not have two blocks."""
         template = self._environment.get_template(f"{name}.jinja")
         if not template.blocks.keys() >= {NOW, STANDING}:
             return None

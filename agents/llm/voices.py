@@ -16,4 +16,4 @@ VOICES: Final = (
     "shy, begins softly, becomes firm when it is sure",
     "an old hand, calm, speaks of the next two quests rather than of this one",
 )
-"""None tells a role or a side: any of them fits a liar as well as an honest seat."""
+"""The manners of speaking. None reveals a role or a side: each fits a liar as well as an honest seat."""

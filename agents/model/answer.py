@@ -1,4 +1,4 @@
-"""Reads what comes back from a server: the HTTP answer, and the JSON value in a text.
+"""Reads a server's response: the HTTP answer, and the JSON value in a text.
 
 A value is accepted only where it is unambiguous. The reader repairs fences and prose around an object, a
 trailing comma, single quotes, Python's ``True``, ``False`` and ``None``, bare keys, line breaks within
@@ -44,18 +44,18 @@ class Failed:
     """A request without a complete response."""
 
     cause: str
-    """One of timeout, refused, disconnected, reset, too_large, truncated, connection."""
+    """One of timeout, connect_timeout, refused, disconnected, reset, too_large, truncated, connection."""
     status: int | None
-    """The status of the response; None where none began."""
+    """The status of the response; None if no response began."""
     received: int
-    """Bytes received of its body."""
+    """The number of bytes received of the response's body."""
     sent: bool
     """True: the server may have received the request, and may charge for it."""
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds that the server asks us to wait, given as milliseconds, seconds or a date; may be infinite.
-    None: not given.
+    """Seconds that the server asks us to wait; may be infinite. None if the headers do not say. Servers give
+    the time in milliseconds, in seconds or as a date.
     """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
@@ -79,8 +79,8 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def read_error_body(answer: HttpAnswer) -> Any:
-    """The JSON of an error's body, out of the list of one in which Google wraps it; None where the body is
-    not JSON.
+    """The JSON of an error's body; None if the body is not JSON. Google wraps the error in a list of one
+    element, which is removed.
     """
     try:
         body = json.loads(answer.body.decode("utf-8", "replace"))
@@ -91,7 +91,7 @@ def read_error_body(answer: HttpAnswer) -> Any:
 
 MAX_DEPTH: Final = 32
 MAX_STARTS: Final = 64
-"""The most braces in prose that are tried as the beginning of an object."""
+"""How many braces in prose are tried, at most, as the beginning of an object."""
 
 MAX_INTEGER: Final = 2**53
 """Other JSON readers change larger integers."""
@@ -107,7 +107,7 @@ NO_VALUE: Final = _NoValue()
 
 
 class _NotJson(ValueError):
-    """A text that is not JSON. Holds where reading stopped, and whether the text ended there."""
+    """The text is not JSON. The exception holds where reading stopped, and whether the text ended there."""
 
     def __init__(self, at: int, ended: bool = False) -> None:
         super().__init__(f"no JSON at {at}")
@@ -128,7 +128,7 @@ def clean(text: str) -> str:
 
 
 def read_json(text: str) -> Any:
-    """The value of a text that is JSON and nothing else, with clean strings; NO_VALUE otherwise."""
+    """The value of a text that consists of JSON alone, with clean strings; NO_VALUE for any other text."""
     try:
         return _checked(_STRICT.decode(text), 0)
     except (ValueError, RecursionError):
@@ -136,7 +136,7 @@ def read_json(text: str) -> Any:
 
 
 def find_value(text: str, required: Set[str] = frozenset()) -> Any:
-    """The JSON value in a model's answer; None where there is none, or where it is ambiguous.
+    """The JSON value in a model's answer; None if there is none, or if it is ambiguous.
 
     Of several objects in prose, only those with all ``required`` keys count.
     """
@@ -160,14 +160,14 @@ _OPENS: Final = re.compile(r"\s*(?:<(?:think|thinking|thought|reasoning)>|\[THIN
 _CLOSES: Final = re.compile(
     r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]|<\|channel\|>final[^<]{0,64}<\|message\|>"
 )
-"""How models end what they think aloud in their answer."""
+"""The marks with which models end the thoughts that they write into their answer."""
 
 
 def thoughts_and_rest(text: str) -> tuple[str, str]:
-    """What a model thought aloud at the beginning of its answer, and what follows the last end of it.
+    """The thoughts that a model wrote at the beginning of its answer, and the text after their last end mark.
 
-    All is thought where it begins and never ends; nothing is where it neither begins nor ends, or where all
-    of the answer is JSON.
+    The whole answer counts as thoughts if they begin and never end. There are no thoughts if they neither
+    begin nor end, or if the whole answer is JSON.
     """
     if ("<" not in text and "[" not in text) or read_json(text.strip(AROUND)) is not NO_VALUE:
         return "", text
@@ -179,7 +179,7 @@ def thoughts_and_rest(text: str) -> tuple[str, str]:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Equal as JSON, where 1 is not true."""
+    """Whether the two values are equal as JSON, where 1 does not equal true."""
     return json.dumps(value, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -187,7 +187,7 @@ _FENCE: Final = re.compile(r"```[\w-]*[^\S\n]*\n")
 
 
 def _fenced(text: str) -> str:
-    """The text inside the code fence, where the whole text is one fence."""
+    """The text inside the code fence if the whole text is one fence, else the text itself."""
     opened = _FENCE.match(text)
     if opened is None or not text.endswith("```", opened.end()):
         return text
@@ -226,7 +226,7 @@ _STRICT: Final = json.JSONDecoder(
     parse_constant=_constant,
     strict=False,
 )
-"""Strict JSON, except that strings may hold line breaks: models write them, and they are unambiguous."""
+"""Reads strict JSON, but allows line breaks in strings: models write them, and they are unambiguous."""
 
 
 def _checked(value: Any, depth: int) -> Any:

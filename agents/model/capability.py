@@ -1,7 +1,7 @@
-"""What a server that speaks the OpenAI protocol can do, as its refusals show.
+"""Learns from refusals what a server that speaks the OpenAI protocol can do.
 
-Servers differ in what they refuse, and report a refusal in their own words, with a 500, or not at all. What
-each request reveals is remembered, so that no endpoint has to be probed twice.
+Servers differ in what they refuse, and report a refusal in their own words, with a 500, or not at all. The
+findings of each request are remembered, so that no endpoint has to be probed twice.
 """
 
 import re
@@ -24,9 +24,9 @@ class Format(IntEnum):
     OBJECT_WITH_SCHEMA = 2
     """``json_object`` with a schema beside it, as some servers accept it; the prompt holds the schema too."""
     OBJECT = 3
-    """``json_object``, the schema in the prompt."""
+    """``json_object``, with the schema in the prompt."""
     PLAIN = 4
-    """The schema in the prompt only; any JSON in the answer counts."""
+    """Only the prompt holds the schema; any JSON in the answer counts."""
 
 
 Limit = Literal["max_tokens", "max_completion_tokens", "none"]
@@ -41,12 +41,12 @@ class Capability:
 
     format: Format = Format.SCHEMA
     show_schema: bool = False
-    """The schema is in the prompt as well as in ``response_format``, which the server ignores."""
+    """True: the prompt holds the schema as well, since the server ignores ``response_format``."""
     limit: Limit = "max_tokens"
     temperature: bool = True
-    """False: the model accepts no temperature but its own, as reasoning models do."""
+    """False: the model accepts only its own temperature, as reasoning models do."""
     system: bool = True
-    """False: no system message; its text begins the first message of the user, and the roles alternate."""
+    """False: no system message is sent. Its text begins the first user message, and the roles alternate."""
     stream: bool = True
     """Whether the answer comes in pieces."""
     counts: bool = True
@@ -58,7 +58,7 @@ class Capability:
 
 
 def lower(left: Capability, right: Capability) -> Capability:
-    """The most that both allow."""
+    """The most demanding capability that both arguments allow."""
     return Capability(
         max(left.format, right.format),
         left.show_schema or right.show_schema,
@@ -71,12 +71,13 @@ def lower(left: Capability, right: Capability) -> Capability:
 
 
 PROBES: Final = 12
-"""The most requests that probing may add to one call: four formats, two limits, temperature, roles, streams
-and their counts, one with the least of everything, and one for a format that the server accepted and ignored.
+"""How many requests probing may add to one call, at most: four for the format, two for the limit, one each
+for temperature, roles, streams and their counts, one that asks for the least of everything, and one for a
+format that the server accepted and ignored.
 """
 
 DOUBT_S: Final = 600.0
-"""Seconds for which conclusions from 500s hold: the 500s may have been an outage."""
+"""Seconds for which conclusions from responses of status 500 hold: there may just have been an outage."""
 
 _LEAST: Final = Capability(
     Format.PLAIN, limit="none", temperature=False, system=False, stream=False, counts=False
@@ -100,12 +101,12 @@ class ServerRefusal:
 
     text: str
     names: str = ""
-    """The parameters that it names outside of its text, if any."""
+    """The parameters that the refusal names outside of its text, if any."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """The format for one form, valid until a time in monotonic seconds; None: for good."""
+    """The format for one form, valid until a time in monotonic seconds; with None, valid for good."""
 
     format: Format
     until: float | None
@@ -113,16 +114,18 @@ class _Known:
 
 @dataclass(slots=True)
 class Ladder:
-    """What is known of one endpoint. A call begins with ``now``, and never asks for more than before.
+    """What is known of one endpoint. A call begins with what ``now`` returns, and no later request of that
+    call asks for more than the one before.
 
-    A refusal that names its reason takes effect at once. After a refusal without a reason, or a 500, only
-    this call asks for less; the lower format is remembered once it has worked where the higher did not.
+    A refusal that names its reason affects all calls at once. After a refusal without a reason, or a 500,
+    only this call asks for less; the lower format is remembered once it has worked where the higher one had
+    not.
     """
 
     fixed: Capability | None = None
     clock: Callable[[], float] = time.monotonic
     common: InitVar[Capability | None] = None
-    """What every form may begin with; None: everything."""
+    """The capability that requests for every form begin with; None: every capability."""
     _common: Capability = field(default_factory=Capability)
     _forms: dict[str, _Known] = field(default_factory=dict)
     _proven: set[tuple[Format, str]] = field(default_factory=set)
@@ -135,7 +138,7 @@ class Ladder:
             self._common = common
 
     def now(self, form: str) -> Capability:
-        """The most that a request for this form may ask for, as far as is known."""
+        """The most that a request for this form may ask for, as far as we know."""
         if self.fixed is not None:
             return self.fixed
         best = self._common
@@ -150,7 +153,7 @@ class Ladder:
         return best
 
     def refused(self, sent: Capability, form: str, why: ServerRefusal) -> Capability | None:
-        """The capability to try next; None when asking for less would not help."""
+        """The capability to try next after a refusal; None if asking for less would not help."""
         if self.fixed is not None:
             return None
         for words in filter(None, (why.names, why.text)):
@@ -164,7 +167,7 @@ class Ladder:
         return self._tentative(sent, form)
 
     def suspect(self, sent: Capability, form: str) -> Capability | None:
-        """The capability to try after repeated 500s; None when asking for less would not help."""
+        """The capability to try after repeated 500s; None if asking for less would not help."""
         if self.fixed is not None or sent.format is Format.PLAIN:
             return None
         return self._tentative(sent, form)
@@ -173,7 +176,7 @@ class Ladder:
         """Remembers that the server accepted the request. Returns the capability to try instead if the server
         ignored the format, else None.
 
-        ``kept``: whether the answer has that format; None where the answer says nothing about the server. A
+        ``kept``: whether the answer has that format; None if the answer tells nothing about the server. A
         server that has obeyed the format before is trusted: this time the model made a mistake.
         """
         if self.fixed is not None:
@@ -198,8 +201,8 @@ class Ladder:
         return replace(sent, format=Format(sent.format + 1))
 
     def _remember(self, works: Format, instead_of: Format, form: str, until: float | None) -> None:
-        """Remembers the format that works, for every form, or only for this form where another form has
-        worked with ``instead_of`` or more.
+        """Remembers the format that works. It holds for every form, or only for this form if another form
+        has worked with ``instead_of`` or with a more demanding format.
         """
         others = any(proven <= instead_of and name != form for proven, name in self._proven)
         name = form if others else ""
@@ -209,7 +212,7 @@ class Ladder:
 
 
 def _less(sent: Capability, words: str) -> Capability | None:
-    """``sent`` without the part that the server's text refuses; None when it names nothing that was sent."""
+    """``sent`` without the part that the server's text refuses; None if the text names no part of it."""
     words = words.lower()
     if sent.stream and sent.counts and _COUNTS.search(words):
         return replace(sent, counts=False)

@@ -36,7 +36,9 @@ from agents.model.room import MORE, fitting, stated
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
 
 BACKOFF_S: Final = 0.5
-"""A pause is drawn from 0 to this bound in seconds, which doubles with each failure (full jitter)."""
+"""The first bound of a pause, in seconds. The pause is drawn from 0 to the bound (full jitter), and the bound
+doubles with each failure.
+"""
 LONGEST_BACKOFF_S: Final = 20.0
 
 _ENDED_BY_SERVER: Final = CUT | {RUNAWAY, "content_filter", "refusal", "safety", "prohibited_content"}
@@ -45,13 +47,13 @@ _ENDED_BY_SERVER: Final = CUT | {RUNAWAY, "content_filter", "refusal", "safety",
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One HTTP request, for metrics. It holds no text of prompt or answer."""
+    """One HTTP request, for metrics. It holds no text of the prompt or the answer."""
 
     endpoint: str
     outcome: str
     """``ok``, or a short word: status_429, timeout, not_json, …"""
     status: int | None
-    """None: no response began."""
+    """The status of the response; None if no response began."""
     seconds: float
     waited_s: float
     """Time spent waiting for the client's own limits, before the request was sent."""
@@ -78,7 +80,7 @@ class OpenAIModel:
         observer: Observer | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        # The import takes half a second: only games with models pay for it.
+        # Imported here, since it takes half a second, which only games with models need to spend.
         from agents.model.wire import Wire
 
         self.endpoint = endpoint
@@ -90,15 +92,15 @@ class OpenAIModel:
         self._limits = RateLimits(endpoint.parallel, endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._wire = Wire(endpoint)
         self._ceiling: int | None = None
-        """The most tokens that the server says its model writes."""
+        """The most tokens that the model can write, according to the server; None: not known."""
         self._rooms: dict[str, int] = {}
-        """The room that answers of a form needed when less cut them off."""
+        """For each form whose answers were cut off, the room in tokens that its later answers got."""
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.endpoint!r})"
 
     def capability(self, form: str) -> Capability:
-        """What the server is known to accept for this form."""
+        """The most that the server may be asked for with this form, as far as we know."""
         return self._ladder.now(form)
 
     async def complete(
@@ -113,9 +115,9 @@ class OpenAIModel:
     ) -> Reply:
         """One reply, within the endpoint's attempts and time.
 
-        At most ``endpoint.attempts`` requests may fail, and at most ``PROBES`` more probe what the server can
-        do. A reply without a usable value is still a reply: its ``value`` is None. Raises ModelUnavailable,
-        which holds what the call has cost.
+        At most ``endpoint.attempts`` requests may fail, and at most ``PROBES`` further requests find out what
+        the server can do. A reply without a usable value is still a reply: its ``value`` is None. Raises
+        ModelUnavailable, which holds the cost of the call.
         """
         call = _Call(self, messages, form, temperature, max_tokens, sampling, cache_key)
         return await call.run()
@@ -125,7 +127,9 @@ class OpenAIModel:
         return most if self._ceiling is None else min(most, self._ceiling)
 
     def _room(self, form: str, asked: int) -> int:
-        """The tokens that the first request for this form gets, of which a seat asked for ``asked``."""
+        """The room in tokens for the first request of a call: ``asked``, or more if earlier answers of this
+        form were cut off, but never more than the server allows.
+        """
         room = max(asked, min(self._rooms.get(form, 0), self.endpoint.max_output_tokens))
         return room if self._ceiling is None else min(room, self._ceiling)
 
@@ -200,7 +204,7 @@ class _Call:
                 asking = again
             else:
                 asking = await self._after(outcome, asking)
-            # Other calls may have learnt more meanwhile.
+            # Other calls may have learnt more about the server meanwhile.
             asking = lower(asking, ladder.now(self.form.name))
 
     def _needs_room(self, completion: Completion) -> bool:
@@ -209,9 +213,9 @@ class _Call:
         return find_value(completion.text, required_keys(self.form.schema)) is None
 
     def _grow(self) -> bool:
-        """Whether the next answer gets more room than this one had."""
+        """Gives the next answer more room than this one had. Returns False if that is not possible."""
         most = self.model._most_room()
-        # An operator's own limit, or a server that takes none, leaves nothing to raise.
+        # There is nothing to raise if an operator set the limit, or if the server takes no limit.
         if self.room >= most or sent_room(self.sent or {}) != self.room or self._left_s() <= 0:
             return False
         self.room = min(most, self.room * MORE)
@@ -219,7 +223,9 @@ class _Call:
         return True
 
     def _shrink(self, problem: CallProblem) -> bool:
-        """Whether the server's words name the room that there is; the next request asks for that."""
+        """Gives the next answer as much room as the server says there is. Returns False if it does not tell
+        or the room cannot be changed.
+        """
         sent = sent_room(self.sent or {})
         if sent is None or sent != self.room or self.probes >= PROBES:
             return False
@@ -236,7 +242,7 @@ class _Call:
 
     async def _after(self, problem: CallProblem, asked: Capability) -> Capability:
         """Waits as long as needed, and returns the capability for the next request. Raises ModelUnavailable
-        when the call has to give up.
+        if the call has to give up.
         """
         ladder = self.model._ladder
         if self._shrink(problem):
@@ -272,7 +278,7 @@ class _Call:
             self.model._limits.pause(asked)
             seconds += asked
         elif problem.cause == "disconnected" and self.failures == 1:
-            # Most likely the server had closed an idle connection: try a new one at once.
+            # Most likely the server had closed an idle connection, so try a new one at once.
             return
         if seconds >= self._left_s():
             self._give_up(problem)
@@ -280,7 +286,7 @@ class _Call:
         self.tally.seconds += seconds
 
     async def _request(self, asking: Capability) -> Completion | CallProblem:
-        """One HTTP request, counted and reported to the observer."""
+        """Sends one HTTP request, counts it, and reports it to the observer."""
         endpoint, limits = self.model.endpoint, self.model._limits
         await self._await_pause()
         body, prompt = request_body(
@@ -324,7 +330,7 @@ class _Call:
         return outcome
 
     async def _await_pause(self) -> None:
-        """Waits until the pause ends that the server asked for, in this call or another."""
+        """Waits for the end of any pause that the server asked for, in this call or in another one."""
         paused = self.model._limits.paused_s()
         if paused <= 0:
             return
@@ -338,7 +344,7 @@ class _Call:
     def _understand(
         self, exchange: HttpAnswer | Failed, reader: CompletionReader, prompt: int
     ) -> tuple[Completion | CallProblem, Usage]:
-        """The meaning of an exchange, and its tokens: a request that the server turned down is free."""
+        """The meaning of an exchange, and its tokens. A request that the server turned down is free."""
         free = Usage(0, 0, 0, known=True)
         if isinstance(exchange, Failed):
             turned_down = not exchange.sent or (exchange.status is not None and exchange.status >= 300)
@@ -365,7 +371,7 @@ class _Call:
         return replace(reader.usage, completion=max(reader.usage.completion, written), known=False)
 
     def _in_reasoning(self, completion: Completion) -> Completion:
-        """The completion, with its reasoning as its text where the model answered in there alone."""
+        """The completion; if the model wrote its answer only in its reasoning, with the reasoning as text."""
         if completion.text.strip() or completion.reasoning is None or completion.finish.lower() in CUT:
             return completion
         required = required_keys(self.form.schema)
@@ -375,7 +381,9 @@ class _Call:
         return replace(completion, text=completion.reasoning)
 
     def _kept(self, completion: Completion) -> bool | None:
-        """Whether the answer roughly has the form asked for; None where the server need not obey it."""
+        """Whether the answer roughly has the requested form; None if it need not, because of its finish
+        reason.
+        """
         if completion.finish.lower().partition(":")[0] in _ENDED_BY_SERVER:
             return None
         value = read_json(thoughts_and_rest(completion.text)[1].strip(AROUND))

@@ -1,4 +1,4 @@
-"""Reads a response of status 200 as it arrives: a stream of events or one JSON body, whatever its type."""
+"""Reads a response of status 200 as it arrives: a stream of events or a JSON body, whatever its type says."""
 
 import json
 import math
@@ -22,22 +22,22 @@ CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_leng
 """Finish reasons of answers that used all their tokens."""
 
 RUNAWAY: Final = "runaway"
-"""The finish of an answer that we cut, because it would never have ended."""
+"""The ``finish`` of an answer that we cut, because it would never have ended."""
 
 _BROKEN_OFF: Final = frozenset({"error", "abort", "aborted", "cancelled", "insufficient_system_resource"})
-"""Finish reasons of servers that could not go on."""
+"""Finish reasons of a server that could not go on."""
 
 _REPEATED: Final = 2048
-"""Characters at the end of an answer that repeat one phrase: nothing but the same will follow."""
+"""If this many characters at the end of an answer only repeat one phrase, nothing new will follow."""
 
 _PHRASE: Final = 512
 _PROBE: Final = 64
 
 _EXCESS: Final = 16
-"""Characters a token of the limit, beyond which a server has ignored the limit."""
+"""A server has ignored the token limit if its answer has more than this many characters for each token."""
 
 _STREAM_FACTOR: Final = 64
-"""How many bytes a stream may have for each byte of an answer: events repeat their frame."""
+"""How many bytes a stream may have for each byte of an answer, since every event repeats its frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class Completion:
     finish: str
     model: str
     usage: Usage | None
-    """None: the server gave no counts."""
+    """The tokens that the server counted; None if it gave no counts."""
     written: int
     """An estimate of the tokens written, including the reasoning."""
     reasoning: str | None = None
-    """What the model thought aloud, beside its answer or before it. None: not returned."""
+    """The thoughts that the model wrote beside its answer; None if the server returned none."""
     provider: str | None = None
-    """Who served it, where a router says so."""
+    """The provider that served the completion, if a router names it."""
     fingerprint: str | None = None
-    """The server's name for the state of its system, ``system_fingerprint``."""
+    """``system_fingerprint``, the server's name for the state of its system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Broken:
 
     cause: str
     error: Any = None
-    """The body, where it reports an error although the status is 200."""
+    """The body if it reports an error although the status is 200, else None."""
     status: int | None = None
     """The status that such an error names."""
     usage: Usage | None = None
@@ -77,14 +77,14 @@ class TooMuch(Exception):
 
 
 def estimate(text: str) -> int:
-    """Roughly the tokens of a text: four bytes of UTF-8 each."""
+    """A rough count of the tokens of a text, at four bytes of UTF-8 for each token."""
     return math.ceil(len(text.encode("utf-8", "surrogatepass")) / 4)
 
 
 class CompletionReader:
-    """Takes the blocks of one body; then ``end`` says what it was.
+    """Takes the blocks of one body; ``end`` then returns what the body was.
 
-    ``model`` is the name to use where the body gives none, ``room`` the tokens that were asked for.
+    ``model`` is the name to use if the body gives none. ``room`` is the most tokens that were asked for.
     """
 
     def __init__(self, model: str, *, room: int = 0, max_bytes: int = 512 * 1024) -> None:
@@ -93,7 +93,7 @@ class CompletionReader:
         self.finished = False
         """Whether the model has stopped; counts may follow."""
         self.cut = False
-        """Whether we end it: it would go on for ever."""
+        """Whether we cut the answer, because it would go on for ever."""
         self.usage: Usage | None = None
         self.begin = b""
         """The first bytes of the body."""
@@ -119,8 +119,8 @@ class CompletionReader:
         self._messages = 0
 
     def feed(self, block: bytes) -> bool:
-        """Takes the next block; returns whether it ended a line, before the end of the answer. Raises
-        TooMuch.
+        """Takes the next block. Returns True if the body is a stream, the block ended a line, and the answer
+        had not ended before. Raises TooMuch.
         """
         if self.ended:
             return False
@@ -148,7 +148,7 @@ class CompletionReader:
         return parsed if self._streams else parsed or math.ceil(len(self._line) / 4)
 
     def end(self) -> Completion | Broken:
-        """What the body was, now that nothing more comes."""
+        """Returns what the body was, after its last block."""
         if not self._streams:
             read = self._whole()
             if read is not None:
@@ -172,7 +172,7 @@ class CompletionReader:
     # --- bytes to chunks ----------------------------------------------------------------------------------
 
     def _recognise(self) -> None:
-        """Tells a stream from a body by its first characters: types are often wrong."""
+        """Tells a stream from a JSON body by the first characters, since media types are often wrong."""
         if self._line.startswith(_BOM):
             del self._line[: len(_BOM)]
         if _BOM.startswith(self._line):
@@ -204,7 +204,7 @@ class CompletionReader:
         try:
             chunk = json.loads(text)
         except (ValueError, RecursionError):
-            # Perhaps one value in several lines.
+            # This may be one value that spreads over several lines.
             self._pending = text + "\n"
             return
         self._pending = ""
@@ -214,7 +214,7 @@ class CompletionReader:
             self._unreadable = True
 
     def _whole(self) -> Broken | None:
-        """Reads a body that is no stream; None once it is taken."""
+        """Reads a body that is not a stream. Returns None if the body could be read, else what is wrong."""
         body = bytes(self._line).removeprefix(_BOM)
         text = body.decode("utf-8", "replace")
         try:
@@ -234,7 +234,7 @@ class CompletionReader:
     # --- chunks to a completion ---------------------------------------------------------------------------
 
     def _take(self, chunk: Mapping[str, Any]) -> None:
-        """One event of a stream, or a whole body."""
+        """Takes one event of a stream, or a whole body."""
         error = chunk.get("error") or (chunk if _is_error(chunk) else None)
         if error:
             code = error.get("code") if isinstance(error, Mapping) else None
@@ -256,7 +256,7 @@ class CompletionReader:
         if not isinstance(message, Mapping):
             message = choice.get("message")
             if isinstance(message, Mapping) and message.get("content"):
-                # The whole message once more, after its pieces.
+                # The server sends the whole message once more after its pieces.
                 self._pieces.clear()
         if isinstance(message, Mapping):
             self._messages += 1
@@ -268,7 +268,7 @@ class CompletionReader:
                 self._fail({"error": {"message": f"the provider broke the answer off: {finish}"}}, None)
 
     def _count(self, chunk: Mapping[str, Any]) -> None:
-        """The newest counts: some servers send them with every event."""
+        """Keeps the newest counts, since some servers send counts with every event."""
         router = chunk.get("x_groq")
         choice = _first_choice(chunk.get("choices")) or {}
         for counts in (
@@ -325,7 +325,7 @@ class CompletionReader:
             self._check(pieces)
 
     def _check(self, pieces: list[str]) -> None:
-        """Ends an answer that would never end: it repeats itself, or is far beyond its room."""
+        """Ends an answer that would never end, because it repeats itself or is far beyond its room."""
         answered = sum(map(len, self._pieces)) if pieces is self._pieces else 0
         beyond = (self._room and answered > self._room * _EXCESS) or self._length > self._max_bytes
         if beyond or _repeats(pieces):
@@ -353,7 +353,7 @@ class CompletionReader:
 
 
 def _is_error(chunk: Mapping[str, Any]) -> bool:
-    """Whether this is an error by another name than ``error``."""
+    """Whether this is an error that has another name than ``error``."""
     if "choices" in chunk:
         return False
     return "error" in (chunk.get("object"), chunk.get("type")) or bool(
@@ -368,7 +368,7 @@ def _first_choice(choices: Any) -> Mapping[str, Any] | None:
 
 
 def _thought(message: Mapping[str, Any]) -> str | None:
-    """The reasoning in a message; servers that give it under several names repeat it."""
+    """The reasoning in a message. Some servers give the same text under several names; it is taken once."""
     for name in ("reasoning_content", "reasoning", "thinking"):
         if isinstance(text := message.get(name), str) and text:
             return text
@@ -401,7 +401,9 @@ def _repeats(pieces: Sequence[str]) -> bool:
 
 
 def is_cut(completion: Completion, sent: int | None) -> bool:
-    """Whether the answer ended because it had used its room of ``sent`` tokens, whatever the server says."""
+    """Whether the answer ended because it had used up its room: its finish reason says so or, whatever the
+    reason, it has at least ``sent`` tokens.
+    """
     if completion.finish.lower() in CUT:
         return True
     usage = completion.usage

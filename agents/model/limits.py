@@ -11,8 +11,8 @@ from typing import Final
 __all__ = ["Bucket", "Parallel", "RateLimits", "Slot"]
 
 BURST_S: Final = 5.0
-"""A bucket holds the inflow of this many seconds: short bursts pass, and no minute exceeds its limit by more
-than 1/12.
+"""A bucket holds as much as flows in during this many seconds: short bursts pass, and no minute exceeds its
+limit by more than 1/12.
 """
 
 
@@ -27,14 +27,16 @@ class Bucket:
         self._turn = asyncio.Lock()
 
     async def take(self, amount: float) -> None:
-        """Waits for ``amount`` units. What exceeds the bucket's size is lent; later callers wait for it."""
+        """Waits for ``amount`` units. Units beyond the bucket's size are lent; later callers wait longer."""
         async with self._turn:
             while (missing := min(amount, self._capacity) - self._fill()) > 1e-9:  # noqa: ASYNC110 - time is what fills it
                 await asyncio.sleep(missing / self._rate)
             self._level -= amount
 
     def give(self, amount: float) -> None:
-        """Gives back reserved units that were not used; a negative amount is use beyond the reservation."""
+        """Gives back reserved units that were not used. A negative amount means that more was used than was
+        reserved.
+        """
         self._level = min(self._capacity, self._level + amount)
 
     def _fill(self) -> float:
@@ -57,9 +59,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """How many requests may be in flight: ``4-20-100`` is at least 4, 20 at first, at most 100.
+    """How many requests may be in flight: ``4-20-100`` begins with 20 and adapts between 4 and 100.
 
-    A single number is the most, and where it begins.
+    A single number is both the beginning and the most; the least is then 1.
     """
 
     least: int
@@ -68,7 +70,9 @@ class Parallel:
 
     @classmethod
     def read(cls, text: int | str) -> "Parallel":
-        """Raises ValueError for anything else, and for numbers that do not rise."""
+        """Reads one number, or three numbers joined by ``-``. Raises ValueError for anything else, for zero,
+        and for numbers that fall.
+        """
         parts = str(text).split("-")
         if len(parts) not in (1, 3) or not all(part.isdecimal() and len(part) < 6 for part in parts):
             raise ValueError("parallel must be a number such as 16, or three such as 4-20-100")
@@ -80,8 +84,8 @@ class Parallel:
 
 
 class _AdaptiveSlots:
-    """Hands out slots, first come, first served. Their number adapts to what the server bears: it rises by
-    one after as many answers, and falls to half when a request is turned away.
+    """Hands out slots, first come, first served. Their number adapts to what the server can bear: N slots
+    become N + 1 after N answers, and half as many when a request is turned away.
     """
 
     def __init__(self, parallel: Parallel) -> None:
@@ -119,8 +123,8 @@ class _AdaptiveSlots:
             self._hand_out()
 
     def turned_away(self, sent_at: float) -> None:
-        """Halves the number of slots, unless that happened since this request was sent: one crowd of
-        requests that are turned away together counts once.
+        """Halves the number of slots, unless they were halved after this request was sent: many requests that
+        are turned away together count once.
         """
         if sent_at > self._lowered_at:
             self.limit = max(self._bounds.least, self.limit // 2)
@@ -157,7 +161,7 @@ class RateLimits:
         """
         loop = asyncio.get_running_loop()
         asked = loop.time()
-        # The slot first: a granted rate has to be used at once, not after a queue.
+        # Wait for the slot first: units of a rate must be used at once, not after waiting in a queue.
         async with self._slots:
             if self._requests is not None:
                 await self._requests.take(1)
@@ -176,11 +180,13 @@ class RateLimits:
         return self._slots.limit
 
     def answered(self) -> None:
-        """Tells that a request was answered."""
+        """Notes that a request was answered."""
         self._slots.answered()
 
     def turned_away(self, sent_at: float) -> None:
-        """Tells that a request sent at this time of the loop was turned away as one too many."""
+        """Notes that the server turned a request away as one too many. ``sent_at``: when that request was
+        sent, in the event loop's time.
+        """
         self._slots.turned_away(sent_at)
 
     def pause(self, seconds: float) -> None:

@@ -43,7 +43,7 @@ class Form:
     """What a reply must look like."""
 
     name: str
-    """Short and stable, e.g. ``vote``; providers ask for one."""
+    """A short and stable name, e.g. ``vote``, since providers require one."""
     schema: Mapping[str, Any]
     """JSON Schema 2020-12 of an object."""
 
@@ -55,12 +55,12 @@ class Sampling:
     top_p: float | None = None
     seed: int | None = None
     reasoning_effort: str | None = None
-    """``low``, ``medium``, ``high``, or what else the provider calls it."""
+    """``low``, ``medium``, ``high``, or another word of the provider."""
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the request. Their names are among the endpoint's ``seat_keys``."""
 
     def named(self) -> dict[str, Any]:
-        """What is asked for, by name; empty: nothing."""
+        """The values that are asked for, by name; empty if there are none."""
         values = {name: getattr(self, name) for name in SAMPLING}
         return {name: value for name, value in values.items() if value not in (None, {})}
 
@@ -72,12 +72,12 @@ NEVER_OF_SEATS: Final = frozenset(
         *("top_p", "seed", "reasoning_effort", "extra_body", "prompt_cache_key", "usage"),
     }
 )
-"""Fields of a request that are not a seat's to set in ``extra_body``."""
+"""Fields of a request that no seat may set in ``extra_body``."""
 
 SAMPLING: Final = ("top_p", "seed", "reasoning_effort", "extra_body")
 
 PLAIN_SAMPLING: Final = Sampling()
-"""Asks for nothing besides."""
+"""A sampling that asks for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Usage:
     reasoning: int | None = None
     """How many of the completion's tokens were reasoning. None: not returned."""
     cost: float | None = None
-    """What the provider says it charged, in its own currency. None: not returned."""
+    """The price that the provider says it charged, in its own currency. None: not returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +115,14 @@ class Reply:
     text: str
     """The content as received."""
     value: object | None
-    """The JSON value found in it; None where there is none."""
+    """The JSON value found in the text; None if there is none."""
     usage: Usage
     cost: float
-    """By the endpoint's configured prices, in their currency; without any, what the provider charged."""
+    """The cost by the endpoint's configured prices, in their currency; without prices, as charged by the
+    provider.
+    """
     latency_s: float
-    """From the first attempt to the end of the last, without waits for the client's own limits."""
+    """Seconds from the first attempt to the end of the last, without waits for the client's own limits."""
     model: str
     """The model's name, as the provider gives it."""
     finish: str
@@ -130,9 +132,9 @@ class Reply:
     sent: Mapping[str, Any] | None = None
     """The parameters of the request that brought this reply (see ``request.parameters``); None: unknown."""
     reasoning: str | None = None
-    """What the model thought, as far as the provider shows it. None: not returned."""
+    """The model's thoughts, as far as the provider shows them. None: not returned."""
     provider: str | None = None
-    """Who served the reply, where a router says so. None: not returned."""
+    """The provider that served the reply, if a router names it. None: not returned."""
     fingerprint: str | None = None
     """The provider's ``system_fingerprint``. None: not returned."""
 
@@ -151,7 +153,7 @@ class Model(Protocol):
         cache_key: str = "",
     ) -> Reply:
         """One reply, within bounded time and attempts. ``cache_key``: the same for all calls whose prompts
-        begin alike. Raises ModelUnavailable when there is none.
+        have the same beginning. Raises ModelUnavailable if the model does not answer.
         """
         ...
 
@@ -159,18 +161,19 @@ class Model(Protocol):
 Unavailability = Literal["outage", "account", "request", "answer"]
 """Why there is no answer. ``outage``: the server cannot be reached or is overloaded; it will answer later.
 ``account``: the provider refuses the account or the model's name; it answers once somebody has changed that.
-``request``: the provider turns this very request down, whatever is left out of it, e.g. as too long.
-``answer``: what the provider sends cannot be used, e.g. what its moderation lets through.
+``request``: the provider turns down this particular request, e.g. as too long; leaving out options does not
+help.
+``answer``: the provider's response cannot be used, e.g. because its moderation blocked the text.
 """
 
 
 class ModelUnavailable(Unanswered):
-    """No model answered, within its attempts and its time.
+    """The model did not answer within the allowed attempts and time.
 
     ``cause`` is a short word for statistics: timeout, refused, rate_limited, status_500, not_json, …
-    ``spent`` is what the call cost all the same; None where nobody counted it. ``after_s``: seconds that the
-    server asks us to wait; None: not given. ``words``: what the provider said, in at most 300 characters,
-    without secrets and without quotations from the prompt; empty where it said nothing.
+    ``spent`` is the cost of the call, which counts nevertheless; None if nobody counted it. ``after_s``:
+    seconds that the server asks us to wait; None if it does not say. ``words``: the provider's message, in at
+    most 300 characters, without secrets and without quotations from the prompt; empty if it gave none.
     """
 
     def __init__(
@@ -200,7 +203,7 @@ class Prices:
     prompt: float = 0.0
     completion: float = 0.0
     cached: float | None = None
-    """For prompt tokens that the provider found in its cache; None: the same as ``prompt``."""
+    """The price of prompt tokens that the provider found in its cache; None: the same as ``prompt``."""
 
     def __post_init__(self) -> None:
         for price in (self.prompt, self.completion, self.cached):
@@ -227,41 +230,45 @@ class Endpoint:
     name: str
     """The endpoint's name in messages, metrics and seats."""
     base_url: str
-    """Up to and including ``/v1``, without credentials."""
+    """The address up to and including ``/v1``, without credentials."""
     model: str
     """The server's name for the model."""
     api_key: str = field(default="", repr=False)
-    """Empty: no key is sent."""
+    """The key; if it is empty, none is sent."""
     parallel: int | str = 16
     """Requests in flight at once; ``4-20-100`` adapts between 4 and 100 (see ``Parallel``)."""
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    """Prompt and completion together, as providers count. A request reserves the most that it may use."""
+    """The limit for prompts and completions together, as providers count them. A request reserves the most
+    tokens that it may use.
+    """
     stream: bool = True
-    """Whether answers come in pieces, so that one that has stopped is told from one that takes long."""
+    """Whether answers come in pieces, so that a stalled answer can be told from a slow one."""
     timeout_s: float = 60.0
     """The longest wait for the next piece of an answer, the first included. An answer that does not stream is
     one piece, whose wait only ``total_s`` bounds."""
     attempts: int = 4
-    """Failed requests after which a call gives up, not counting probes of what the server can do."""
+    """A call gives up after this many failed requests, not counting probes of what the server can do."""
     total_s: float = 900.0
-    """One call with all its requests and pauses, without waits for the client's own limits."""
+    """The longest time of one call with all its requests and pauses, without waits for the client's own
+    limits.
+    """
     retry_after_s: float = 30.0
     """The longest pause that a server may ask for."""
     max_output_tokens: int = 16_384
-    """An answer that was cut off is asked for again with more room, up to this."""
+    """An answer that was cut off is asked for again with more room, up to this many tokens."""
     max_bytes: int = 512 * 1024
-    """Longer answers are not read to the end."""
+    """The most bytes of an answer; longer ones are not read to the end."""
     prices: Prices = FREE
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Fields added to every request, e.g. a reasoning effort; they replace the usual fields."""
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     provider: Provider | None = None
-    """Whose server it is, as far as that is known (see ``PROVIDERS``)."""
+    """The provider that runs the server (see ``PROVIDERS``); None if it is not known."""
     upstream: str | None = None
     """For ``openrouter``: the only provider that serves the model, without a fallback to others."""
     seat_keys: frozenset[str] = frozenset()
-    """The fields of requests that seats may set in ``extra_body``."""
+    """The fields of a request that seats may set in ``extra_body``."""
     capability: Capability | None = None
     """What the server can do. None: the client probes it, and remembers the result."""
 
@@ -310,11 +317,11 @@ class Endpoint:
 
     @property
     def traits(self) -> ProviderTraits:
-        """What is known of the provider."""
+        """The known traits of the provider."""
         return UNKNOWN if self.provider is None else PROVIDERS[self.provider]
 
     def cost(self, usage: Usage) -> float:
-        """The cost of these tokens: by the configured prices, or else what the provider says it charged."""
+        """The cost of these tokens by the configured prices; without prices, as the provider charged it."""
         return usage.cost or 0.0 if self.prices == FREE else self.prices.cost(usage)
 
     def hidden(self, text: str) -> str:

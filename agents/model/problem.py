@@ -1,4 +1,4 @@
-"""Reads why a request brought no completion, from the status and the words of a server."""
+"""Finds out from the status and the message of a server why a request brought no completion."""
 
 import json
 import re
@@ -14,12 +14,12 @@ from agents.model.model import Message, Unavailability
 __all__ = ["LONGEST_WAIT_S", "CallProblem", "of_body", "of_status", "of_transfer", "without_prompt"]
 
 LONGEST_WAIT_S: Final = 24 * 3600.0
-"""A server that asks for a longer pause has run out of something that only somebody can refill."""
+"""If a server asks for a longer pause than this, somebody has to refill the account."""
 
 
 @dataclass(slots=True)
 class CallProblem:
-    """Why a request brought no answer, and what follows for the next request."""
+    """Why a request brought no answer, and how to continue."""
 
     cause: str
     status: int | None = None
@@ -27,11 +27,11 @@ class CallProblem:
     final: bool = False
     """True: repeating the request is useless."""
     refusal: ServerRefusal | None = None
-    """What the server says it does not accept; asking for less may help."""
+    """The part of the request that the server says it does not accept; asking for less may help."""
     after_s: float | None = None
     """Seconds that the server asks us to wait before the next request."""
     words: str = ""
-    """What the server said, whole and unmasked."""
+    """The server's message, whole and unmasked."""
 
 
 _TOO_LONG: Final = re.compile(
@@ -49,7 +49,7 @@ _QUOTA: Final = re.compile(
     r"|balance is (not enough|too low)",
     re.I,
 )
-"""How providers say that nothing is left to pay with."""
+"""The words with which providers say that an account is empty."""
 
 _UNKNOWN_MODEL: Final = re.compile(
     r"model[_ ]?not[_ ]?(found|exist)|deployment_?not_?found|model_(not_available|decommissioned)"
@@ -65,7 +65,7 @@ _TURNED_AWAY: Final = re.compile(
     r"|(organi[sz]ation|account|workspace) (has been|was|is) (disabled|suspended|deactivated|blocked)",
     re.I,
 )
-"""How providers say in a 400 what belongs into a 401 or a 403."""
+"""Words for a refused key or account, with which some providers answer 400 instead of 401 or 403."""
 
 _MODERATION: Final = re.compile(
     r"content_?filter|content_policy|content management policy|responsibleaipolicy|moderation|flagged_input"
@@ -76,7 +76,7 @@ _MODERATION: Final = re.compile(
     re.I,
 )
 _BLOCKED: Final = re.compile(r'"(block_?reason|flagged_input)"|"(safety|prohibited_content|blocklist)"', re.I)
-"""Moderation as fields of a body that says nothing else."""
+"""Signs of moderation in a body that has no other message."""
 
 _OF_THE_ACCOUNT: Final = frozenset({401, 402, 403, 404, 405, 407, 410, 451})
 _OF_THE_ANSWER: Final = frozenset({"too_large", "not_json", "malformed_json", "no_choices", "no_message"})
@@ -89,7 +89,7 @@ def of_transfer(failed: Failed) -> CallProblem:
 
 
 def of_body(broken: Broken, begin: bytes) -> CallProblem:
-    """The problem of a response of status 200 that holds neither a completion nor an error; ``begin``: the
+    """The problem of a response of status 200 that holds neither a completion nor an error. ``begin``: the
     beginning of its body.
     """
     if _BLOCKED.search(begin[:_READ].decode("utf-8", "replace")):
@@ -98,8 +98,9 @@ def of_body(broken: Broken, begin: bytes) -> CallProblem:
 
 
 def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: bytes) -> CallProblem:
-    """The problem that an error reports. ``body``: its JSON, None where it is not JSON; ``status``: None for
-    an error in a response of status 200 that names none.
+    """The problem that an error reports. ``body``: the error as JSON; None if it is not JSON. ``status``: the
+    HTTP status, or for an error in a response of status 200 the status that the error names; None if it names
+    none.
     """
     why = read_refusal(body, raw[:_READ].decode("utf-8", "replace"))
     problem = CallProblem(
@@ -135,7 +136,7 @@ def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: by
 
 
 def _codes(body: Any) -> str:
-    """What an error calls itself, besides its code: a type, Google's status, Azure's inner code."""
+    """The names of an error besides its code: its type, Google's status, Azure's inner code."""
     error = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return ""
@@ -151,7 +152,7 @@ def _is_moderation(said: str, body: Any) -> bool:
 
 
 def _is_quota(status: int | None, said: str, after_s: float | None) -> bool:
-    """Whether the account is empty. Gemini reports its limits per minute in the same words, with a pause."""
+    """Whether the account is empty. Gemini's limits per minute have the same words, but name a pause."""
     passes = status == 429 and after_s is not None and after_s <= LONGEST_WAIT_S
     return bool(_QUOTA.search(said)) and ("insufficient" in said.lower() or not passes)
 
@@ -163,7 +164,7 @@ _AGAIN: Final = re.compile(
 
 
 def _told(body: Any, text: str) -> float | None:
-    """Seconds to wait as the body names them: Google's ``retryDelay``, or words; None where it does not."""
+    """Seconds to wait according to the body: by Google's ``retryDelay``, or by its words. None: not given."""
     delay = _DELAY.search(json.dumps(body)) if isinstance(body, dict | list) else None
     if delay is not None:
         return _seconds(delay.group(1))
@@ -186,13 +187,13 @@ _READ: Final = 4000
 _LONGEST_WORDS: Final = 300
 
 _PIECE: Final = 14
-"""Letters and digits in a row that make a text a quotation."""
+"""A text with this many letters and digits in the same order as in the prompt counts as a quotation."""
 
 _ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\[nrt]")
 
 
 def without_prompt(words: str, messages: Sequence[Message]) -> str:
-    """A server's words, shortened, with ``…`` in place of what they quote from these messages.
+    """A server's words, shortened, with ``…`` in place of quotations from these messages.
 
     A quotation has ``_PIECE`` letters and digits in the same order as some message; blanks, line breaks,
     punctuation and escapes between them do not count.

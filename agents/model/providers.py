@@ -1,4 +1,4 @@
-"""What is known of providers beforehand, so that no request has to find it out."""
+"""The known traits of providers, so that no request has to find them out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,26 +19,28 @@ _EVERYTHING: Final = Capability()
 
 @dataclass(frozen=True, slots=True)
 class ProviderTraits:
-    """One provider's. Its refusals still teach the ladder what else a model does not take."""
+    """The traits of one provider. Its refusals still teach the ladder what else a model does not accept."""
 
     begin: Capability = _EVERYTHING
-    """The most that it is asked for."""
+    """The most that its models are asked for."""
     timeout_s: float = 60.0
-    """How long it may be silent."""
+    """The seconds for which it may send nothing."""
     hottest: float = 2.0
-    """The highest temperature that it takes."""
+    """The highest temperature that it accepts."""
     cache_key: str | None = None
-    """The field that takes a key by which it finds a prompt's beginning in its cache."""
+    """The field of a request for a key by which the provider finds the beginning of a prompt in its cache."""
     marks: bool = False
     """Whether it caches only what ``cache_control`` marks."""
     body: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of every request."""
+    """Fields that are added to every request."""
 
 
 UNKNOWN: Final = ProviderTraits()
 
 _SILENT_S: Final = 300.0
-"""For models that reason without a word, and for engines that load a model or read a long prompt first."""
+"""The silence allowed to models that reason without sending anything, and to engines that first load a model
+or read a long prompt.
+"""
 
 PROVIDERS: Final[Mapping[Provider, ProviderTraits]] = {
     "openai": ProviderTraits(

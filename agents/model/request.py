@@ -62,7 +62,7 @@ def _mark(messages: list[dict[str, Any]]) -> None:
 
 
 def _estimate(messages: Iterable[Message]) -> int:
-    """Roughly the tokens of a prompt: those of its text, and four more for each message."""
+    """A rough count of the tokens of a prompt: those of its text, and four more for each message."""
     return sum(estimate(message.content) + 4 for message in messages)
 
 
@@ -101,7 +101,7 @@ def _response_format(form: Form, format_: Format) -> dict[str, Any]:
 
 
 def _with_instruction(messages: list[Message], form: Form) -> list[Message]:
-    """The messages, of which the last now also asks for JSON of this form.
+    """The messages, with a request for JSON of this form added to the last one.
 
     The instruction comes last, so that earlier prompts stay prefixes of this one.
     """
@@ -117,7 +117,7 @@ def _with_instruction(messages: list[Message], form: Form) -> list[Message]:
 
 
 def _alternating(messages: list[Message]) -> list[Message]:
-    """The same text in alternating messages of user and assistant, beginning with the user."""
+    """The same text in messages that alternate between user and assistant, beginning with the user."""
     out: list[Message] = []
     for message in messages:
         role: Literal["user", "assistant"] = "assistant" if message.role == "assistant" else "user"
@@ -150,7 +150,7 @@ _VERBATIM: Final = frozenset({"enum", "const", "required"})
 
 
 def reduced(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema without bounds, with ``const`` as an ``enum`` of one and ``oneOf`` as ``anyOf``.
+    """The schema without bounds, with ``const`` as an ``enum`` of one value and ``oneOf`` as ``anyOf``.
 
     Everything valid under ``schema`` is valid under the result.
     """
@@ -204,7 +204,7 @@ def _below(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def required_keys(schema: Mapping[str, Any]) -> frozenset[str]:
-    """The keys that an answer must have; empty where the schema names none."""
+    """The keys that an answer must have; empty if the schema names none."""
     return frozenset(key for key in schema.get("required", ()) if isinstance(key, str))
 
 

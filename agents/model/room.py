@@ -1,4 +1,4 @@
-"""How many tokens an answer may have: what servers say of it, and when an answer needs more."""
+"""The room for an answer, in tokens: what servers say about it, and when an answer needs more."""
 
 import re
 from typing import Final
@@ -6,10 +6,10 @@ from typing import Final
 __all__ = ["LEAST_ROOM", "MORE", "fitting", "stated"]
 
 LEAST_ROOM: Final = 64
-"""Tokens below which no answer of ours fits: the prompt is too long then."""
+"""The fewest tokens into which an answer fits; if less is left, the prompt is too long."""
 
 MORE: Final = 4
-"""How many times the room of a cut answer the next one gets."""
+"""After an answer that was cut off, the next one gets this many times its room."""
 
 _LIMIT: Final = re.compile(r"max_?(completion_|new_|output_)?_?tokens|completion tokens|output tokens", re.I)
 _NUMBER: Final = re.compile(r"(?<![\w.])\d{1,3}(?:,\d{3})+(?!\w)|(?<![\w.])\d+(?![\w])")
@@ -23,8 +23,8 @@ _SUM: Final = re.compile(r"(\d+) \+ \d+ > (\d+)")
 
 
 def fitting(words: str, sent: int) -> int | None:
-    """The tokens that a context has left for the answer beside the prompt, where the server's words tell it;
-    None where they do not, or where that is not less than ``sent`` or too little.
+    """The tokens that the context has left for the answer beside the prompt, according to the server's words.
+    None if they do not tell, or if the number is not less than ``sent``, or less than LEAST_ROOM.
     """
     summed = _SUM.search(words)
     if summed is not None:
@@ -38,8 +38,8 @@ def fitting(words: str, sent: int) -> int | None:
 
 
 def stated(words: str, sent: int) -> int | None:
-    """The most tokens that a model may write, from a server that refuses ``sent`` as too many; None where its
-    words name no such number.
+    """The most tokens that a model may write, according to a server that refused ``sent`` as too many. None
+    if its words name no such number.
     """
     if _LIMIT.search(words) is None:
         return None

@@ -41,7 +41,7 @@ assert set(_WRONG) == set(SAMPLING)
 
 
 def read_sampling(options: Mapping[str, Any]) -> tuple[Sampling, dict[str, Any]]:
-    """What these options ask of the model, and the options that are left.
+    """The sampling that these options ask for, and the remaining options.
 
     Raises InvalidAgent with a pointer such as ``/options/top_p``.
     """
@@ -53,7 +53,7 @@ def read_sampling(options: Mapping[str, Any]) -> tuple[Sampling, dict[str, Any]]
 
 
 def check_allowed(sampling: Sampling, allowed: Collection[str]) -> None:
-    """Raises InvalidAgent for a field of ``extra_body`` that the endpoint does not allow seats."""
+    """Raises InvalidAgent for a field of ``extra_body`` that the endpoint does not allow seats to set."""
     for name in sampling.extra_body:
         if name not in allowed:
             named = ", ".join(sorted(allowed)) or "none"

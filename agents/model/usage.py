@@ -1,4 +1,6 @@
-"""Reads what a provider counted, under the names of OpenAI, Anthropic, DeepSeek, Gemini and OpenRouter."""
+"""Reads a provider's counts of tokens, which OpenAI, Anthropic, DeepSeek, Gemini and OpenRouter name
+differently.
+"""
 
 import math
 from collections.abc import Mapping
@@ -15,10 +17,11 @@ _MOST_COST: Final = 10**6
 
 
 def read_usage(counts: Any) -> Usage | None:
-    """The counts; None where they are missing, or claim that the prompt took no tokens.
+    """The counts as ``Usage``; None if they are missing, or if they claim that the prompt took no tokens.
 
-    The completion is ``max(completion, total - prompt)``: some leave the reasoning out of it, none out of
-    the total.
+    The completion is ``max(completion, total - prompt)``: some providers leave the reasoning out of the
+    completion and count it in the total only. Reasoning that exceeds this completion is in neither count, and
+    is added.
     """
     if not isinstance(counts, Mapping):
         return None
@@ -37,7 +40,7 @@ def read_usage(counts: Any) -> Usage | None:
 
 
 def _prompt(counts: Mapping[str, Any]) -> tuple[int | None, int]:
-    """The prompt's tokens and how many of them were cached. Anthropic counts the cached ones apart."""
+    """The prompt's tokens, and how many of them were cached. Anthropic counts cached tokens separately."""
     prompt = _first(counts, "prompt_tokens", "promptTokenCount")
     read = _first(counts, "cache_read_input_tokens")
     if prompt is None:
@@ -51,7 +54,7 @@ def _prompt(counts: Mapping[str, Any]) -> tuple[int | None, int]:
     ):
         cached = other if not cached and other is not None else cached
     if prompt is not None and read is not None and read > prompt:
-        # Then it cannot be a part of it.
+        # More tokens than the prompt has cannot be a part of it, so they were counted separately.
         prompt += read
     return prompt, cached or 0
 
@@ -62,7 +65,7 @@ def _reasoning(counts: Mapping[str, Any]) -> int | None:
 
 
 def _cost(counts: Mapping[str, Any]) -> float | None:
-    """What the provider charged, with what it charged through a key of the caller's own."""
+    """The provider's charge, including the upstream charge to a key of the caller's own."""
     cost = _amount(counts.get("cost"))
     if cost is None:
         return _amount(counts.get("estimated_cost"))

@@ -22,21 +22,21 @@ _CONNECT_S: Final = 10.0
 _KEEPALIVE_S: Final = 30.0
 
 _AFTER_FINISH_S: Final = 5.0
-"""How long the counts may take that follow the end of an answer."""
+"""Seconds to wait for the counts that follow the end of an answer."""
 
 _AFTER_END_S: Final = 0.25
 
 _SESSION: Final = "X-Session-Id"
 
 _NAP: Final = 0.05
-"""Of the time since a request was sent, how much passes between two looks for pieces of its answer."""
+"""The time between two looks for pieces of an answer, as a share of the time since its request was sent."""
 
 _LONGEST_NAP_S: Final = 0.1
 
 
 @dataclass(slots=True)
 class _Transfer:
-    """How much of the response this task has received."""
+    """The status and the number of bytes of the response that this task has received so far."""
 
     status: int | None = None
     received: int = 0
@@ -49,7 +49,7 @@ class _BoundedClient(httpx2.AsyncClient):
     """Lends every request a connection, until the response is closed.
 
     Each request in flight uses a client with a single connection. A client with many connections checks all
-    of them for every request: with hundreds in flight that would be most of a request's cost.
+    of them for every request: with hundreds in flight, this check would take most of a request's time.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -58,16 +58,16 @@ class _BoundedClient(httpx2.AsyncClient):
         super().__init__(verify=tls, timeout=httpx2.Timeout(None, connect=connect), trust_env=False)
         self._tls = tls
         self._max_bytes = endpoint.max_bytes
-        # The proxy of the environment is not for loopback addresses.
+        # Loopback addresses do not go through the environment's proxy.
         self._use_proxy = not _is_loopback(urlsplit(endpoint.base_url).hostname or "")
         self._connections: list[httpx2.AsyncClient] = []
         self._free: list[httpx2.AsyncClient] = []
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        """The response; the body of an error included, that of an answer as it comes. Redirects are not
-        followed.
+        """The response. The body of an error has been read; that of an answer is read as it comes. Redirects
+        are not followed.
         """
-        # Take the connection used last, so that idle ones expire.
+        # Take the most recently used connection, so that idle ones expire.
         connection = self._free.pop() if self._free else self._new_connection()
         try:
             response = await connection.send(request, stream=True, follow_redirects=False)
@@ -119,7 +119,7 @@ class _BoundedClient(httpx2.AsyncClient):
 
 
 class _LentStream(httpx2.AsyncByteStream):
-    """The body of a response; its connection is free again once it is closed."""
+    """The body of a response. Once the body is closed, its connection is free again."""
 
     def __init__(self, response: httpx2.Response, give_back: Callable[[], None]) -> None:
         self._response = response
@@ -142,7 +142,8 @@ class Wire:
     """A long-lived connection to one endpoint. It retries nothing."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        # The client would take these from the environment, where they name an account elsewhere.
+        # Omitted, since the client would take them from the environment, where they name an account
+        # elsewhere.
         unused: dict[str, Any] = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
         self._headers: dict[str, Any] = {}
         if not endpoint.api_key:
@@ -163,12 +164,13 @@ class Wire:
         total_s: float,
         session: str = "",
     ) -> HttpAnswer | Failed:
-        """Sends a chat-completions request, and gives an answer of status 2xx to the reader.
+        """Sends a chat-completions request, and passes the body of an answer of status 2xx to the reader.
 
         ``session`` goes into a header by which routers find the engine that knows the prompt's beginning.
 
-        Returns within ``total_s``, and once no line of the answer came for ``silence_s``, whatever the server
-        does. An answer that the reader has taken whole is an answer, however the connection ended.
+        Whatever the server does, returns within ``total_s`` seconds, and as soon as no line of the answer has
+        come for ``silence_s`` seconds. An answer that the reader has received whole counts as an answer,
+        however the connection ended.
         """
         progress = _Transfer()
         _progress.set(progress)
@@ -185,7 +187,7 @@ class Wire:
             failed = _failed(error.__cause__, progress)
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             failed = _failed(error, progress)
-        # The model has stopped: nothing that is missing would change the answer.
+        # If the model has stopped, the missing bytes would not change the answer.
         return _answer(200, {}, b"") if reader.finished or reader.ended else failed
 
     async def _post(
@@ -221,8 +223,8 @@ class Wire:
                 now = loop.time()
                 clock.reschedule(min(until, now + rest))
                 if waited and not reader.finished:
-                    # Pieces that come meanwhile are read together: a wake-up costs more than a piece. Those
-                    # that were read with this one follow without a turn of the loop.
+                    # Pieces that come during the sleep are read together, since waking up costs more than
+                    # reading a piece. Pieces that were received with this one follow without another sleep.
                     await asyncio.sleep(min(_LONGEST_NAP_S, (now - started) * _NAP))
                     turn.clear()
                     loop.call_soon(turn.set)

@@ -1,7 +1,7 @@
 """The time and randomness of the service.
 
-Commit times, ids, seeds and traces come from here: everything a client receives that is not a fact of a game.
-A test can therefore fix them and compare two runs byte for byte.
+Commit times, ids, seeds and traces come from this module, and with them everything that clients receive and
+that is not a fact of a game. A test can therefore fix them, and compare two runs byte for byte.
 """
 
 import secrets
@@ -32,7 +32,7 @@ def now_ms() -> int:
     return _clock.now_ms()
 
 
-# All events of a commit, and the frames that hundreds of viewers get of them, have the same time.
+# Cached, since all events of a commit have the same time, and hundreds of viewers may get frames of them.
 @lru_cache(256)
 def timestamp(ms: int) -> str:
     """The time as text: RFC 3339, UTC, with milliseconds."""

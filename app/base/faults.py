@@ -1,4 +1,4 @@
-"""Where a value does not fit its model, as JSON pointers."""
+"""The places where a value does not fit its model, as JSON pointers."""
 
 from collections.abc import Iterable
 from itertools import islice, takewhile
@@ -22,7 +22,8 @@ def json_pointer(path: Iterable[str | int]) -> str:
 
 def first_faults(refused: ValidationError, value: Any, model: TypeAdapter[Any]) -> list[dict[str, Any]]:
     """The first MAX_FAULTS faults of the ``value`` that ``model`` refused, without the value's text."""
-    # Faults take many times the memory of their value, so many faults are made of its beginning alone.
+    # Faults take many times the memory of their value, so if there are many, only those of the beginning
+    # are made.
     if refused.error_count() > MAX_FAULTS:
         try:
             model.validate_python(beginning(value))

@@ -1,5 +1,5 @@
-"""Reads JSON strictly: no NaN, no duplicate keys, no U+0000, no lone surrogates; depth, number of elements
-and length of numbers are bounded.
+"""Reads JSON strictly: NaN, duplicate keys, U+0000 and lone surrogates are refused, and depth, number of
+elements and length of numbers are bounded.
 """
 
 import json
@@ -110,7 +110,9 @@ def _parse_as_sent(body: bytes, text: str) -> Any:
 
 
 def _parse_objects_as_sent(body: bytes) -> Any:
-    """Like ``_parse_as_sent``, for many objects: the hook of Python's own parser is slow for each of them."""
+    """Like ``_parse_as_sent``, but for bodies of many objects, on each of which the hook of Python's parser
+    takes long.
+    """
     try:
         return _parse(body)
     except Unparsable as fault:
@@ -131,7 +133,7 @@ def _check_beginning(beginning: bytes) -> None:
 
 
 def _is_surrogate(fault: Exception) -> bool:
-    """Whether the parser stopped at a lone surrogate, which is reported elsewhere, with its pointer."""
+    """Whether the parser stopped at a lone surrogate. Another function reports it, with its pointer."""
     return "hex escape" in str(fault)
 
 
@@ -240,7 +242,7 @@ def _first_control(body: bytes, value: Any, record: bool, *, dense: bool) -> tup
 
 
 def _find_escape(body: bytes, spelling: bytes) -> int:
-    """The index of the first escape (or unescaped character) with this spelling; -1: there is none."""
+    """The index of the first escape (or unescaped character) with this spelling; -1 if there is none."""
     # In texts full of backslashes, a third of the time of bytes.find.
     match = re.search(re.escape(spelling), body)
     place = match.start() if match else -1
@@ -262,7 +264,9 @@ def _without_escaped_quotes(body: bytes) -> bytes:
 
 
 def _text_refused(beginning: bytes, character: str) -> InvalidRequest:
-    """The error for a body in which a text contains this character; ``beginning``: the body before it."""
+    """The error for a body in which a text contains this character. ``beginning``: the body before the
+    character.
+    """
     quote = beginning.rfind(b'"')
     if beginning[quote - 1 : quote] == b"\\":  # which may escape it, or be escaped itself
         quote = _without_escaped_quotes(beginning).rfind(b'"')

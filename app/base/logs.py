@@ -1,4 +1,4 @@
-"""The service's log: readable on a terminal, JSON lines elsewhere. It never holds what players say."""
+"""The service's log: readable text on a terminal, JSON lines elsewhere. It never holds what players say."""
 
 import logging
 import sys
@@ -21,7 +21,9 @@ class _StandardError:
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """False for invalid UTF-8 from clients, with which anybody could fill the log; a metric counts it."""
+    """Whether to log this record. Records about invalid UTF-8 from clients are left out, since anybody could
+    fill the log with them; a metric counts them.
+    """
     return record.msg != "Invalid UTF-8 sequence received from client."
 
 

@@ -10,9 +10,9 @@ __all__ = ["off_loop"]
 _T = TypeVar("_T")
 
 _THREADS: Final = ThreadPoolExecutor(2, thread_name_prefix="heavy")
-"""Few threads, since each one that computes delays the loop and keeps its input in memory."""
+"""The threads. They are few, since each busy one delays the loop and keeps its input in memory."""
 
 
 async def off_loop(work: Callable[..., _T], /, *arguments: object) -> _T:
-    """Runs ``work`` in a thread, and returns or raises what it returns or raises."""
+    """Runs ``work`` in a thread. Returns its result, or raises its exception."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, lambda: work(*arguments))

@@ -41,7 +41,7 @@ log = structlog.get_logger()
 MEDIA_TYPE: Final = "application/problem+json"
 
 _MAX_MESSAGE: Final = 500
-"""The most characters of a message that is not ours: some messages quote the value."""
+"""The most characters that are kept of a library's message, since some messages quote the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class ProblemResponse(JSONResponse):
 
 
 def problem_of(error: AvalonError) -> ProblemKind:
-    """The kind of problem of an error. Raises KeyError for an error without a row in PROBLEMS."""
+    """The kind of problem for an error. Raises KeyError for an error without a row in PROBLEMS."""
     return PROBLEMS[type(error)]
 
 
@@ -144,7 +144,7 @@ _RECORD_MEMBERS: Final = ("record", "quest", "attempt", "move", "rule", "expecte
 
 
 def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
-    """The response for one of our own errors. ``more``: further members of its body."""
+    """The response for one of our own errors. ``more``: further members of the response's body."""
     problem = problem_of(error)
     if isinstance(error, rules.IllegalRecord):
         more |= {name: getattr(error, name) for name in _RECORD_MEMBERS}
@@ -272,7 +272,7 @@ def documented(
     *statuses: int, also: Mapping[int | str, dict[str, Any]] | None = None
 ) -> dict[int | str, dict[str, Any]]:
     """The responses of a route's OpenAPI entry: those in ``also``, and a problem for each of these statuses
-    and for 400, 401, 403 and 422; 413 brings 408 with it.
+    and for 400, 401, 403 and 422. If 413 is among them, 408 is added.
     """
     responses = dict(also or {})
     # A body that can be too large can be too slow.

@@ -40,7 +40,7 @@ GameStatus = Literal["created", "running", "suspended", "finished", "cancelled",
 
 
 OnUnusable = Literal["suspend", "default", "fail"]
-"""What happens where no answer of a model could be used for a seat's decision: its batch is suspended, the
+"""What happens if none of a model's answers could be used for a seat's decision: its batch is suspended, the
 default is played, or the game fails.
 """
 
@@ -65,7 +65,7 @@ ReadJson = Annotated[JsonValue, SkipValidation]
 
 
 AS_WHOLE = BeforeValidator(_whole)
-"""Goes after the bounds of a field: before them, the field's JSON Schema would lose its bounds."""
+"""A validator that must come after the bounds of a field; otherwise the field's JSON Schema loses them."""
 
 
 SeatNumber = Annotated[int, Field(ge=1, le=10), AS_WHOLE]

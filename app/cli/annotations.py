@@ -45,8 +45,8 @@ def export(
 ) -> None:
     """Write the latest judgement of every rater as CSV to standard output, straight from the database.
 
-    The columns are those of `GET /annotations?format=csv`; `annotations import` reads them back. Exit status:
-    0, 1 if a damaged row was left out (it is named), 2 if nothing was written.
+    The columns are those of `GET /annotations?format=csv`; `annotations import` reads them back. The exit
+    status is 0 on success, 1 if a damaged row was left out (it is named), 2 if nothing was written.
     """
     work = _exported(read_settings(database_url), game=game, batch=batch, rater=rater)
     text, damaged = run_or_fail(work)
@@ -82,7 +82,7 @@ def import_(
     """Store the judgements of a CSV file: all of them or, when one line is wrong, none.
 
     The checks are those of `POST /annotations`; faults are named by line and column. Lines without a
-    judgement are ignored. Exit status: 0, 2 if nothing was stored.
+    judgement are ignored. The exit status is 0 on success, 2 if nothing was stored.
     """
     settings = read_settings(database_url)
     try:

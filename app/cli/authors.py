@@ -105,8 +105,8 @@ def import_command(
     """Import the games of a run folder of the InterIntent authors' program, with thoughts and judgements.
 
     They become finished games in the database (no server needs to be running). A game's id is a digest of its
-    log, so importing the same folder again changes nothing. Oddities of the files are listed. Exit status: 0,
-    1 if a game was left out, 2 if there was no game to import.
+    log, so importing the same folder again changes nothing. Oddities of the files are listed. The exit status
+    is 0 on success, 1 if a game was left out, 2 if there was no game to import.
     """
     run = _read(folder)
     taken, broken = _taken(run)
@@ -306,8 +306,8 @@ def export(
     """Write games in the authors' layout, so that their scripts run on them.
 
     Only finished games of profile interintent with five seats fit this layout; others are left out and named.
-    Annotation files without judgements have blank cells, for a rater to fill. Exit status: 0, 1 if a game was
-    left out, 2 if no game could be written.
+    Annotation files without judgements have blank cells, for a rater to fill. The exit status is 0 on
+    success, 1 if a game was left out, 2 if no game could be written.
     """
     try:
         counts = asyncio.run(_export(what, out, judgements, database_url))

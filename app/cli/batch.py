@@ -47,7 +47,7 @@ OnUnusableOption = Annotated[
 def resume(
     batch: BatchArgument, on_unusable: OnUnusableOption = None, database_url: DatabaseUrl = None
 ) -> None:
-    """Let a suspended batch go on after its last stored event. What was answered and paid for is used again.
+    """Let a suspended batch go on after its last stored event. Answers that were paid for are used again.
 
     A running server goes on within a second, and reads its models file and key files anew. A key in an
     environment variable stays as it was when the server started.

@@ -69,7 +69,7 @@ def bot_check_command(
 
 
 def _print_findings(findings: Findings, *, as_json: bool) -> int:
-    """Prints every check and returns how many the bot failed."""
+    """Prints every check, and returns how many checks the bot failed."""
     checks = findings.all()
     outcomes = Counter(check.outcome for check in checks)
     counts = {name.replace(" ", "_"): outcomes[name] for name in get_args(Outcome)}

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def read_settings(database_url: str | None = None, **options: Any) -> Settings:
-    """The settings of the environment, overridden by the command's options. Ends the command if they are
+    """The settings from the environment, overridden by the command's options. Ends the command if they are
     invalid.
     """
     if database_url is not None:
@@ -49,7 +49,7 @@ def run_or_fail(work: Coroutine[Any, Any, T]) -> T:
 async def on_database(
     settings: Settings, *, writes: bool = False, makes: bool = False
 ) -> AsyncIterator["Composition"]:
-    """The parts of a service that is not started; they are stopped at the end.
+    """The parts of a service, without starting the service. They are stopped at the end of the block.
 
     ``writes``: the schema is migrated. ``makes``: a missing database is created. Raises NotFound for a
     database that does not exist or cannot be used.
@@ -78,8 +78,8 @@ async def on_database(
 
 
 async def finished_games(parts: "Composition", batch: str, *, invalid: bool = True) -> list[str]:
-    """The ids of a batch's finished games, in their order; ``invalid``: those marked as invalid, too. Raises
-    NotFound for an unknown batch.
+    """The ids of a batch's finished games, in the batch's order; with ``invalid``, those marked as invalid,
+    too. Raises NotFound for an unknown batch.
     """
     if await parts.store.batch(batch) is None:
         raise NotFound(f"there is no batch {batch}")

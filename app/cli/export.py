@@ -39,8 +39,8 @@ def export(
 ) -> None:
     """Write a stored batch or game as NDJSON, straight from the database; no server needs to be running.
 
-    The last line of a batch counts and signs the others, as in `GET /batches/{b}/export`. Exit status: 0, 1
-    if a damaged game was left out (it is named), 2 if nothing was written.
+    The last line of a batch counts and signs the others, as in `GET /batches/{b}/export`. The exit status is
+    0 on success, 1 if a damaged game was left out (it is named), 2 if nothing was written.
     """
     settings = read_settings(database_url)
     damaged: list[str] = []
@@ -89,8 +89,8 @@ def export_answers(
     """Write every answer of a batch's models, straight from the database; no server needs to be running.
 
     With this file, its settings and its seeds, a batch can be repeated without a model: by `interintent
-    simulate --agents llm --answers FILE`, or on a server with an endpoint `recorded`. Exit status: 0, 1 if a
-    damaged row was left out (it is named), 2 if nothing was written.
+    simulate --agents llm --answers FILE`, or on a server with an endpoint `recorded`. The exit status is 0 on
+    success, 1 if a damaged row was left out (it is named), 2 if nothing was written.
     """
     count, damaged = run_or_fail(_write_answers(read_settings(database_url), batch, out))
     note(f"{count} answers in {out}")

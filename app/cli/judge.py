@@ -24,7 +24,7 @@ __all__ = ["commands", "judged"]
 commands = typer.Typer()
 
 _POLL_S: Final = 0.5
-"""Seconds between two readings of the progress."""
+"""Seconds between two looks at the progress."""
 
 OnProgress = Callable[[str, int, int], None]
 """Takes the evaluation's id, the number of games that are done, and the total number of games."""
@@ -83,8 +83,8 @@ def judge_command(
 
     Answers are stored before they are used. Ctrl-C stops the command, and --resume continues after the last
     stored answer; POST /evaluations/{e}/cancel ends the evaluation for good. interintent report --batch shows
-    the result. Exit status: 0, 1 if nothing could be judged, 2 if the command was refused, 3 if the budget
-    was spent, 130 if the command was stopped.
+    the result. The exit status is 0 on success, 1 if nothing could be judged, 2 if the command was refused, 3
+    if the budget was spent, 130 if the command was stopped.
 
     Example: interintent judge b_… --dimension statements --model llama --base-url http://127.0.0.1:8080/v1
     """
@@ -189,10 +189,10 @@ def _print_result(view: EvaluationView) -> None:
 
 
 async def judged(settings: Settings, task: NewJudging | str, on_progress: OnProgress) -> EvaluationView:
-    """Judges, and returns the evaluation. ``task``: a new evaluation, or the id of an unfinished one.
+    """Runs the judge, and returns the evaluation. ``task``: a new evaluation, or the id of an unfinished one.
 
     A service on the same database leaves the evaluation alone. Raises the errors of ``POST /evaluations``,
-    NotFound for an unknown id, and AlreadyOver for an evaluation that is over, or that a service works on.
+    NotFound for an unknown id, and AlreadyOver for an evaluation that is over, or that a service is judging.
     """
     async with on_database(settings, writes=True) as parts:
         await parts.models.endpoints.open()

@@ -16,9 +16,9 @@ class Command(NamedTuple):
     """A command, or a group of commands."""
 
     module: str
-    """The module of ``app.cli`` whose ``commands`` has it."""
+    """The module of ``app.cli`` whose ``commands`` holds the command."""
     summary: str
-    """Its line in ``interintent --help``."""
+    """The command's line in ``interintent --help``."""
 
 
 COMMANDS: Final = {
@@ -72,8 +72,8 @@ COMMANDS: Final = {
         "Serve a fake model over the OpenAI chat-completions protocol. A TEST INSTRUMENT, not a model.",
     ),
 }
-"""The commands by their first word. The summaries repeat those of the modules, whose imports would make
-``--help`` take two seconds. A test compares them.
+"""The commands by their first word. The summaries repeat those in the modules, since importing all modules
+would make ``--help`` take two seconds. A test compares the two.
 """
 
 

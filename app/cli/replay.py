@@ -105,8 +105,8 @@ def metrics_command(
     """Game metrics of recorded games, pooled, beside the published figures.
 
     Only games that follow the rules are counted; the others are listed on standard error. A rate is null if
-    nothing could be counted. Exit status: 0, 1 if a record failed (unless --skip-failed), 2 if there was no
-    record.
+    nothing could be counted. The exit status is 0 on success, 1 if a record failed (unless --skip-failed), 2
+    if there was no record.
     """
     metrics = PlayMetrics()
     failed = 0

@@ -31,7 +31,7 @@ __all__ = ["commands", "fail_without_games", "note_games"]
 commands = typer.Typer()
 
 _OF_SEATS: Final = ("agent", "model", "mechanism", "timing", "profile", "players")
-"""The same as ``app.evaluations.reports.GROUPS``, whose import takes a second."""
+"""Repeats ``app.evaluations.reports.GROUPS``, since importing that module takes a second."""
 
 _FORMATS: Final = (".html", ".json", ".csv")
 
@@ -85,8 +85,8 @@ def report_command(
       interintent report games.ndjson --out report.html
 
     Selection and following need --judgements of raters, guessing and summarisation --answers (interintent
-    items writes the questions); the beliefs of seats during play are scored without either. Exit status 2:
-    there was no game to report on.
+    items writes the questions); the beliefs of seats during play are scored without either. The exit
+    status is 2 if there was no game to report on.
 
     Games in which models defaulted more than --exclude-above of their decisions are excluded, and so are
     games that were marked as invalid. Where that changes a figure, a second one has them in.
@@ -194,7 +194,7 @@ def _of_batches(
 
 
 def _note_passed_over(builder: ReportBuilder) -> None:
-    """Names the games and rows that are left out on standard error. Ends the command if no game is left."""
+    """Names on standard error the games and rows that are left out. Ends the command if no game is left."""
     reasons: Counter[str] = Counter(builder.excluded.get("games", {}))
     names: dict[str, list[str]] = {}
     for name, why in builder.left_out:
@@ -212,13 +212,13 @@ def _note_passed_over(builder: ReportBuilder) -> None:
 
 
 def note_games(reasons: Counter[str], names: Mapping[str, Sequence[str]]) -> None:
-    """Prints the most common reasons for which games were left out, each with the first names."""
+    """Prints the most common reasons why games were left out, each with the names of the first games."""
     for reason, count in reasons.most_common(5):
         note(f"passed over: {count} × {reason}{_first_names(names.get(reason, ()), count)}")
 
 
 def fail_without_games(purpose: str, reasons: Mapping[str, int]) -> NoReturn:
-    """Ends the command that has found no finished game for its purpose."""
+    """Ends a command that has found no finished game for its purpose."""
     hint = ": roles and thoughts are only in a full export" if reasons.get(NO_GOLD) else ""
     fail(f"no finished game to {purpose}{hint}")
 
@@ -277,7 +277,7 @@ def compare_command(
     a permutation test that exchanges the two within whole games, the p value adjusted for the number of pairs
     (Holm), and the numbers of items that only one of them has. The table is that of interintent report.
 
-    Exit status 2: there was no game, or no two raters answered or judged the same item.
+    The exit status is 2 if there was no game, or if no two raters answered or judged the same item.
     """
     if bool(sources) == bool(batch):
         fail("name files with games, or a batch with --batch")

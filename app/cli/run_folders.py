@@ -153,7 +153,7 @@ class StoredGames:
     """The batch of the new games; None if there were none."""
     new: tuple[str, ...]
     known: tuple[str, ...]
-    """Ids of games that were stored before, and were not changed."""
+    """The ids of games that were stored before and are left unchanged."""
     judgements: int
     """Rows of judgements that were written; selection and following have separate rows."""
     judged_before: int

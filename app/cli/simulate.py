@@ -309,7 +309,9 @@ def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games
 
 
 def _event_values(path: Path, line: bytes) -> dict[str, Any] | None:
-    """The values of an event's line; None for the end of a run: its signature, or an incomplete line."""
+    """The values of an event's line; None for a line that ends a run, be it the signature or an incomplete
+    line.
+    """
     try:
         values = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -89,7 +89,7 @@ def end_with_damaged(names: Collection[str]) -> None:
 
 @contextmanager
 def _bar(title: str, total: int | None, *columns: ProgressColumn) -> Iterator[tuple[Progress, TaskID]]:
-    """A progress bar on a terminal, nothing elsewhere."""
+    """A progress bar on a terminal; prints nothing elsewhere."""
     with Progress(
         TextColumn(title, markup=False),
         BarColumn(),
@@ -106,14 +106,16 @@ def _bar(title: str, total: int | None, *columns: ProgressColumn) -> Iterator[tu
 
 @contextmanager
 def count_bar(title: str, total: int | None = None) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar for a count. Yields a function that takes the number done, and the number of all."""
+    """A progress bar for a count. Yields a function that takes the number done and the total number."""
     with _bar(title, total, MofNCompleteColumn()) as (bar, task):
         yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 @contextmanager
 def byte_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar for bytes read. Yields a function that takes the number of further bytes."""
+    """A progress bar for bytes read. Yields a function that takes the number of bytes read since its last
+    call.
+    """
     with _bar(title, total, TaskProgressColumn()) as (bar, task):
         yield lambda size: bar.advance(task, size)
 
@@ -123,7 +125,7 @@ class _CannotWrite(Exception):
 
 
 class Output:
-    """An output file whose faults are kept apart from those of files that are being read. Faults of standard
+    """An output file. Its faults can be told from those of files that are being read. Faults of standard
     output are left to ``guarded``.
     """
 
@@ -142,8 +144,8 @@ class Output:
 
 @contextmanager
 def writing(out: Path | None) -> Iterator[Output]:
-    """Standard output, or a file that gets its name when it is complete: after a failure, the old file is
-    unchanged. Ends the command if the file cannot be written.
+    """Standard output, or a file that gets its name only when it is complete, so that an old file is left
+    unchanged after a failure. Ends the command if the file cannot be written.
     """
     if out is None:
         yield Output(sys.stdout.buffer)
@@ -224,6 +226,6 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _silence() -> None:
-    """Discards pending output, since nobody reads it, and Python would try to write it at exit."""
+    """Discards pending output, which nobody reads and which Python would otherwise try to write at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -58,7 +58,7 @@ class Caller:
     """A checked credential."""
 
     name: str
-    """Stable and not secret; idempotency keys belong to it."""
+    """A name that is stable and not secret. Idempotency keys belong to this name."""
     scopes: frozenset[str] = frozenset()
     key_id: str | None = None
     """The id of a key in the database; None for other credentials."""
@@ -95,7 +95,7 @@ class Caller:
         return None if self.grant is None or self.grant.viewer == PUBLIC else self.grant.viewer
 
     def reaches(self, game: GameRow) -> bool:
-        """Whether the credential covers this game. Where it does not, the game must look unknown."""
+        """Whether the credential covers this game. A game that it does not cover must look unknown."""
         grant = self.grant
         return grant is None or grant.game == game.game_id or grant.batch == game.batch_id
 
@@ -136,10 +136,10 @@ def hash_of(credential: str) -> str:
 
 
 class Keys:
-    """Checks credentials against a copy of the stored keys: an unknown key is looked up immediately, and a
-    revoked key is noticed within FRESH_S.
+    """Checks credentials against a copy of the stored keys. An unknown key is looked up in the database
+    immediately, and a revoked key is noticed within FRESH_S seconds.
 
-    A key is looked up by its hash, so the time of the lookup tells nothing about the key.
+    A key is looked up by its hash, so the time that the lookup takes reveals nothing about the key.
     """
 
     def __init__(self, settings: Settings, store: KeyStore, games: GameStore) -> None:
@@ -148,7 +148,8 @@ class Keys:
         self._configured_secrets = [secret.get_secret_value() for secret in settings.token_secrets]
         self._store = store
         self._games = games
-        # Stays True while the process lives: a service whose keys vanish must not open to everyone.
+        # Once True, it stays True while the process lives, since a service whose keys vanish must not become
+        # open to everyone.
         self._configured = key is not None or not is_loopback(settings.host)
         self._by_hash: Mapping[str, ApiKey] = {}
         self._by_id: Mapping[str, ApiKey] = {}
@@ -182,12 +183,14 @@ class Keys:
 
     @property
     def configured(self) -> bool:
-        """Whether callers need a credential: beyond loopback, and for good once there was a key."""
+        """Whether callers need a credential. They do on any address but loopback, and always once there was
+        a key.
+        """
         return self._configured
 
     async def caller(self, credential: str | None) -> Caller:
-        """The caller with this credential; None: the caller sent none. Raises Unauthenticated; an invalid
-        credential is refused even where none is needed.
+        """The caller with this credential; ``credential`` is None if the caller sent none. Raises
+        Unauthenticated. An invalid credential is refused even if none is needed.
         """
         if credential is None:
             if self._configured:
@@ -204,7 +207,7 @@ class Keys:
         return await self._by_token(credential)
 
     def _may_be_stored(self, credential: str) -> bool:
-        """Whether the tables may hold this credential although our copy of them does not."""
+        """Whether the database may hold this credential although our copy of it does not."""
         assert self._secrets is not None
         kid = self._secrets.kid_in(credential)
         return kid not in self._secrets.kids and not (kid and self._configured_secrets)
@@ -231,8 +234,9 @@ class Keys:
         return caller
 
     def is_valid(self, caller: Caller) -> bool:
-        """Whether the caller's credential is still valid, by this process's copy of the keys; having none is
-        valid as long as none is needed. A replaced seat token is noticed by ``Caller.is_current`` instead.
+        """Whether the caller's credential is still valid, according to this process's copy of the keys. A
+        caller without a credential is valid as long as none is needed. Replaced seat tokens are not checked
+        here, but by ``Caller.is_current``.
         """
         if caller.grant is not None:
             assert self._secrets is not None
@@ -243,7 +247,9 @@ class Keys:
         return caller is OPERATOR or not self._configured
 
     def left_s(self, caller: Caller) -> float:
-        """Seconds until the token expires, at least 0; infinity without a token (see ``on_change``)."""
+        """Seconds until the caller's token expires, at least 0; infinity for a caller without a token, whose
+        credential can only be revoked (see ``on_change``).
+        """
         return math.inf if caller.grant is None else max(caller.grant.expires - now_ms() / 1000, 0.0)
 
     def mint(self, grant: Grant) -> str:
@@ -268,7 +274,7 @@ class Keys:
             self._secrets = Secrets([secret.secret for secret in kept]) if kept else None
 
     def _valid(self) -> tuple[object, ...]:
-        """Everything that decides whether a credential is valid, for comparison."""
+        """Everything that decides whether a credential is valid, to be compared with an earlier state."""
         now = now_ms()
         active = frozenset(key.key_id for key in self._by_id.values() if key.state(now) == "active")
         return self._configured, active, frozenset() if self._secrets is None else self._secrets.kids
@@ -281,7 +287,7 @@ class Keys:
                 await self._read()
                 await self._mark_used()
             except Exception as fault:
-                # Known keys stay valid: without the database nothing else works anyway.
+                # Known keys stay valid, since nothing else works without the database anyway.
                 log.warning("keys cannot be read", cause=type(fault).__name__)
             before, previous = self._valid(), before
             if before != previous:

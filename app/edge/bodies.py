@@ -31,7 +31,7 @@ _AT_ONCE: Final = 65_536
 """Bodies of at most this many bytes are parsed on the event loop, in a few milliseconds."""
 
 _RECHECK_S: Final = 1.0
-"""If a body took longer than this to arrive, the credential is checked again."""
+"""If a body took more seconds than this to arrive, the credential is checked again."""
 
 # curl -d '{}' sends the form type.
 _TAKEN_TYPES: Final = frozenset({"application/json", "application/x-www-form-urlencoded", ""})
@@ -182,7 +182,7 @@ def _value(body: bytes, bounds: Bounds, model: TypeAdapter[Any] | None) -> Any:
 
 
 class BodyFaults(RequestValidationError):
-    """The faults of a body that does not fit its model: the first of them, and their number."""
+    """The faults of a body that does not fit its model: the first faults, and how many there are."""
 
     def __init__(self, refused: ValidationError, value: Any, model: TypeAdapter[Any]) -> None:
         self.total = refused.error_count()

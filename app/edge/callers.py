@@ -1,4 +1,4 @@
-"""Which hosts and web origins may send requests.
+"""Checks from which hosts and web origins requests may come.
 
 As long as no credential is needed, every caller may do everything. Only this machine may call then, and a
 web page of another site in this machine's browser may not.
@@ -28,8 +28,9 @@ _FOR_PEOPLE: Final = frozenset({"/", "/docs", "/reports"})
 
 
 def check_caller(scope: Scope, *, keyless: bool, origins: Collection[str]) -> None:
-    """Raises Forbidden for a web page of another origin. With ``keyless`` (no credential is needed), also for
-    a host name other than localhost (DNS rebinding), and for requests that another site's page causes.
+    """Raises Forbidden for a request by a web page of another origin. If ``keyless`` (no credential is
+    needed), also for a host name other than localhost (DNS rebinding), and for requests that a page of
+    another site causes.
     """
     hosts = _values(scope, b"host")
     if keyless and not (len(hosts) == 1 and _is_this_machine(hosts[0])):

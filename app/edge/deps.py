@@ -39,7 +39,7 @@ _bearer = HTTPBearer(
 def service(name: str) -> Any:
     """A dependency that passes the service of this name, an attribute of ``app.state``, to a route."""
 
-    # Without async, FastAPI would run it on a thread: that takes longer than most queries.
+    # Without async, FastAPI would run it in a thread, which takes longer than most queries.
     async def read(request: Request) -> Any:
         return getattr(request.app.state, name)
 
@@ -58,7 +58,7 @@ async def caller_of(request: Request) -> Caller:
         credential = await _bearer(request)
         headers = request.headers.getlist("authorization")
         if headers and (credential is None or len(headers) > 1):
-            # A bad header must not pass for no header: without one, a keyless service allows everything.
+            # An invalid header must not count as none: without one, a keyless service allows everything.
             raise Unauthenticated("send one header Authorization: Bearer <key or token>")
         keys: Keys = request.app.state.keys
         known = await keys.caller(None if credential is None else credential.credentials)
@@ -83,10 +83,10 @@ CallerDep = Annotated[Caller, Depends(_caller)]
 
 
 async def known_query(connection: HTTPConnection) -> None:
-    """The dependency of every route: refuses a query that the route does not take.
+    """A dependency of every route. It refuses a query that the route does not take.
 
-    A route that needs a caller says nothing about the query before it knows the caller: there ``caller_of``
-    checks the query. The socket's handshake checks its own.
+    A route that needs a caller must say nothing about the query before it knows the caller, so there
+    ``caller_of`` checks the query. The socket's handshake checks its query itself.
     """
     dependant = dependant_of(connection)
     if connection.scope["type"] == "http" and not (dependant and _needs_caller(dependant)):
@@ -122,7 +122,7 @@ class needs(Guard):  # in lower case, since routes use it as a function
 
 
 def viewer_for(caller: Caller, name: str | None, players: int) -> Viewer:
-    """The viewer that the caller gets: its own, or with ``?viewer=`` one that sees less.
+    """The viewer that the caller gets: its own, or a viewer that sees less, named by ``?viewer=``.
 
     Raises InvalidRequest for an unknown viewer, Forbidden for one that the caller may not use.
     """

@@ -11,13 +11,13 @@ __all__ = ["DATA_POLICY", "HEADERS", "PAGE_POLICY", "REPORT_POLICY", "SWAGGER_PO
 _ALONE: Final = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 DATA_POLICY: Final = f"default-src 'none'; {_ALONE}"
-"""For data: even a browser that takes it for a page loads and runs nothing."""
+"""The policy for data: even a browser that takes the data for a page loads and runs nothing."""
 
 PAGE_POLICY: Final = f"default-src 'none'; style-src 'self'; img-src 'self'; {_ALONE}"
-"""For our own pages, which have no scripts."""
+"""The policy for our own pages, which have no scripts."""
 
 REPORT_POLICY: Final = f"default-src 'none'; style-src 'unsafe-inline'; {_ALONE}"
-"""For reports, which contain their styles and drawings."""
+"""The policy for reports, which contain their own styles and drawings."""
 
 SWAGGER_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -37,7 +37,7 @@ _STARTS: Final = ("http.response.start", "websocket.http.response.start")
 
 
 class SecurityHeaders:
-    """Middleware that adds ``HEADERS`` to every response, except those that the response has set."""
+    """Middleware that adds ``HEADERS`` to every response, except for those that the response has set."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,5 +1,5 @@
-"""One effect for each Idempotency-Key: the answer is stored in the transaction of the effect, and a request
-that comes again with its key gets the stored answer.
+"""Makes a request with an Idempotency-Key take effect only once. The answer is stored in the transaction of
+the effect, and a repeated request with the same key gets the stored answer.
 """
 
 import hashlib
@@ -58,8 +58,8 @@ class Repeats:
         self._database = database
 
     async def find(self, key: RequestKey | None) -> KeptAnswer | None:
-        """The stored answer; None for a new key, and without one. Raises KeyReused if the key came with
-        another body, CorruptLog if the answer cannot be read.
+        """The stored answer; None if the key is new, or if there is no key. Raises KeyReused if the key came
+        with another body before, and CorruptLog if the answer cannot be read.
         """
         if key is None:
             return None
@@ -80,9 +80,9 @@ class Repeats:
 
 
 async def keep(connection: AsyncConnection, key: RequestKey | None, status: int, answer: BaseModel) -> None:
-    """Stores the answer in the effect's own transaction, and drops answers that are too old.
+    """Stores the answer in the transaction of the effect, and drops answers that are too old.
 
-    A second effect under the same key violates the primary key, and so its whole transaction fails.
+    A second effect with the same key would violate the primary key, so its whole transaction fails.
     """
     if key is None:
         return

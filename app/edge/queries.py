@@ -40,7 +40,7 @@ def check_query(connection: HTTPConnection) -> None:
 
 
 def dependant_of(connection: HTTPConnection) -> Dependant | None:
-    """FastAPI's description of the matched route; None where no FastAPI route matched."""
+    """FastAPI's description of the matched route; None if no FastAPI route matched."""
     return getattr(connection.scope.get("route"), "dependant", None)
 
 

@@ -37,14 +37,14 @@ class Grant:
     viewer: Viewer
     """A seat, or public."""
     expires: int
-    """UTC, seconds since 1970; the token is invalid from then on."""
+    """The time from which the token is invalid, in seconds since 1970 (UTC)."""
     game: str | None = None
     batch: str | None = None
-    """Exactly one of game and batch is set; for a seat, the game."""
+    """The batch. Either ``game`` or ``batch`` is set, never both; a seat's token has ``game``."""
     epoch: int = 0
-    """Of a seat token: it is invalid once the game has a later epoch for the seat."""
+    """The epoch of a seat token, which is invalid once the game has a later epoch for the seat."""
     kid: str = ""
-    """The name of the secret that signed the token; set when a token is read."""
+    """The name of the secret that signed the token; set only when a token is read."""
 
     @classmethod
     def for_seat(cls, game: str, seat: Seat, epoch: int, expires: int) -> "Grant":
@@ -120,7 +120,7 @@ class Secrets:
 
 
 def _grant(claims: dict[str, object], kid: str) -> Grant | None:
-    # Others who have the secret may mint tokens with their own programs, so the claims are checked.
+    # Other programs that have the secret may mint tokens too, so check the claims.
     sub, expires = claims["sub"], claims["exp"]
     game, batch, epoch = claims.get("game"), claims.get("batch"), claims.get("epoch", 0)
     if not isinstance(expires, int) or not isinstance(epoch, int):

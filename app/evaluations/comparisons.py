@@ -1,4 +1,6 @@
-"""Two raters on the same items: evaluations of one dimension, or raters named as reports name them."""
+"""Compares two raters on the same items: two evaluations of one dimension, or two raters by their names in
+reports.
+"""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -31,8 +33,8 @@ _AT_ONCE: Final = 20
 """Games whose judgements and answers are in memory at a time."""
 
 _SAME: Final = ("options", "followed", "unmapped")
-"""Settings that change gold or what counts as predicted: they must be equal for both raters. What raters were
-shown, ``history`` and ``context``, may differ: that is worth comparing.
+"""Settings that change the gold or what counts as predicted; they must be equal for both raters. ``history``
+and ``context``, which say what raters were shown, may differ: their effect is worth comparing.
 """
 
 _NAMED: Final = 10
@@ -52,9 +54,9 @@ class Comparisons:
     async def evaluations(
         self, first: EvaluationRow, second: EvaluationRow, caller: Caller
     ) -> ComparisonView:
-        """Compares two evaluations of one dimension. Raises NotComparable if they are the same one, are about
-        statements, have nothing in common, differ in dimension or in how their items count, or if one is
-        still being judged.
+        """Compares two evaluations of one dimension. Raises NotComparable if they are the same evaluation,
+        are about statements, have nothing in common, differ in dimension or in how their items count, or if
+        one of them is still being judged.
         """
         rows = (first, second)
         ids = [row.evaluation_id for row in rows]
@@ -139,10 +141,11 @@ class Comparisons:
         *,
         followed: bool,
     ) -> ComparisonView:
-        """Compares two raters on all their valid judgements or answers about these games. Raises
-        InvalidRequest for a name that no rater visible to the caller has; NotComparable if both names are the
-        same, if the two have nothing in common, or if their answers are to different ``options`` or count
-        unmapped texts differently.
+        """Compares two raters on all their valid judgements or answers about these games.
+
+        Raises InvalidRequest for a name that no rater visible to the caller has; NotComparable if both names
+        are the same, if the two raters have nothing in common, or if their answers are to different
+        ``options`` or count unmapped texts differently.
         """
         if first == second:
             raise NotComparable(f"{first} is named twice: name another rater")
@@ -222,12 +225,12 @@ class _Match:
     first: ComparedRater
     second: ComparedRater
     handed_in: list[int] = field(default_factory=lambda: [0, 0, 0])
-    """Numbers of units that were answered or judged: by both, by the first alone, by the second alone. Also
-    units that do not count.
+    """The numbers of units that were answered or judged: by both raters, only by the first, only by the
+    second. Units that do not count are included.
     """
     pairings: dict[Part, Pairing] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
-    """Why a judge may not be compared with people; empty if it may."""
+    """The reasons why a judge may not be compared with people; empty if it may be."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -320,8 +323,8 @@ def _lacking(
     kinds: Mapping[str, RaterKind],
     parts: Sequence[Part],
 ) -> list[str]:
-    """Why a judge among the two may not be compared with the person: the same reasons that keep its scores
-    from being shown. Empty if it may, and unless exactly one of the two is a judge.
+    """The reasons why a judge may not be compared with a person, which are those for which its scores are not
+    shown. Empty if it may be compared, or unless exactly one of the two raters is a judge.
     """
     judges = [name for name in names if kinds[name] != "human"]
     if len(judges) != 1:

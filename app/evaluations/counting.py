@@ -1,8 +1,8 @@
 """Counts stored games for reports, in this process or in a separate one.
 
-The report of a large batch takes minutes of arithmetic. In a thread of the service that would slow down
-everybody who plays or watches, so large reports are counted in one separate process of low priority. It
-counts some games of a report at a time, so that a large report does not hold up a small one.
+The report of a large batch takes minutes of arithmetic. In a thread of the service, this work would slow down
+everybody who plays or watches, so large reports are counted in one separate process of low priority. That
+process counts some games of a report at a time, so that a large report does not hold up a small one.
 """
 
 import asyncio
@@ -46,12 +46,12 @@ Format = Literal["json", "html", "csv"]
 T = TypeVar("T")
 
 _IDLE_S: Final = 120.0
-"""The separate process is stopped after this much idle time: it holds 100 MB."""
+"""After this much idle time the separate process is stopped, since it holds 100 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGame:
-    """One game as it is stored, with what is known of it."""
+    """One game as it is stored, with everything known about it."""
 
     game_id: str
     log: Sequence[tuple[str, bytes | str]]
@@ -66,7 +66,7 @@ class StoredGame:
     """The seats that language models hold."""
     invalid: bool = False
     damaged: Sequence[DamagedRow] = ()
-    """Judgements and answers about it that can no longer be read."""
+    """Judgements and answers about the game that can no longer be read."""
 
 
 def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
@@ -102,7 +102,7 @@ _NAMES: Final = {
     "answers": "answers",
     "statement_judgements": "judgements of statements",
 }
-"""The names of tables in a report."""
+"""What a report calls the rows of each table."""
 
 
 def rendered(report: Report, format_: Format) -> bytes:
@@ -125,17 +125,17 @@ def _start() -> None:
 
 
 def begin(name: str, builder: ReportBuilder) -> None:
-    """Starts to count a report, from what this builder holds."""
+    """Starts to count a report, beginning with the counts that this builder already holds."""
     _builders[name] = builder
 
 
 def add_to(name: str, games: Sequence[StoredGame]) -> None:
-    """Adds games to the report of this name. Raises KeyError if another process was counting it."""
+    """Adds games to the report of this name. Raises KeyError if this process is not counting that report."""
     add_stored(_builders[name], games)
 
 
 def report_of(name: str, *, sees_all: bool) -> Report:
-    """The report of this name, as far as the caller may see it; the process forgets it."""
+    """Returns the report of this name, as far as the caller may see it, and forgets it."""
     report = make_report(_builders.pop(name))
     return report if sees_all else limited(report)
 
@@ -146,7 +146,7 @@ def forget(name: str) -> None:
 
 
 class CountingProcess:
-    """One process that counts. It is started when it is first needed, and stopped when it has been idle."""
+    """One process that counts. It starts when it is first needed, and stops after a long idle time."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
@@ -154,8 +154,8 @@ class CountingProcess:
         self._users = 0
 
     async def run(self, work: Callable[..., T], *given: Any) -> T:
-        """Runs ``work`` in that process. Raises BrokenProcessPool if it has died; the next call then starts
-        another one.
+        """Runs ``work`` in the counting process. Raises BrokenProcessPool if that process has died; the next
+        call then starts another one.
         """
         if self._pool is None:
             # Not forked, because the service has threads and open connections.
@@ -185,7 +185,7 @@ class CountingProcess:
             self.stop()
 
     def stop(self) -> None:
-        """Stops the process; what it was counting is lost."""
+        """Stops the process. The reports that it was counting are lost."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None

@@ -31,17 +31,17 @@ __all__ = ["SHOWING", "FinishedGames", "Items", "PagedItems", "Turn"]
 log = structlog.get_logger()
 
 DAMAGED: Final = "damaged"
-"""The reason why an unreadable game has no items; counted once for each game."""
+"""The reason that is given for an unreadable game, which has no items; counted once for each game."""
 
 SHOWING: Final[frozenset[Dimension]] = frozenset({"selection", "following"})
-"""Dimensions whose items show what was chosen: for raters only."""
+"""Dimensions whose items show what was chosen, so that only raters may see them."""
 
 Turn = tuple[str, str]
-"""The ids of a game and of the request of a speaking turn in it."""
+"""A speaking turn: the id of its game, and the id of its request."""
 
 _KEPT: Final = 128
-"""Games that are kept in memory: a page of items, its annotation and its scoring need the same games. A
-finished game never changes."""
+"""The most games that are kept in memory, since a page of items, its annotation and its scoring need the same
+games. A finished game never changes."""
 
 
 class FinishedGames:
@@ -53,9 +53,9 @@ class FinishedGames:
         self._kept: OrderedDict[str, Game] = OrderedDict()
 
     async def by_id(self, game_id: str, *, sees_all: bool = True) -> Game:
-        """A finished game. Raises NotFound if there is no such game, and, unless ``sees_all``, for a fork of
-        a game that is still running; Unfinished for a game that is not over or cannot be measured (a
-        cancelled game, a record without its deal); CorruptLog for one that cannot be read.
+        """A finished game. Raises NotFound if there is no such game and, unless ``sees_all``, for a fork of a
+        game that is still running; Unfinished for a game that is not over or cannot be measured (a cancelled
+        game, a record without its deal); CorruptLog for a game that cannot be read.
         """
         row = await self._store.game(game_id)
         if row is None or (not sees_all and row.forked_from and await self._store.ahead([game_id])):
@@ -79,8 +79,8 @@ class FinishedGames:
         return kept
 
     async def first_played(self, turns: Collection[Turn]) -> dict[Turn, Turn]:
-        """For each turn, the same turn in the game in which it was played: a fork shares its past with its
-        source.
+        """Maps each turn to the same turn in the game in which it was first played, since a fork shares its
+        past with its source.
         """
         played = {turn: turn for turn in turns}
         for game_id in {game_id for game_id, _ in turns}:
@@ -96,7 +96,9 @@ class FinishedGames:
         return played
 
     async def _sources(self, game_id: str) -> list[tuple[str, int]]:
-        """The games whose past this game carries, nearest first, each with the number of its events."""
+        """The games from which this game was forked, nearest first, each with the number of events taken from
+        it.
+        """
         sources: list[tuple[str, int]] = []
         while (row := await self._store.game(game_id)) is not None and (origin := row.forked_from):
             game_id = origin["game_id"]
@@ -105,7 +107,7 @@ class FinishedGames:
 
 
 _PLACE: Final = {"game_id": game_rows.c.game_id, "index": game_rows.c.position}
-"""What a cursor of a page of items holds: a game, and the number of the page's first item in it, from 0."""
+"""The values in a cursor of a page of items: a game, and the index of the page's first item in it, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,8 @@ class Items:
         self._store = store
 
     async def variant(self, variant: Variant, games: Collection[str], *, followed: bool) -> Variant:
-        """The variant; if ``followed``, with the filter on what was followed, by the judgements that are
-        stored about these games.
+        """The variant. If ``followed``, it gets the filter on intentions that were followed, according to the
+        judgements that are stored about these games.
         """
         if not followed:
             return variant
@@ -134,7 +136,7 @@ class Items:
         return replace(variant, followed=Followed(follow_scores(judgements)))
 
     async def stored_variant(self, variant: Mapping[str, Any], game_id: str) -> Variant:
-        """As ``variant``, for one game and a variant as it is stored with an evaluation."""
+        """Like ``variant``, for one game, and for a variant in the form that is stored with an evaluation."""
         return await self.variant(variant_of(variant), [game_id], followed=bool(variant["followed"]))
 
     async def page(
@@ -167,7 +169,7 @@ class Items:
                 if len(page) == limit:
                     return PagedItems(page, excluded, write_cursor(game.id, index))
                 page.append(item)
-            # Counted with the last item: a game that is divided between pages is counted once.
+            # Counted with the last item, so that a game that is divided between pages is counted once.
             excluded.update({str(reason): n for reason, n in of_game.items()})
         return PagedItems(page, excluded, None)
 
@@ -195,11 +197,11 @@ class Items:
         caller: str,
         sees_all: bool,
     ) -> None:
-        """Raises InvalidRequest for an answer to anything but an item of this dimension, for a sample
-        that is given twice, and for a role outside guessing; AlreadySeen for an answer to an item whose gold
-        the caller was shown.
+        """Raises InvalidRequest for an answer to anything but an item of this dimension, for a sample that is
+        given twice, and for a role in any dimension but guessing; AlreadySeen for an answer to an item whose
+        gold the caller was shown.
 
-        Whether an item counts is part of the gold, so it makes no difference here.
+        Answers to items that do not count are accepted too, since a refusal would reveal part of the gold.
         """
         turns: dict[tuple[str, str], int] = {}
         given: set[tuple[str, int]] = set()
@@ -249,9 +251,9 @@ class Items:
     async def score(
         self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The scores of stored answers: ``items``, the number of items that they answer; ``full``, for
-        callers who may see gold: ``totals``, ``roles``, ``excluded``; ``limited``, for everybody else:
-        ``totals`` and ``roles``, None unless enough items are counted.
+        """The scores of stored answers. ``items`` is the number of items that they answer. ``full``, for
+        callers who may see gold, holds ``totals``, ``roles`` and ``excluded``. ``limited``, for everybody
+        else, holds ``totals`` and ``roles``, each None unless enough items are counted.
         """
         guesses = await off_loop(guesses_of, answers)
         totals = Totals(variant["unmapped"])
@@ -287,8 +289,8 @@ class Items:
 
 
 def _place(cursor: str, games: list[str]) -> tuple[int, int]:
-    """Where a page begins: the place of its first game, and items to skip in it. The cursor names the game by
-    its id: places change when other games finish.
+    """The beginning of a page: the index of its first game, and how many items of that game to skip. The
+    cursor names the game by its id, since indices change when other games finish.
     """
     game_id, index = read_cursor(cursor, _PLACE)
     if game_id not in games:
@@ -321,7 +323,7 @@ def _score_game(
 
 
 def _why(game: Game, item_id: str, variant: Variant) -> Excluded | Literal["unchanged"]:
-    """Why an item that was answered does not count."""
+    """The reason why an item that was answered does not count."""
     counted: Counter[Excluded] = Counter()
     parts = parse_id(item_id)
     alone = replace(variant, reader=parts.reader if parts.reader is not None else variant.reader)

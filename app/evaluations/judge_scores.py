@@ -27,7 +27,7 @@ from evaluators.statistics.resampling import bootstrap, ratio, share
 __all__ = ["RuleScores", "StatementRules", "agreement", "judged_scores", "rulings_as_judgements"]
 
 _CHUNK: Final = 100
-"""Games whose judgements are in memory at once."""
+"""How many games' judgements are in memory at once."""
 
 Part = Literal["reasonable", "think", "speak"]
 
@@ -39,8 +39,8 @@ async def judged_scores(
     games: FinishedGames,
     store: EvaluationStore,
 ) -> dict[str, Any]:
-    """The scores of a model judge's judgements, as ``full`` and ``limited``. Unreadable games are left
-    out.
+    """The scores of a model judge's judgements, as ``full`` (for callers who see all) and ``limited`` (for
+    all others). Unreadable games are left out.
     """
     if dimension == STATEMENTS:
         return _of_statements(await _statement_scores(evaluation_id, game_ids, games, store))
@@ -82,7 +82,7 @@ async def _statement_scores(
 
 
 def _of_statements(scores: StatementScores) -> dict[str, Any]:
-    """By rule, by the judge and together, over the speeches that the judge read."""
+    """The counts by the rules, by the judge and by both together, over the speeches that the judge read."""
     everybody = scores.as_json()
     for reader in READERS:
         of_games = {game: tuple(counts[reader]) for game, counts in scores.by_game.items()}
@@ -106,7 +106,7 @@ def _of_statements(scores: StatementScores) -> dict[str, Any]:
 
 
 class StatementRules:
-    """The statements of speeches, by the rules alone."""
+    """The statements of speeches, read only by the rules, without a model."""
 
     def __init__(self) -> None:
         self._statements = Hallucinations()
@@ -178,7 +178,7 @@ def _wilson(rate: Rate) -> dict[str, Any]:
 
 
 class RuleScores:
-    """Counts rulings: what the rules refuse, by rule, of everything that was selected."""
+    """Counts rulings: how many of all selected intentions the rules refuse, for each rule."""
 
     def __init__(self) -> None:
         self.by_game: dict[str, Rate] = {}
@@ -203,7 +203,7 @@ class RuleScores:
         return sum(rate.den for rate in self.by_game.values())
 
     def as_json(self) -> dict[str, Any]:
-        """The scores, as ``full`` and ``limited``. Rules never approve, so accuracy is at most this."""
+        """The scores, as ``full`` and ``limited``. Rules never approve, so accuracy is at most this share."""
         at_most = _share(self.by_game)
         totals = {
             "games": len(self.by_game),
@@ -219,7 +219,7 @@ class RuleScores:
 
 
 def rulings_as_judgements(rulings: Collection[Ruling]) -> list[Judgement]:
-    """Rulings in the form of people's judgements: what is not refused counts as reasonable."""
+    """Rulings in the form of people's judgements. An intention that is not refused counts as reasonable."""
     return [
         Judgement(*ruling.key, ruling.intention, ruling.rule is None, None, None, RULES) for ruling in rulings
     ]
@@ -233,8 +233,9 @@ async def agreement(
 ) -> tuple[dict[str, Any] | None, bool]:
     """The agreement of this evaluation's judge with people in the same games, and whether it is enough.
 
-    It is computed anew each time, because later judgements of people count too. Following scores are grouped
-    as in the paper (1-3, 4-5). With fewer than 20 common items, only callers who see all get the figures.
+    The agreement is computed anew each time, since later judgements of people count too. Following scores are
+    grouped as in the paper (1-3, 4-5). With fewer than 20 common items, only callers who see all get the
+    figures.
     """
     dimension = row.dimension
     if dimension == STATEMENTS:
@@ -257,8 +258,8 @@ async def agreement(
 
 
 def _with_rules(row: EvaluationRow, *, sees_all: bool) -> tuple[dict[str, Any] | None, bool]:
-    """As ``agreement``, for a judge of statements: it is compared with the rules where both read the same
-    statements, since nobody else judges statements. The comparison is made once, with the scores; before
+    """Like ``agreement``, for a judge of statements. Since no people judge statements, it is compared with
+    the rules, on the statements that both have read. The comparison is made once, with the scores; before
     that, the figures are None.
     """
     if row.spec["judge"]["kind"] == "rule":

@@ -1,4 +1,4 @@
-"""The questions to a model judge in each dimension, the form of its answers, and how they are stored."""
+"""The questions to a model judge in each dimension, the form of the answers, and how answers are stored."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from evaluators.measures.hallucination import Speech, speeches
 __all__ = ["MOST", "STATEMENTS", "JudgeWork", "QuestionResult", "plain", "work_of"]
 
 STATEMENTS: Final = "statements"
-"""The dimension of what speeches say about the record."""
+"""The name of the dimension that judges what speeches say about the record."""
 
 MOST: Final = 2000
 """The most characters of an answer or a comment that are kept."""
@@ -39,7 +39,7 @@ class QuestionResult:
     """The last answer, as it was received."""
     faults: tuple[str, ...]
     rows: Sequence[JudgementRow | StatementsRow] = ()
-    """What is to be stored, except for grade and time."""
+    """The rows to store, still without grade and time."""
 
 
 class JudgeWork(Protocol):
@@ -50,11 +50,11 @@ class JudgeWork(Protocol):
         ...
 
     def nothing(self, game: Game) -> str:
-        """Why there is nothing to ask about the game."""
+        """The reason why there is nothing to ask about the game."""
         ...
 
     def key(self, question: Any, attempt: int) -> CallKey:
-        """The key that an answer is stored under."""
+        """The key under which an answer is stored."""
         ...
 
     def form(self, question: Any) -> Form:
@@ -96,7 +96,7 @@ _TEXT: Final = {"type": "string"}
 
 
 class _IntentionWork:
-    """Judges selections, and how they were followed, item by item."""
+    """Judges, item by item, selections and how they were followed."""
 
     def __init__(self, dimension: Any) -> None:
         self._dimension = dimension
@@ -247,7 +247,7 @@ def _as_json(speech: Speech, statement: Statement) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """The text as any database and reader can take it: cut to ``MOST``, without U+0000 and lone
-    surrogates.
+    """The text in a form that every database and reader accepts: cut to ``MOST`` characters, without U+0000
+    and lone surrogates.
     """
     return text[:MOST].encode("utf-8", "replace").decode().replace("\0", "\ufffd")

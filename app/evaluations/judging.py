@@ -1,8 +1,8 @@
-"""Model judges: they work in the background, and every answer is stored before it counts.
+"""Runs model judges. They work in the background, and every answer is stored before it counts.
 
 A game's judgements are committed together with the judge's progress, in the order of the games. A process
 that dies loses only the answers that it was waiting for: earlier answers are stored with the calls, and the
-judgements of finished games are stored too. The next process continues from there.
+judgements of completely judged games are stored too. The next process continues from there.
 
 A game that cannot be judged is left out and named with the reason; the others are judged. While the database
 does not answer, a judge waits longer after each try, up to five minutes, and reports it.
@@ -42,20 +42,22 @@ __all__ = ["KEPT", "Judges", "first_result", "retry_after_s"]
 log = structlog.get_logger()
 
 _AHEAD: Final = 8
-"""Games that are asked about at once. More than one, so that a slow answer does not hold up the others; few,
-so that they fit in memory.
+"""The number of games that are judged at once. It is more than one, so that a slow answer does not hold up
+the others, but small, so that the games fit in memory.
 """
 
 _LOOK_S: Final = 2.0
-"""How often to look for work that was submitted to another process."""
+"""Seconds between two checks for work that was submitted to another process."""
 
 _RETRY_FIRST_S: Final = 1.0
 _RETRY_LAST_S: Final = 300.0
-"""A database may be away for a night: neither giving up nor asking it every second would help."""
+"""The longest wait between two tries of the database, which may be away for a night: neither giving up nor
+asking it every second would help.
+"""
 
 KEPT: Final = 50
-"""Unusable answers and left-out games that are kept with the result. All answers are stored with the
-calls.
+"""How many unusable answers and how many left-out games are kept with the result. All answers are stored with
+the calls anyway.
 """
 
 
@@ -77,7 +79,7 @@ class _Outcome:
     unanswered: int = 0
     not_asked: int = 0
     left_out: str = ""
-    """Why the game cannot be judged; empty if it can."""
+    """The reason why the game cannot be judged; empty if it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ class Judges:
             task.add_done_callback(lambda _: self._working.pop(evaluation_id, None))
 
     async def _claimed(self, evaluation_id: str) -> None:
-        """Judges, unless another process has claimed the evaluation."""
+        """Runs the judge, unless another process has claimed the evaluation."""
         try:
             if await self._claims.take([evaluation_id]):
                 await self.run(evaluation_id)
@@ -198,7 +200,7 @@ class Judges:
 
     async def cancel(self, evaluation_id: str) -> None:
         """Stops judging a cancelled evaluation, and scores what was judged by then. Calls that are under way
-        may finish and are stored: they are paid for.
+        may finish and are stored, since they are paid for.
         """
         task = self._working.get(evaluation_id)
         if task is not None:
@@ -228,7 +230,7 @@ class Judges:
         for row in await self._store.judging():
             evaluation_id = row.evaluation_id
             if isinstance(row.spec, Damaged):
-                # It cannot be judged, now or later.
+                # This evaluation cannot be judged, now or later.
                 log.error("an evaluation is damaged", evaluation=evaluation_id)
                 await self._store.finish(evaluation_id, "failed", {"reason": "it cannot be read"}, now_ms())
             elif row.status == "cancelled":
@@ -240,7 +242,7 @@ class Judges:
                 self.submit(evaluation_id)
 
     async def run(self, evaluation_id: str) -> None:
-        """Judges until the evaluation is over; while the database is away, waits."""
+        """Judges until the evaluation is over. Waits while the database is away."""
         try:
             while not await self._tried(evaluation_id):
                 pass
@@ -248,7 +250,7 @@ class Judges:
             self._stop_waiting(evaluation_id)
 
     async def _tried(self, evaluation_id: str) -> bool:
-        """Judges once. Returns whether nothing is left to do; waits before it returns False for a fault."""
+        """Tries once to judge. Returns True if nothing is left to do; after a fault, waits, returns False."""
         try:
             await self._judge(evaluation_id)
         except _Ended:
@@ -361,8 +363,8 @@ class Judges:
         await self._end(row, progress, reason)
 
     async def _stored(self, evaluation_id: str, left: Sequence[str]) -> dict[str, dict[CallKey, Call]]:
-        """The stored answers about the games that are left, by game. There are few: few games are begun at
-        a time.
+        """The stored answers about the games that are left, by game. There are few of them, since only few
+        games are begun at a time.
         """
         stored: dict[str, dict[CallKey, Call]] = defaultdict(dict)
         wanted = set(left)

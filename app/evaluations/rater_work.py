@@ -1,4 +1,4 @@
-"""Turns stored judgements and answers of raters into the forms that evaluators take."""
+"""Turns stored judgements and answers of raters into the forms that evaluators accept."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,10 +43,11 @@ Dimension = Literal["guessing", "summarisation"]
 def judgements_from(
     rows: Iterable[JudgementRow], shared_names: Collection[str] | None = None
 ) -> list[Judgement]:
-    """One judgement for each rater, stage and intention, which joins those of selection and of following.
+    """One judgement for each rater, stage and intention. It joins the judgement of the selection and that of
+    the following.
 
     Raters of the same name under different credentials are different raters. ``shared_names``: the names that
-    several credentials use; None: those that several use in these rows.
+    several credentials use; None: the names that several credentials use in these rows.
     """
     joined: dict[tuple[str, str, SelectionStage, str, str], dict[str, Any]] = {}
     for row, name in _named(rows, shared_names):
@@ -61,8 +62,8 @@ def judgements_from(
 def _kinds_in(
     rows: Iterable[JudgementRow], shared_names: Collection[str] | None = None
 ) -> dict[str, RaterKind]:
-    """The kind of each rater, by the names that ``judgements_from`` uses. A rater with any judgement of a
-    model or a program does not count as a person.
+    """The kind of each rater, by the names that ``judgements_from`` uses. A rater does not count as a person
+    if any of its judgements was made by a model or a program.
     """
     kinds: dict[str, RaterKind] = {}
     for row, name in _named(rows, shared_names):
@@ -82,7 +83,7 @@ _PLACE: Final[Mapping[RaterKind, int]] = {"human": 0, "program": 1, "model": 2}
 
 
 def _named(rows: Iterable[R], shared_names: Collection[str] | None) -> Iterable[tuple[R, str]]:
-    """Each row with its rater's name, and with the credential if several credentials use that name."""
+    """Each row with its rater's name, which includes the credential if several credentials use the name."""
     rows = list(rows)
     if shared_names is None:
         callers: dict[str, set[str]] = {}
@@ -97,7 +98,7 @@ def _named(rows: Iterable[R], shared_names: Collection[str] | None) -> Iterable[
 def spoken_from(
     rows: Sequence[StatementsRow], shared_names: Collection[str] | None = None
 ) -> list[SpeechJudgement]:
-    """Stored judgements of statements as evaluators take them. ``shared_names``: as in
+    """Stored judgements of statements in the form that evaluators accept. ``shared_names``: as in
     ``judgements_from``.
     """
     return [
@@ -141,7 +142,7 @@ def variant_of(spec: VariantSpec | Mapping[str, Any]) -> Variant:
 def guesses_of(answers: Sequence[AnswerRow]) -> dict[str, Guess]:
     """One guess for each item, by item id and in the order of ids; samples are joined by majority.
 
-    This is slow: each text is compared with every wording of every intention.
+    This is slow, since each text is compared with every wording of every intention.
     """
     read = [
         read_answer(
@@ -159,7 +160,7 @@ def guesses_of(answers: Sequence[AnswerRow]) -> dict[str, Guess]:
 
 
 def guesses_by_game(guesses: Mapping[str, Guess]) -> dict[str, dict[str, Guess]]:
-    """Guesses by the game and the id of their items."""
+    """Guesses, by the game and then by the id of their items."""
     by_game_id: dict[str, dict[str, Guess]] = {}
     for item_id, guess in guesses.items():
         by_game_id.setdefault(item_id.partition("/")[0], {})[item_id] = guess
@@ -193,9 +194,9 @@ class RaterWork:
     kinds: Mapping[str, RaterKind]
     """The kind of each rater of judgements, by name."""
     answers: Mapping[str, Sequence[Answered]]
-    """By game; samples joined."""
+    """By game, with samples joined."""
     statements: Mapping[str, Sequence[SpeechJudgement]]
-    """By game: judgements of the statements in its speeches."""
+    """By game, the judgements of the statements in its speeches."""
     damaged: Sequence[DamagedRow]
     """Judgements and answers that can no longer be read."""
 
@@ -211,7 +212,7 @@ class RaterWorkReader:
     """
 
     def __init__(self, store: EvaluationStore, whose: str | None, shared_names: frozenset[str]) -> None:
-        """``whose``: only what this credential handed in; None: what everybody handed in."""
+        """``whose``: reads only the work that this credential handed in; None: reads everybody's work."""
         self._store = store
         self._whose = whose
         self._shared = shared_names
@@ -245,7 +246,7 @@ class RaterWorkReader:
     async def _answers(
         self, games: Collection[str], dimensions: Collection[Dimension]
     ) -> tuple[dict[str, list[Answered]], list[DamagedRow]]:
-        """The answers by game; and the damaged ones, including those whose evaluation cannot be read."""
+        """The answers by game, and the damaged rows, including answers whose evaluation cannot be read."""
         by_rater: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
         damaged: list[DamagedRow] = []
         for dimension in dimensions:

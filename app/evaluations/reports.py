@@ -1,7 +1,7 @@
-"""Reports of one batch or several: their finished games, with judgements and answers about them.
+"""Reports on the finished games of one or several batches, with the judgements and answers about them.
 
-A report is made once for the same state of its batches, however often and in whichever format it is asked
-for. Until it is done, callers get its progress. A small report does not wait for a large one.
+For the same state of its batches, a report is made only once, however often and in whichever format it is
+requested. Until it is done, callers get its progress. A small report does not wait for a large one.
 """
 
 import asyncio
@@ -51,24 +51,24 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 GroupBy = Literal["agent", "model", "mechanism", "timing", "profile", "players"]
-"""What the tables of a report can be grouped by."""
+"""The properties by which the tables of a report can be grouped."""
 
 GROUPS: Final[tuple[GroupBy, ...]] = get_args(GroupBy)
 
 _AT_ONCE: Final = 20
-"""Games whose logs, judgements and answers are in memory at a time."""
+"""How many games' logs, judgements and answers are in memory at a time."""
 
 _HERE: Final = 40
-"""Reports of at most this many games are counted in a thread, which takes about a second: the separate
-process takes longer to start.
+"""Reports of at most this many games are counted in a thread. That takes about a second, and the separate
+process would take longer to start.
 """
 
 _TOGETHER: Final = 4
-"""Reports that are made at a time; others wait."""
+"""How many reports are made at a time; others wait."""
 
 _REPORTS: Final = 4
 _RENDERINGS: Final = 12
-"""Reports and renderings that are kept: readers come back to a report, and ask for its other formats."""
+"""How many reports and renderings are kept, since readers come back to a report or ask for other formats."""
 
 
 class _Key(NamedTuple):
@@ -76,16 +76,16 @@ class _Key(NamedTuple):
 
     batches: tuple[str, ...]
     caller: str | None
-    """None: callers who see all."""
+    """The caller that it is for; None: all callers who see everything."""
     group_by: GroupBy | None
     exclude_above: float
 
 
 class _State(NamedTuple):
-    """How much there is about one batch. When any of it grows, the report is made anew."""
+    """How much is stored about one batch. When any of these numbers changes, the report is made anew."""
 
     games: tuple[tuple[str, int], ...]
-    """By status."""
+    """The number of games for each status."""
     judgements: int
     answers: int
     invalid: tuple[tuple[str, str], ...]
@@ -101,7 +101,7 @@ class Rendering(NamedTuple):
 
     content: bytes
     etag: str
-    """Of exactly the content that this caller may see."""
+    """The tag of exactly the content that this caller may see."""
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class Making:
     games_done: int = 0
     started: float = field(default_factory=time.monotonic)
     waited_for: bool = False
-    """A caller was asked to come back for it."""
+    """Whether a caller was asked to come back for the report."""
     task: asyncio.Task[Report] | None = None
 
     @property
@@ -133,7 +133,9 @@ class _Made:
     state: tuple[_State, ...]
     report: Report
     valid_until: float
-    """Until this monotonic time it is given out in any state: a caller was asked to come back for it."""
+    """Until this time (monotonic), the report is given out even if its batches have changed, because a caller
+    was asked to come back for it.
+    """
 
 
 class Reports:
@@ -162,8 +164,9 @@ class Reports:
         wait_s: float = 60.0,
         exclude_above: float = EXCLUDE_ABOVE,
     ) -> Rendering | Making:
-        """The report of these batches together, as this caller may see it; or its progress, if it takes
-        longer than ``wait_s`` seconds. Raises NotFound; Forbidden for groups, which show who sat where.
+        """The report of these batches together, as this caller may see it, or its progress if the report
+        takes longer than ``wait_s`` seconds. Raises NotFound, and Forbidden for ``group_by``, since groups
+        show who sat where.
         """
         if group_by is not None:
             caller.needs("export:full")
@@ -296,8 +299,8 @@ class Reports:
         group_by: GroupBy | Literal["batch"] | None,
         batch_id: str = "",
     ) -> AsyncIterator[list[StoredGame]]:
-        """The games, some at a time, with judgements and answers; with ``whose``, only those of this
-        credential.
+        """The games, some at a time, with the judgements and answers about them. With ``whose``, only the
+        judgements and answers of this credential.
         """
         reader = await RaterWorkReader.games(self._store, finished, whose)
         for first in range(0, len(finished), _AT_ONCE):
@@ -348,7 +351,7 @@ def agent_name(seat: Mapping[str, Any]) -> str:
 
 def groups_of(row: GameRow, group_by: GroupBy | None) -> Mapping[str, Collection[Seat]]:
     """The seats of a stored game, by group. A seat without a value for ``group_by`` is grouped by its kind of
-    agent. Imported games have no specs of seats, and are in no group of seats.
+    agent. Imported games have no specs of seats, so their seats are in no group.
     """
     if group_by is None:
         return {}

@@ -137,7 +137,7 @@ class Evaluations:
         limit: int,
         cursor: str | None,
     ) -> PagedItems:
-        """A page of items. If they show what was chosen, it is stored that this caller has seen it."""
+        """A page of items. If the items show what was chosen, the caller is recorded as having seen it."""
         page = await self.items.page(games, dimension, variant, followed=followed, limit=limit, cursor=cursor)
         await self._remember(caller, dimension, page.items)
         return page
@@ -161,8 +161,8 @@ class Evaluations:
     async def submit(
         self, new: NewEvaluation, caller: Caller, key: RequestKey | None = None
     ) -> EvaluationView:
-        """Scores answers, and stores answers and scores. Raises AlreadyGraded, AlreadySeen, InvalidRequest;
-        then nothing is stored.
+        """Scores answers, and stores the answers with their scores. Raises AlreadyGraded, AlreadySeen or
+        InvalidRequest, and then stores nothing.
         """
         grade = 1
         if new.regrade_of is not None:
@@ -218,7 +218,7 @@ class Evaluations:
         self, new: NewJudging, caller: Caller, key: RequestKey | None = None, *, by_command: bool = False
     ) -> EvaluationView:
         """Judges by the rules immediately, or starts a model judge. Games that cannot be judged are left out
-        and named. ``by_command``: a command runs the judge itself, so no service does.
+        and named. ``by_command``: a command runs the judge itself, so no service may run it.
 
         Raises Forbidden if the caller may not see what was chosen, NotFound, InvalidRequest, and
         AlreadyJudged if the judge has judged in one of these games and this is not a re-grade.
@@ -353,8 +353,8 @@ class Evaluations:
         return row.grade
 
     async def _refuse_graded(self, caller: str, new: NewEvaluation, grade: int) -> None:
-        """Raises AlreadyGraded for the first answer that was given before. In a race, the key of the table
-        decides.
+        """Raises AlreadyGraded for the first answer that was given before. If two requests race, the table's
+        primary key decides.
         """
         item_ids = {answer.item_id for answer in new.answers}
         graded = await self.store.graded(caller, new.rater.name, item_ids, grade)
@@ -367,7 +367,7 @@ class Evaluations:
 
     async def _row(self, evaluation_id: str, caller: Caller) -> EvaluationRow:
         row = await self.store.evaluation(evaluation_id)
-        # The answer is the same for somebody else's evaluation and for none.
+        # The answer is the same for somebody else's evaluation as for one that does not exist.
         if row is None or not (caller.sees_all or row.caller == caller.name):
             raise NotFound("no such evaluation for this caller")
         # Its content is checked here, whatever is asked for.

@@ -27,7 +27,7 @@ _SCORE: Final = re.compile(r"[1-5](\.0+)?")
 
 
 def write_sheet(views: Iterable[JudgementView]) -> str:
-    """Judgements as CSV: a header, then one judgement a line."""
+    """Judgements as CSV: a header, then one judgement on each line."""
     text = io.StringIO()
     writer = csv.DictWriter(text, FIELDS)
     writer.writeheader()
@@ -48,13 +48,13 @@ class SheetLine:
     """One judgement of a sheet."""
 
     number: int
-    """The line of the file, from 1; the last line of a cell with several lines."""
+    """The number of the line in the file, from 1; if cells have several lines, the number of the last one."""
     rater: RaterSpec
     judgement: JudgementSpec
 
 
 def read_sheet(text: str, *, rater: str | None = None, kind: str | None = None) -> Iterator[SheetLine]:
-    """The judgements of a sheet; a line that judges both selection and following gives two.
+    """The judgements of a sheet. A line that judges both selection and following gives two judgements.
 
     ``rater`` and ``kind`` replace the columns of these names. A line without a judgement is skipped: raters
     leave lines empty. Raises InvalidRequest, which names line and column.

@@ -1,8 +1,8 @@
 """Deals speaking turns to raters, and stores their judgements.
 
-A task is one speaking turn seen from the speaker's own seat: what it chose in each stage, what it thought and
-said. Some turns go to every rater, so that their agreement can be measured; each of the others goes to as
-many raters as asked for. A rater sees nobody's judgements but its own.
+A task is one speaking turn as seen from the speaker's own seat: what the speaker chose in each stage, thought
+and said. Some turns go to every rater, so that the raters' agreement can be measured; each of the others goes
+to as many raters as requested. A rater sees only its own judgements.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ __all__ = ["Prepared", "Tasks"]
 log = structlog.get_logger()
 
 _LOOK: Final = 200
-"""Games that are searched for one deal: enough to find turns, even in batches of thousands."""
+"""How many games are searched for one deal: enough to find turns, even in batches of thousands."""
 
 
 class Tasks:
@@ -63,8 +63,8 @@ class Tasks:
     ) -> TasksView:
         """The rater's tasks that are left from earlier deals, and new ones up to ``limit`` in all.
 
-        ``seed`` fixes the order of turns. The first ``shared`` turns go to every rater, each of the others to
-        ``overlap`` raters.
+        ``seed`` fixes the order of turns. The first ``shared`` turns go to every rater; each of the others
+        goes to ``overlap`` raters.
         """
         order = sorted(games, key=lambda game: (draw(seed, "tasks", game), game))[:_LOOK]
         judged = await self._store.judgements_of(order, caller=caller, raters=(rater,))
@@ -130,7 +130,7 @@ class Tasks:
         selections = {item.stage: item for item in items(game, "selection")}
         followings = {item.stage: item for item in items(game, "following")}
         known = {**selections, **followings}
-        # The whole record is shown; each stage says what its selection had not heard of it.
+        # The whole record is shown; each stage says which part of it was unknown to its selection.
         whole = [item for item in known.values() if item.context.without is None]
         first = (whole or list(known.values()))[0]
         return TaskView(
@@ -158,17 +158,18 @@ class Tasks:
         sees_all: bool = False,
         key: RequestKey | None = None,
     ) -> Stored:
-        """Stores judgements, all or none. Raises InvalidRequest for a judgement of something that was not
-        chosen, AlreadyJudged for a second one by the same rater unless ``revise``.
+        """Stores all judgements, or none. Raises InvalidRequest for a judgement of something that was not
+        chosen, and AlreadyJudged for a second judgement by the same rater, unless ``revise``.
 
-        What can be judged in a turn shows what was chosen there: a caller who tries may no longer guess it.
+        Whether something in a turn can be judged reveals what was chosen there, so a caller who tries may no
+        longer guess that turn.
         """
         prepared = Prepared(caller, sees_all=sees_all)
         try:
             for judgement in given:
                 await self.prepare(prepared, rater, judgement)
         finally:
-            # Also after a refusal, whose message shows what was chosen.
+            # Record it even after a refusal, whose message shows what was chosen.
             if not sees_all:
                 turns = await self._games.first_played(prepared.turns)
                 await self._store.mark_seen(caller, turns.values())
@@ -192,8 +193,8 @@ class Tasks:
         prepared.rows.append(row)
 
     async def write(self, connection: AsyncConnection, prepared: "Prepared", *, revise: bool) -> int:
-        """Stores the prepared judgements, in the caller's transaction, and returns how many of them replace
-        an earlier one. Raises AlreadyJudged for one that does, unless ``revise``.
+        """Stores the prepared judgements in the caller's transaction, and returns how many of them replace an
+        earlier judgement. Unless ``revise``, raises AlreadyJudged if any of them does.
         """
         revised = 0
         raters = {row.rater for row in prepared.rows}

@@ -1,8 +1,8 @@
 """Finished games from files: exports of our own logs, and foreign records.
 
 Files are read as a stream, a few games at a time, so memory does not grow with the number of games.
-``bundles`` only finds the lines of each game, by its id; ``games_in`` reads them where the game is counted,
-which may be another process.
+``bundles`` only finds the lines of each game, by its id; ``games_in`` parses these lines in the process that
+counts the game, which may be another one.
 """
 
 import re
@@ -40,7 +40,7 @@ DAMAGED: Final = "damaged where it was stored"
 
 @dataclass(slots=True)
 class Bundle:
-    """Some whole games, as the lines of their file."""
+    """Some whole games, each as the lines of its file."""
 
     file: str
     lines: list[Document | FileFault | PassedOver] = field(default_factory=list)
@@ -62,8 +62,8 @@ _GAME: Final = re.compile(rb'"game":\s*"([^"\\]+)"')
 
 
 def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bundle]:
-    """The content of the paths in their order; no game is divided. Raises OSError for a path that does not
-    exist.
+    """The content of the paths, in their order; no game is divided between bundles. Raises OSError for a path
+    that does not exist.
     """
     bundle = Bundle("")
     game = b""
@@ -85,7 +85,9 @@ def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bu
 
 
 def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
-    """The finished games of a bundle; in place of anything else in it, why it cannot be used."""
+    """The finished games of a bundle; in place of anything else in the bundle, the reason why it cannot be
+    used.
+    """
     log: list[Event] = []
     game_id = ""
     for document in bundle.lines:

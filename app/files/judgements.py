@@ -1,7 +1,7 @@
 """Judgements and answers from files, in the forms in which the service sends and accepts them.
 
-Judgements: the CSV or JSON of ``GET /annotations``, or its rows one a line. Answers: bodies of
-``POST /evaluations``, or single answers with a ``rater``, one a line.
+Judgements come as the CSV or JSON of ``GET /annotations``, or with one of its rows on each line. Answers come
+as bodies of ``POST /evaluations``, or as single answers with a ``rater``, one on each line.
 """
 
 import csv
@@ -29,7 +29,7 @@ __all__ = ["JudgementFile", "UnreadableFile", "read_answers", "read_judgements"]
 
 
 class UnreadableFile(ValueError):
-    """A file that cannot be read. The message names the file and, where one is at fault, the line."""
+    """A file that cannot be read. The message names the file and, if a single line is at fault, the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class JudgementFile:
 
     by_game: Mapping[str, list[Judgement]]
     judges: frozenset[str]
-    """Raters that are not people: their scores are not pooled with people's."""
+    """The raters that are not people, whose scores are not pooled with those of people."""
 
 
 def read_judgements(path: Path) -> JudgementFile:
@@ -149,7 +149,9 @@ def read_answers(path: Path) -> dict[str, list[Answered]]:
 
 
 def _rows(path: Path, text: str, inside: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """JSON objects: one a line, or all in one document, in a list of the name ``inside``."""
+    """JSON objects and their lines. The file has one object on each line, or one document with all objects in
+    a list named ``inside``.
+    """
     try:
         whole = orjson.loads(text)
     except orjson.JSONDecodeError:

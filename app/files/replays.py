@@ -1,8 +1,8 @@
 """Reads records and logs from files, directories, archives and standard input.
 
-Everything is read as a stream and nothing is unpacked to disk, so an archive of a million records takes the
-memory of its largest record. Whatever cannot be read becomes a ``FileFault`` with its place; only a path that
-does not exist is raised.
+Everything is read as a stream and nothing is unpacked to disk, so an archive of a million records takes only
+the memory of its largest record. Whatever cannot be read becomes a ``FileFault`` with its place; an exception
+is raised only for a path that does not exist.
 """
 
 import codecs
@@ -64,7 +64,7 @@ class Place:
     """Where a record is."""
 
     file: str
-    """As given or found; ``-`` for standard input."""
+    """The file's path, as given or found; ``-`` for standard input."""
     member: str | None = None
     """The name within an archive."""
     line: int | None = None
@@ -86,21 +86,23 @@ class Document:
     place: Place
     text: bytes
     discovered: bool
-    """It comes from a directory or an archive and was not named by the user, so it may be something else."""
+    """Whether it comes from a directory or an archive. The user did not name it then, so it may be something
+    else.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class FileFault:
-    """Why there is no game: one line of ``replay check``."""
+    """Why a document gives no game: one line of the output of ``replay check``."""
 
     place: Place
     rule: str
     expected: str
     found: str
     move: int | None = None
-    """From 1; None if no single move is wrong."""
+    """The number of the wrong move, from 1; None if no single move is wrong."""
     record: str | None = None
-    """The record's id; None if it has none that can be read."""
+    """The record's id; None if it has no readable id."""
     quest: int | None = None
     """The quest that the game had reached; None if the set-up is wrong, or nothing can be read."""
     attempt: int | None = None
@@ -159,12 +161,14 @@ def documents(
 ) -> Iterator[Document | FileFault | PassedOver]:
     """The content of the paths, in the order given; of directories, in the order of their names.
 
-    The bytes of a file decide what it is: gzip, zip and tar are opened, whatever their name; text is JSON, a
-    JSON list of documents, or (except in a ``.json``) one document a line, in UTF-8 or, with a byte order
-    mark, in UTF-16 or UTF-32. Of a directory, files with the endings of ``_SCANNED`` are read, at any depth;
-    hidden files and links to directories are left out. Of an archive, members with the endings of
-    ``_DOCUMENTS`` are read; packed members are passed over and named. ``-`` is standard input. Raises
-    FileNotFoundError for paths that do not exist.
+    The bytes of a file decide what it is. gzip, zip and tar are opened, whatever their name. Text is one JSON
+    document, a JSON list of documents, or (except in a ``.json``) one document on each line. Its encoding is
+    UTF-8 or, with a byte order mark, UTF-16 or UTF-32.
+
+    In a directory, files with the endings of ``_SCANNED`` are read, at any depth; hidden files and links to
+    directories are left out. In an archive, members with the endings of ``_DOCUMENTS`` are read; packed
+    members are passed over and named. ``-`` is standard input. Raises FileNotFoundError for paths that do not
+    exist.
     """
     for path in paths:
         if path == "-":
@@ -212,7 +216,7 @@ def _file(file: Path, discovered: bool, on_read: OnRead) -> Iterator[Document | 
 
 
 class _Started:
-    """A source of bytes that can be peeked at, to see what it is, and that reports how much was read."""
+    """A source of bytes that shows its beginning without consuming it, and reports how much was read."""
 
     def __init__(self, source: IO[bytes], on_read: OnRead = _ignored) -> None:
         self._source = source
@@ -332,7 +336,7 @@ _MARKS: Final = (
 
 
 class _Utf8:
-    """Text in another encoding, or with a byte order mark, as UTF-8."""
+    """Converts text in another encoding, or with a byte order mark, to plain UTF-8."""
 
     def __init__(self, source: _Started, encoding: str) -> None:
         self._source = source
@@ -347,7 +351,7 @@ class _Utf8:
 
 
 class _Lines:
-    """Reads a source that cannot be rewound by lines, and can look at its beginning without consuming it."""
+    """Reads lines from a source that cannot be rewound, and can look ahead without consuming anything."""
 
     def __init__(self, source: "_Started | _Utf8") -> None:
         self._source = source
@@ -355,8 +359,8 @@ class _Lines:
         self._over = False
 
     def fill(self, size: int) -> bytes:
-        """The bytes not yet consumed, read on until there are at least ``size`` of them or the source ends.
-        Consumes none of them.
+        """Reads until at least ``size`` bytes are waiting to be consumed, or the source ends. Returns the
+        waiting bytes, without consuming any.
         """
         parts = [self._rest]
         ahead = len(self._rest)
@@ -372,7 +376,9 @@ class _Lines:
         self._rest = self._rest[size:]
 
     def line(self) -> bytes:
-        """The next line with its line end, cut after ``MAX_DOCUMENT`` bytes; empty at the end."""
+        """The next line with its line end; empty at the end. A line of more than ``MAX_DOCUMENT`` bytes is
+        cut one byte beyond, so that the caller can see that it is too long.
+        """
         size = _BLOCK
         seen = 0
         while True:
@@ -540,7 +546,7 @@ def _tar(plain: _Started, place: Place) -> Iterator[Document | FileFault | Passe
 
 
 class NotJson(ValueError):
-    """Not JSON, or JSON that two readers would read differently."""
+    """The text is not JSON, or two readers would read it differently."""
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -582,7 +588,7 @@ def json_fault_of(text: bytes) -> str:
 
 
 def replayed(document: Document) -> Replayed | FileFault | PassedOver:
-    """The game of a document, or why there is none."""
+    """The game of a document, or the reason why there is none."""
     place = document.place
     try:
         value = parse(document.text)
@@ -619,7 +625,7 @@ def _id_of(value: Any) -> str | None:
 
 
 def _reached(moves: list[Any], number: int) -> tuple[int, int]:
-    """Quest and attempt of a move that cannot be read, according to it and the moves before it."""
+    """The quest and the attempt of a move that cannot be read, according to that move and those before it."""
     quest = attempt = 1
     for move in moves[:number]:
         if not isinstance(move, dict):

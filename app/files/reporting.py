@@ -21,7 +21,7 @@ GroupBy = Literal["file", "profile", "players", "agents", "agent"]
 
 @dataclass(frozen=True, slots=True)
 class ReportWork:
-    """What to report, and what is known of the games besides their files."""
+    """What to report, and what is known about the games besides the files themselves."""
 
     title: str
     variant: Variant = field(default_factory=Variant)
@@ -32,14 +32,14 @@ class ReportWork:
     answers: Mapping[str, Sequence[Answered]] = field(default_factory=dict)
     """By game."""
     agents: tuple[str, ...] | None = None
-    """Who sat where, in every game; None: unknown."""
+    """The agents of every game, in seat order; None if they are not known."""
     rotate: bool = False
     """Whether the agents moved on by one seat from game to game, as with ``simulate --rotate``."""
     group_by: GroupBy | None = None
     exclude_above: float = EXCLUDE_ABOVE
 
     def agents_of(self, index: int) -> tuple[str, ...] | None:
-        """Who sat where in the ``index``-th game, from 0."""
+        """The agents of the ``index``-th game (from 0), in seat order; None if they are not known."""
         if self.agents is None or not self.rotate:
             return self.agents
         turn = index % len(self.agents)
@@ -48,7 +48,7 @@ class ReportWork:
     def groups_of(
         self, game: Game, file: str, agents: tuple[str, ...] | None
     ) -> Mapping[str, Collection[Seat]]:
-        """The seats of each group."""
+        """The seats of each group of ``group_by``; empty without it, and if it needs unknown agents."""
         seats = range(1, len(game.roles) + 1)
         if self.group_by == "file":
             return {PurePath(file).name: seats}
@@ -75,7 +75,7 @@ def counted(bundles: Iterator[Bundle], work: ReportWork, *, jobs: int = 1) -> It
         ahead: list[Future[ReportBuilder]] = []
         for first, bundle in numbered:
             ahead.append(pool.submit(_count_in_pool, bundle, first))
-            # Only a few ahead, because bundles wait in memory.
+            # Read only a few bundles ahead, because they wait in memory.
             if len(ahead) > 2 * jobs:
                 yield ahead.pop(0).result()
         for counting in ahead:

@@ -19,7 +19,7 @@ class SpendingLimits:
     """The most that may be spent. None: no limit."""
 
     max_tokens: int | None = None
-    """Prompt and completion together."""
+    """Tokens of prompts and completions together."""
     max_cost: float | None = None
     """In the currency of the endpoints' prices."""
 
@@ -52,7 +52,7 @@ class Account:
         self.limit(budget)
 
     def limit(self, budget: Budget) -> None:
-        """Takes another budget. Calls that have begun finish."""
+        """Replaces the budget. Calls that have begun may finish."""
         self.budget = budget
         self._slots.total_tokens = math.inf if budget.max_parallel is None else budget.max_parallel
 
@@ -76,7 +76,7 @@ class Account:
         self._add(game, call, use_of(call))
 
     def add_try(self, game: str, call: Call) -> None:
-        """Adds what a call cost that brought no answer and is made again."""
+        """Adds the cost of a call that got no answer and will be made again."""
         self._add(game, call, replace(use_of(call), calls=0, failed=0, estimated=0))
 
     def _add(self, game: str, call: Call, use: Use) -> None:
@@ -85,5 +85,7 @@ class Account:
             summed.add(use)
 
     async def enter(self, stack: AsyncExitStack) -> None:
-        """Takes one of the batch's slots for a call until the stack is closed; waits if none is free."""
+        """Takes one of the batch's slots for a call, and holds it until the stack is closed. Waits while no
+        slot is free.
+        """
         await stack.enter_async_context(self._slots)

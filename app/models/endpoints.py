@@ -29,12 +29,12 @@ log = structlog.get_logger()
 
 
 LOOK_S: Final = 1.0
-"""Seconds between two looks at what other processes know of endpoints."""
+"""Seconds between two reads of what other processes know of endpoints."""
 
 
 class DirectSession:
-    """A session that asks the model every time. ``scope`` tells games apart: in each, a seat's calls carry
-    one key of their own, by which engines find the beginning of its prompts again.
+    """A session that asks the model every time. ``scope`` identifies the game. All calls of one seat in one
+    game carry the same cache key, by which inference engines find the cached beginning of its prompts.
     """
 
     def __init__(self, model: Model, scope: str, sampling: Sampling) -> None:
@@ -72,13 +72,13 @@ class Source:
         self._recording: Recording | None = None
 
     def is_of(self, settings: EndpointSettings | None) -> bool:
-        """Whether these settings are the source's own, and lead to the same key."""
+        """Whether these are the source's own settings, and still yield the same key."""
         if settings != self._settings or settings is None:
             return False
         return self.endpoint is None or self.endpoint == settings.endpoint(self.name)
 
     def check(self, sampling: Sampling) -> None:
-        """Raises InvalidAgent for what this endpoint does not let seats ask for."""
+        """Raises InvalidAgent if ``sampling`` asks for something that this endpoint does not allow seats."""
         check_allowed(sampling, self._settings.seat_keys)
 
     def session(self, seed: str, game: str, sampling: Sampling = PLAIN_SAMPLING) -> Answering:
@@ -88,7 +88,7 @@ class Source:
                 self._recording = Recording.read(self._settings.recorded)
             return RecordedSession(self._recording, seed)
         if self._live is None:
-            # The import takes half a second, which a service without models does not pay.
+            # Imported here, since it takes half a second, which a service without models need not spend.
             from agents.model.client import OpenAIModel
 
             assert self.endpoint is not None
@@ -107,8 +107,8 @@ class Endpoints:
     def __init__(
         self, read: Callable[[], Mapping[str, EndpointSettings]], outages: Outages | None = None
     ) -> None:
-        """``read``: reads the settings anew. ``outages``: what other processes know; None: there are none.
-        Raises what ``read`` raises.
+        """``read``: reads the settings anew. ``outages``: what other processes know; None: there are no
+        other processes. Raises what ``read`` raises.
         """
         self._read = read
         self._outages = outages
@@ -116,7 +116,7 @@ class Endpoints:
         self.settings = dict(read())
         self._sources: dict[str, Source] = {}
         self._replaced: list[Source] = []
-        """Sources of earlier settings, which games that have begun may still use."""
+        """Sources of earlier settings, which games that began with them may still use."""
 
     async def read_again(self) -> None:
         """Reads the settings anew: a key or an address may have changed. Games that begin from now on use
@@ -136,7 +136,7 @@ class Endpoints:
                 source.health.learn(None)
 
     def source(self, name: str) -> Source:
-        """The source for this endpoint. Raises InvalidAgent for one that the settings do not name."""
+        """The source for this endpoint. Raises InvalidAgent if the settings do not name the endpoint."""
         if name not in self.settings:
             raise self.unknown_endpoint()
         if name not in self._sources:
@@ -149,7 +149,7 @@ class Endpoints:
         return AskedModel(name or None, None if settings is None else settings.model or None)
 
     def outages(self, names: Iterable[str]) -> list[Outage]:
-        """The endpoints among these that do not answer now, by name."""
+        """The current outages of these endpoints, in the order of their names."""
         sources = [self._sources[name] for name in sorted(set(names)) if name in self._sources]
         return [source.health.outage for source in sources if source.health.outage is not None]
 
@@ -164,21 +164,21 @@ class Endpoints:
         return InvalidAgent(f"name one of the models here: {', '.join(sorted(self.settings))}", "/model")
 
     async def open(self) -> None:
-        """Imports in a thread what clients need, so that games do not wait for it."""
+        """Imports in a thread the modules that clients need, so that games do not wait for the import."""
         if any(endpoint.recorded is None for endpoint in self.settings.values()):
             await asyncio.to_thread(import_module, "openai")
         if self._outages is not None:
             self._learning = asyncio.create_task(self._learn(self._outages), name="outages")
 
     async def _learn(self, outages: Outages) -> None:
-        """Takes over, again and again, what other processes know of endpoints that this one asks."""
+        """Keeps taking over what other processes know of the endpoints that this process asks."""
         while True:
             await asyncio.sleep(LOOK_S)
             sources = dict(self._sources)
             changes = {name: source.health.changes for name, source in sources.items()}
             known = await outages.all() if sources else None
             for name, source in sources.items():
-                # What changed meanwhile in this process is newer than what was read.
+                # A change in this process since then is newer than what was read.
                 if known is not None and source.health.changes == changes[name]:
                     source.health.learn(known.get(name))
 

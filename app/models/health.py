@@ -1,8 +1,8 @@
-"""Whether a model endpoint answers.
+"""Keeps track of whether a model endpoint answers.
 
-While it does not, its games are parked, and one call at a time tries again, after growing pauses. An outage
-costs games nothing but time, and an endpoint that comes back is not overrun. Processes on one database share
-what they know of an endpoint (``Outages``).
+While an endpoint does not answer, its games are parked, and one call at a time tries again, after growing
+pauses. So an outage costs games nothing but time, and an endpoint that comes back is not overrun. Processes
+on one database share what they know of an endpoint (``Outages``).
 """
 
 import asyncio
@@ -25,27 +25,29 @@ __all__ = ["LONGEST_CALL_S", "EndpointHealth", "Outages"]
 log = structlog.get_logger()
 
 OPEN_AFTER: Final = 3
-"""Calls in a row without an answer after which all calls of the endpoint wait."""
+"""After this many calls in a row without an answer, all calls to the endpoint wait."""
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
-"""Bounds of the pause between two tries; each is twice the one before, and drawn from its upper half."""
+"""The first and the last bound of the pause between two tries. The bound doubles with each failure, and the
+pause is drawn from the upper half of the range from 0 to the bound.
+"""
 
 RECENT: Final = 20
-"""The latest answers by which an endpoint is judged."""
+"""How many of its latest answers an endpoint is judged by."""
 
 LONGEST_ASKED_S: Final = 24 * 3600.0
-"""The longest pause that a server may ask for; who asks for more is tried like one who asks for none."""
+"""The longest pause that a server may ask for. A longer one is ignored."""
 
 LONGEST_CALL_S: Final = 600.0
-"""After this long, another process may try in place of one that has not said how its try ended."""
+"""After this long, another process may try if the process that tried last has not reported the outcome."""
 
 
 class Outages(Protocol):
     """The outages that all processes on a database know of."""
 
     async def all(self) -> Mapping[str, Outage] | None:
-        """By endpoint. None: they cannot be read now."""
+        """The outages by endpoint; None if they cannot be read now."""
         ...
 
     async def put(self, outage: Outage) -> None:
@@ -53,21 +55,21 @@ class Outages(Protocol):
         ...
 
     async def claim(self, endpoint: str, now: int, until: int) -> bool:
-        """Whether the caller may try now. Then nobody else may before ``until``."""
+        """Returns whether the caller may try now. If it may, nobody else may try before ``until``."""
         ...
 
     async def end(self, endpoint: str) -> None: ...
 
 
 class EndpointHealth:
-    """One endpoint's, as far as this process knows. Belongs to one event loop."""
+    """The health of one endpoint, as far as this process knows it. Belongs to one event loop."""
 
     def __init__(
         self, endpoint: str, jitter: Callable[[], float] = random.random, outages: Outages | None = None
     ) -> None:
-        """``outages``: None where no other process asks this endpoint."""
+        """``outages``: None if no other process asks this endpoint."""
         self.outage: Outage | None = None
-        """None: the endpoint answers."""
+        """The current outage; None while the endpoint answers."""
         self.answers = 0
         """Calls that were answered so far."""
         self.changes = 0
@@ -81,19 +83,20 @@ class EndpointHealth:
         self._try_at = 0.0
         self._trying = False
         self._tester: str | None = None
-        """The game that is not parked, since its call is the next to try."""
+        """The game that is not parked, because its call is the next one to try the endpoint."""
         self._calls = Counter[str]()
-        """By game, its calls that wait for their turn or hold it."""
+        """For each game, the number of its calls that wait for their turn or hold it."""
         self._news = asyncio.Event()
 
     @asynccontextmanager
     async def turn(self, game: str | None = None) -> AsyncIterator[None]:
         """Holds the permission to make one call while the block lasts. Waits while the endpoint does not
-        answer, unless it is time for a try and nobody else tries.
+        answer, unless it is time for another try and nobody else is trying.
 
-        ``game``: a game that can be parked: raises GameParks where another game waits to try. None: the
-        caller waits. A ModelUnavailable that leaves the block counts as a failure unless it lies in the
-        request or the answer; a block that ends otherwise without an exception counts as an answer.
+        ``game``: a game that can be parked; GameParks is raised if another game is already waiting to try.
+        With None, the caller waits. A ModelUnavailable that leaves the block counts as a failure, unless its
+        kind is ``request`` or ``answer``; those, and a block that ends without an exception, count as an
+        answer.
         """
         if game is not None:
             self._calls[game] += 1
@@ -117,18 +120,20 @@ class EndpointHealth:
                 self._leave(game)
 
     async def back(self) -> bool:
-        """Returns True once the endpoint answers, False once no game is left that would try."""
+        """Waits, and returns True once the endpoint answers, or False once no game is left that would try."""
         while self.outage is not None and self._tester is not None:
             await self._news.wait()
         return self.outage is None
 
     def read(self, *, usable: bool) -> None:
-        """Takes note whether a new answer could be used."""
+        """Records whether a new answer could be used."""
         self._recent.append(usable)
 
     @property
     def unusable(self) -> tuple[int, int]:
-        """How many of the latest answers could not be used, and of how many: at most RECENT."""
+        """How many of the latest answers could not be used, and how many answers that is out of (at most
+        RECENT).
+        """
         return self._recent.count(False), len(self._recent)
 
     def pause_s(self, failures: int) -> float:
@@ -137,7 +142,7 @@ class EndpointHealth:
         return longest * (1 + self._jitter()) / 2
 
     def learn(self, outage: Outage | None) -> None:
-        """Takes over what another process knows. None: it was answered, or there was no outage."""
+        """Takes over what another process knows. None: the endpoint has answered it, or had no outage."""
         if outage is None:
             if self.outage is not None:
                 self._close()
@@ -148,7 +153,9 @@ class EndpointHealth:
         self._try_at = max(self._try_at, _loop_time(outage.try_at))
 
     async def _wait(self, game: str | None) -> bool:
-        """Returns whether the caller is the one that tries."""
+        """Waits until the caller may make its call. Returns whether that call is a try during an outage, for
+        which all other calls wait.
+        """
         while self.outage is not None:
             if game is not None:
                 if self._tester not in (None, game):
@@ -178,7 +185,7 @@ class EndpointHealth:
         finally:
             if not claimed:
                 self._trying = False
-                # The other process says how its try ended: this one looks again before long.
+                # The other process will report how its try ended, so look again soon.
                 self._try_at = asyncio.get_running_loop().time() + FIRST_PAUSE_S
         return claimed
 
@@ -191,7 +198,7 @@ class EndpointHealth:
                 self._tell()
 
     def _tell(self) -> None:
-        """Wakes all that wait."""
+        """Wakes everything that waits."""
         self._news.set()
         self._news = asyncio.Event()
 
@@ -238,5 +245,5 @@ class EndpointHealth:
 
 
 def _loop_time(at: int) -> float:
-    """The moment (ms since 1970) in the time of the event loop."""
+    """Converts a time in milliseconds since 1970 to the clock of the event loop."""
     return asyncio.get_running_loop().time() + (at - now_ms()) / 1000

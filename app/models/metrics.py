@@ -1,4 +1,4 @@
-"""Prometheus metrics of models. Labels are our own names, names from the settings, and short words."""
+"""Prometheus metrics of models. All labels are our own names, names from the settings, or short words."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -1,7 +1,7 @@
-"""Recorded answers: their file, and a session that answers from it.
+"""Recorded answers: their file, and a session that answers from that file.
 
-The file has one JSON object a line, in ASCII. An answer is looked up by the seed of its game and by its key,
-since ids differ from run to run; the hash of the messages shows whether the question is the same.
+The file has one JSON object on each line, in ASCII. An answer is looked up by the seed of its game and by its
+key, since ids differ from run to run; the hash of the messages shows whether the question is the same.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class InvalidAnswers(ValueError):
 
 
 def line_of(seed: str, call: Call, about_game: Mapping[str, Any] | None = None) -> bytes:
-    """One answer as a line of the file. ``about_game``: fields for human readers, not read back."""
+    """One answer as a line of the file. ``about_game``: fields for human readers, which are not read back."""
     key, usage = call.key, call.usage
     values = {
         "seed": seed,
@@ -85,7 +85,7 @@ def _read_line(values: Mapping[str, Any]) -> tuple[str, Call]:
     asked = values.get("asked", values)
     sent = values.get("parameters")
     besides = {name: value for name, value in asked.items() if name in SAMPLING and "asked" in values}
-    # What follows from here on is missing in files of earlier versions.
+    # Files of earlier versions lack the following values.
     reasoning = values.get("reasoning")
     call = Call(
         key=CallKey(values["request_id"], values["step"], values["about"], values["attempt"]),
@@ -149,7 +149,7 @@ class Signature:
 
 
 class Recording:
-    """Answers by the seed of their game and by their key."""
+    """Recorded answers, by the seed of their game and by their key."""
 
     def __init__(self) -> None:
         self._calls: dict[str, dict[CallKey, Call]] = {}
@@ -164,7 +164,7 @@ class Recording:
             raise InvalidAnswers(f"two answers for seed {seed}, {_place(call.key)}")
 
     def move(self, seed: str, key: CallKey) -> None:
-        """Puts a game's call aside: its attempt becomes the next below zero."""
+        """Puts a game's call aside: its attempt becomes the next unused negative number."""
         calls = self._calls[seed]
         below = min(0, *(other.attempt for other in calls)) - 1
         moved = replace(calls.pop(key), key=replace(key, attempt=below))
@@ -190,14 +190,15 @@ class Recording:
 
     @classmethod
     def read(cls, file: Path) -> "Recording":
-        """The answers of a file. Raises InvalidAnswers for any other file, or an altered one."""
+        """The answers of a file. Raises InvalidAnswers for a file of another kind, or an altered one."""
         return read_whole(file)[0]
 
 
 def read_whole(file: Path) -> tuple[Recording, Signature, int]:
     """The answers of a file, their signature, and the size of their lines in bytes.
 
-    An incomplete last line is ignored: the process that wrote it was killed. Raises InvalidAnswers.
+    An incomplete last line is ignored: the process was killed while it wrote that line. Raises
+    InvalidAnswers.
     """
     recording, signature, whole = Recording(), Signature(), 0
     try:
@@ -251,7 +252,9 @@ class RecordedSession:
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
-        """The recorded answer. Raises MissingAnswer, or ModelUnavailable if that was recorded."""
+        """The recorded answer. Raises MissingAnswer if there is none, and ModelUnavailable if it was recorded
+        that the model did not answer.
+        """
         call = self._calls.get(key)
         if call is None:
             raise MissingAnswer(f"no answer is recorded for seed {self._seed}, {_place(key)}")
@@ -262,7 +265,7 @@ class RecordedSession:
     def recall(
         self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
     ) -> Reply | None:
-        """The recorded answer if it answers this very question, else None."""
+        """The recorded answer if it belongs to exactly this question, else None."""
         call = self._calls.get(key)
         return None if call is None or call.messages_sha256 != hash_of(messages) else call.answer()
 
@@ -277,14 +280,14 @@ class RecordedSession:
 
 
 UNUSED_SESSION: Final = RecordedSession(Recording(), "")
-"""For agents that are made only to check whether they can be made; it has no answers."""
+"""A session without answers, for agents that are made only to check whether they can be made."""
 
 
 class AnswersFile:
-    """Answers that one process keeps in a file; each is written before it is used."""
+    """Answers that one process keeps in a file. Each answer is written before it is used."""
 
     def __init__(self, path: Path) -> None:
-        """Opens the file with the answers of earlier runs, or makes it. Raises InvalidAnswers."""
+        """Opens the file with the answers of earlier runs, or creates the file. Raises InvalidAnswers."""
         exists = path.exists()
         self.recording, self._signature, whole = read_whole(path) if exists else (Recording(), Signature(), 0)
         self._file = path.open("r+b" if exists else "w+b")

@@ -25,7 +25,7 @@ __all__ = ["ModelRegistry", "Spending", "budget_of"]
 
 
 LIMITS_S: Final = 2.0
-"""Seconds between two looks whether budgets have changed."""
+"""Seconds between two checks whether budgets have changed."""
 
 
 def budget_of(spec: Mapping[str, Any]) -> Budget:
@@ -45,13 +45,13 @@ class Spending:
 
     uses: Mapping[UseKey, Use] = field(default_factory=dict)
     budget: Mapping[str, Any] | None = None
-    """As the batch's spec has it; None: no limit."""
+    """The budget in the batch's spec; None: no limit."""
     spent: bool = False
     """Whether nothing more may be spent on the batch."""
     games_stopped: int = 0
     """Games that ended because of a spent budget."""
     outages: Sequence[Outage] = ()
-    """Of endpoints that the batch's seats ask and that do not answer now."""
+    """The current outages of the endpoints that the batch's seats ask."""
 
     @property
     def total(self) -> Use:
@@ -59,7 +59,7 @@ class Spending:
 
 
 class ModelRegistry:
-    """Makes sessions, and keeps account of what they spend."""
+    """Makes sessions, and keeps account of their spending."""
 
     def __init__(
         self,
@@ -74,12 +74,12 @@ class ModelRegistry:
         self._keep_messages = keep_messages
         self._prompts = prompts or {}
         self._flights = Flights()
-        # An account lives while a session uses it; the stored calls suffice to make it again.
+        # An account lives as long as a session uses it; it can be rebuilt from the stored calls.
         self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
         self._opening = asyncio.Lock()
 
     def check(self, models: Mapping[str, Mapping[str, Any]]) -> ModelSeats:
-        """Model seats for a check whether agents can be made; nothing can be asked through them."""
+        """Model seats for checking whether agents can be made; no question can be asked through them."""
 
         def session(name: str, sampling: Sampling) -> ModelSession:
             self.endpoints.source(name).check(sampling)  # raises InvalidAgent
@@ -90,8 +90,8 @@ class ModelRegistry:
     async def seats(
         self, game: GameRow, batch: BatchRow, on_wait: Callable[[], None] | None = None
     ) -> ModelSeats:
-        """The model seats of a stored game; stored answers are used again. ``on_wait``: see
-        ``GameSessions``.
+        """The model seats of a stored game; stored answers are used again. ``GameSessions`` explains
+        ``on_wait``.
         """
         spec = whole(batch.spec)
         account = await self._account(batch.batch_id, budget_of(spec))
@@ -144,7 +144,7 @@ class ModelRegistry:
         return lent
 
     async def _account(self, batch_id: str, budget: Budget) -> Account:
-        # Locked, since two accounts of one batch would both be wrong.
+        # Locked, since with two accounts for one batch both sums would be wrong.
         async with self._opening:
             account = self._accounts.get(batch_id)
             if account is None:
@@ -153,8 +153,8 @@ class ModelRegistry:
             return account
 
     async def follow_limits(self, specs: Callable[[Sequence[str]], Awaitable[Mapping[str, Any]]]) -> None:
-        """Takes over changed budgets of batches that play, again and again. ``specs``: reads the requests of
-        batches, by id.
+        """Keeps taking over changed budgets of running batches. ``specs``: reads the specs of batches, by
+        id.
         """
         while True:
             await asyncio.sleep(LIMITS_S)
@@ -177,7 +177,7 @@ class ModelRegistry:
         """The spending of a stored batch, with its budget."""
         spec = whole(batch.spec)
         seats = spec.get("seats") or []
-        # Most batches have no models: their uses need no search through the calls of all others.
+        # Most batches have no models, so they need no search through the calls of all other batches.
         uses = await self.uses(batch.batch_id) if has_models(seats) else {}
         outages = self.endpoints.outages(seat["model"] for seat in seats if "model" in seat)
         if (budget := spec.get("budget")) is None:

@@ -1,4 +1,4 @@
-"""Sessions through which seats ask models: a stored answer is used again, a new one is stored first."""
+"""Sessions through which seats ask models. A stored answer is used again; a new one is stored before use."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,13 +29,13 @@ Pause = Callable[[float], Awaitable[None]]
 """Sleeps for this many seconds."""
 
 LONGEST_PAUSE_S: Final = 30.0
-"""The longest pause; an answer that took longer was unusual."""
+"""The longest pause in place of an answer; an answer that took longer was unusual."""
 
 MOST_TRIES: Final = 8
-"""Calls for one question without an answer, while the endpoint answers others, after which its game stops."""
+"""A game stops after this many calls for one question without an answer, if the endpoint answers others."""
 
 PATIENCE_S: Final = 30 * 60.0
-"""Seconds that these tries take at least."""
+"""The game does not stop before its tries have lasted this many seconds."""
 
 
 _ORDER: Final = (
@@ -45,7 +45,7 @@ _ORDER: Final = (
 
 
 def _position(call: Call) -> tuple[int, int, int]:
-    """The place of the call in its seat's game: stored calls have no order."""
+    """A sort key for the calls of one seat, since stored calls have no order: round, attempt and request."""
     round_, attempt, kind, _ = call.key.request_id.split(".")
     return int(round_), int(attempt), _ORDER.index(Kind(kind))
 
@@ -58,24 +58,24 @@ class Answers(Protocol):
         ...
 
     async def keep(self, game: str, call: Call) -> Call:
-        """Stores a call durably and returns the stored one: another writer's, if that came first."""
+        """Stores a call durably. Returns the stored call, which is another writer's if that came first."""
         ...
 
     async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
-        """Makes room for new answers to these questions. The old ones stay stored, and count as paid: with
-        the attempts -1, -2, …
+        """Makes room for new answers to these questions. The old answers stay stored, under the attempts -1,
+        -2, …, and still count as paid.
         """
         ...
 
 
 @dataclass(slots=True, eq=False)
 class _Flight:
-    """A call in flight, and the number of those who wait for it."""
+    """A call in flight, and the number of tasks that wait for it."""
 
     task: asyncio.Task[Call] | None = None
     waiters: int = 0
     begun: bool = False
-    """Whether it may have cost something, so that it is not cancelled."""
+    """Whether the call may have cost something, so that it must not be cancelled."""
 
 
 class Flights:
@@ -110,7 +110,8 @@ class Flights:
         self._forget(place, flight)
         fault = None if task.cancelled() else task.exception()
         if fault is not None and not isinstance(fault, AvalonError | Stop):
-            # Logged since perhaps nobody waits for it any more; without its message, which may quote prompts.
+            # Perhaps nobody waits for the call any more, so log the fault, but not its message, which may
+            # quote prompts.
             log.error("a call to a model broke", fault=type(fault).__name__)
 
     def _forget(self, place: tuple[str, CallKey], flight: _Flight) -> None:
@@ -149,16 +150,24 @@ class GameSessions:
         lent: Mapping[CallKey, Call] | None = None,
         pause: Pause | None = None,
     ) -> None:
-        """``lent``: answers of the games that this one repeats up to some point. Each is used where the very
-        same question is asked, and is not paid for again. ``strict``: a stored answer must belong to the very
-        question that is asked; not for games of a database, which keep their paid answers even if
-        templates have changed. ``stops``: Stop is raised where a question is turned down or the account
-        refused. Without it, as for a judge, each of whose questions stands alone, the account is waited for,
-        and no other question is affected. ``on_wait``: called before a call waits for an
-        endpoint that is away; GameParks is raised where another game waits already. None: all calls wait.
-        ``on_unusable``: None for ``suspend`` where most of the endpoint's latest answers were unusable, else
-        ``default``. ``pause``: sleeps as long as an answer would take, so that the timing does not show which
-        seats were not asked; None: nobody can time this game.
+        """``lent``: answers of the games that this one repeats up to some point. Each is used where exactly
+        the same question is asked, and is not paid for again.
+
+        ``strict``: a stored answer must belong to exactly the question that is asked. Games of a database
+        leave this off: they keep their paid answers even if templates have changed.
+
+        ``stops``: Stop is raised if a question is turned down or the account is refused. A judge turns this
+        off, since its questions do not depend on each other: a question that is turned down goes without an
+        answer, and a refused account is waited for.
+
+        ``on_wait``: called before a call waits for an endpoint that is away; GameParks is raised if another
+        game is waiting already. None: all calls wait.
+
+        ``on_unusable``: what to do when no answer could be used for a decision. None: ``suspend`` if most of
+        the endpoint's latest answers were unusable, else ``default``.
+
+        ``pause``: sleeps as long as an answer would take, so that the timing does not show which seats were
+        not asked. None: nobody can time this game.
         """
         self.game, self.seed = game, seed
         self.strict = strict
@@ -189,15 +198,15 @@ class _GameSession:
         self._new: set[CallKey] = set()
         """Keys of new answers that have not been read yet."""
         self._unusable: dict[str, list[CallKey]] = {}
-        """By request, the keys of answers that could not be used."""
+        """For each request, the keys of its answers that could not be used."""
 
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
     ) -> Reply:
-        """The stored answer, or the model's after it has been stored.
+        """The stored answer, or else a new answer of the model, stored before it is returned.
 
-        Raises ModelUnavailable if that is what was stored, BudgetSpent if the budget is spent, MissingAnswer
-        if a recording has no answer, and Stop.
+        Raises ModelUnavailable if it is stored that the model did not answer, BudgetSpent if the budget is
+        spent, MissingAnswer if a recording has no answer, and Stop.
         """
         call = self._sessions.stored.get(key)
         if call is None:
@@ -223,7 +232,7 @@ class _GameSession:
     def recall(
         self, key: CallKey, messages: Sequence[Message], *, temperature: float, max_tokens: int
     ) -> Reply | None:
-        """The stored or lent answer if it answers this very question, else None."""
+        """The stored or lent answer if it belongs to exactly this question, else None."""
         call = self._sessions.stored.get(key) or self._sessions.lent.get(key)
         if call is None or not self._answers(call, messages, temperature, max_tokens):
             return None
@@ -236,7 +245,7 @@ class _GameSession:
             await self._sessions.pause(min(max(calls, key=_position).latency_s, LONGEST_PAUSE_S))
 
     def read(self, key: CallKey, *, usable: bool) -> None:
-        """Takes note whether the answer under this key could be used."""
+        """Records whether the answer under this key could be used."""
         if key in self._new:
             self._new.discard(key)
             self._source.health.read(usable=usable)
@@ -244,8 +253,8 @@ class _GameSession:
             self._unusable.setdefault(key.request_id, []).append(key)
 
     async def unanswered(self, request_id: str) -> None:
-        """Raises BatchStops or GameFails unless the default may be played. Then the unusable answers are put
-        aside, so that the model is asked anew when the game goes on.
+        """Raises BatchStops or GameFails unless the default may be played. Before it raises, it puts the
+        unusable answers aside, so that the model is asked anew when the game goes on.
         """
         unusable, answers = self._source.health.unusable
         act = self._sessions.on_unusable
@@ -260,7 +269,7 @@ class _GameSession:
         raise stop(self._source.name, UNUSABLE, words)
 
     def _answers(self, call: Call, messages: Sequence[Message], temperature: float, max_tokens: int) -> bool:
-        """Whether the call asked this very question of this endpoint."""
+        """Whether the call asked this endpoint exactly this question, with the same parameters."""
         asked = (
             call.endpoint,
             call.asked_temperature,
@@ -272,16 +281,16 @@ class _GameSession:
         return asked == (self._source.name, temperature, max_tokens, hash_of(messages), besides)
 
     async def pay(self, flight: _Flight, question: StoredQuestion) -> Call:
-        """Asks until there is an answer, stores it, counts it. Returns the stored call: another writer's, if
-        that came first.
+        """Asks until there is an answer, then stores and counts it. Returns the stored call, which is another
+        writer's if that came first.
 
-        While the endpoint does not answer, the call waits and is made again: an outage is no answer. What the
-        earlier tries cost is part of the stored call. Raises Stop, see ``GameSessions``.
+        While the endpoint does not answer, the call waits and is made again: an outage is no answer. The
+        stored call includes the cost of the earlier tries. Raises Stop, see ``GameSessions``.
         """
         health, tries = self._source.health, list[Call]()
         answers, began_ms = health.answers, now_ms()
         while True:
-            # Once the endpoint has answered others, it may be this question.
+            # If the endpoint has answered other questions meanwhile, the fault may lie in this one.
             last = (
                 len(tries) + 1 >= MOST_TRIES
                 and now_ms() - began_ms >= PATIENCE_S * 1000
@@ -292,15 +301,16 @@ class _GameSession:
                 return call
             flight.begun = False
             self._sessions.account.add_try(self.game, tries[-1])
-            if health.outage is None:  # else its turn is what the call waits for
+            if health.outage is None:  # in an outage, the call waits for its turn instead
                 with metrics.calls_parked.labels(self._source.name).track_inprogress():
                     await asyncio.sleep(health.pause_s(len(tries)))
 
     async def _try(
         self, flight: _Flight, question: StoredQuestion, tries: list[Call], *, last: bool
     ) -> Call | None:
-        """One call. Returns the stored call; None where it failed in a way that may pass: then it has joined
-        ``tries``. ``last``: after such a failure the game stops, and a judge goes without the answer.
+        """Makes one call. Returns the stored call, or None after a failure that may pass; the failed call has
+        then been added to ``tries``. ``last``: such a failure now stops the game, and a judge goes without
+        the answer.
         """
         source, sessions = self._source, self._sessions
         whole, account = sessions.keep_messages, sessions.account
@@ -327,7 +337,7 @@ class _GameSession:
                         tries.append(call)
                         raise
                 stored = await sessions.answers.keep(self.game, with_tries(call, tries))
-                # A paid call counts even if another writer's was stored.
+                # A paid call counts even if another writer's call was stored.
                 account.add(self.game, call)
                 metrics.observe_call(call)
         except ModelUnavailable as fault:

@@ -1,12 +1,12 @@
-"""What stops a game before its end: its model cannot be asked, or does not answer.
+"""Exceptions that stop a game before its end, because its model cannot be asked or does not answer.
 
-No agent handles these; who drives the game does. The log ends before the decision that was not made, and what
-was answered is stored: once the cause is gone, the game goes on from there.
+No agent handles these exceptions; the code that drives the game does. The log ends before the decision that
+was not made. All answers up to then are stored, so the game goes on from there once the cause is gone.
 
 Stop
-├── BatchStops    nothing at this endpoint is answered until somebody changes something
-├── GameParks     its endpoint does not answer; the game goes on by itself when it does
-├── GameStops     this game's question is not answered, those of others are
+├── BatchStops    the endpoint answers no question until somebody changes something
+├── GameParks     the endpoint does not answer now; the game goes on by itself when it does
+├── GameStops     this game's question gets no answer, although those of other games do
 └── GameFails     this game's question is turned down, and always will be
 """
 
@@ -33,7 +33,7 @@ class BatchStops(Stop):
 
 
 class GameParks(Stop):
-    """The game gives up its place while its endpoint is away; another game tries whether it answers."""
+    """The game gives up its place while its endpoint is away. Another game keeps trying the endpoint."""
 
 
 class GameStops(Stop):

@@ -89,18 +89,18 @@ MAX_THOUGHTS: Final = 20
 """The most thoughts that may come with one action."""
 
 MAX_LEGAL: Final = 256
-"""The most legal actions that a request lists; with more of them it lists none."""
+"""The most legal actions that a request lists; if there are more, it lists none."""
 
 _NO_TEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 """Characters that no text may hold: control characters except tab and newline, and lone surrogates."""
 
-# The same rule as a pattern for our schemas, which see a text before CRLF becomes LF.
+# The same rule as a pattern for our schemas, which are applied to a text before CRLF becomes LF.
 TEXT_PATTERN: Final = r"^(?:[^\u0000-\u0008\u000B-\u001F\u007F]|\r\n)*$"
 KEY_PATTERN: Final = r"^[^\u0000-\u0008\u000B-\u001F\u007F]*$"
 
 
 def text_fault(text: str) -> str | None:
-    """Why the server does not accept this text; None when it does."""
+    """The reason why the server does not accept this text; None if it accepts the text."""
     match = _NO_TEXT.search(text)
     if match is None:
         return None
@@ -512,7 +512,7 @@ def _belief(model: BeliefModel) -> Belief:
 
 
 def shown_action(action: SeatAction) -> dict[str, JsonValue]:
-    """The action as a seat would send it, without thoughts, and without an empty text beside a team."""
+    """The action as a seat would send it, without thoughts. An empty text beside a team is left out."""
     match action:
         case ProposeTeam() | Reconsider():
             return {"team": list(action.team), **({"text": action.text} if action.text else {})}
@@ -529,8 +529,8 @@ def shown_action(action: SeatAction) -> dict[str, JsonValue]:
 
 
 def legal_actions(table: Table, hand: Hand) -> list[dict[str, JsonValue]] | None:
-    """Every legal action of a seat that is being asked, as the seat would send it; None when the action is a
-    text, or when there are more than 256.
+    """Every legal action of a seat that is being asked, as the seat would send it; None if the action is a
+    text, or if there are more than 256.
     """
     actions = legal(table, hand)
     if actions is None or len(actions) > MAX_LEGAL:
@@ -617,7 +617,9 @@ def _thoughts_schema(
 
 @cache
 def _thought_models() -> str:
-    """JSON Schema of the models of thoughts, as text. It takes as long to make as a hundred requests."""
+    """JSON Schema of the models of thoughts, as text. Cached, since making it takes as long as a hundred
+    requests.
+    """
     return json.dumps(_plain(TypeAdapter(list[ThoughtModel]).json_schema()))
 
 

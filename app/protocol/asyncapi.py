@@ -51,7 +51,7 @@ def _message_name(model: type[BaseModel]) -> str:
 
 
 def _tidy(value: Any) -> Any:
-    """A copy without what pydantic adds for itself: titles of fields, discriminators, JsonValue."""
+    """A copy without pydantic's own additions: titles of fields, discriminators, JsonValue."""
     if isinstance(value, list):
         return [_tidy(part) for part in value]
     if not isinstance(value, dict):
@@ -135,7 +135,7 @@ def _by_name(value: Any, moved: dict[str, Schema]) -> Any:
 
 
 def standalone(name: str) -> Schema | None:
-    """The schema of this name with all schemas that it refers to, as JSON Schema 2020-12; None for an
+    """The schema of this name, with all schemas to which it refers, as JSON Schema 2020-12; None for an
     unknown name.
     """
     known = schemas()

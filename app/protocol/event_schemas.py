@@ -215,7 +215,7 @@ _FORMS: Final[Mapping[str, Callable[[Any], Schema]]] = {
     ),
     "readings": lambda _: _list(_named("Reading", _closed(by=_TEXT, text=_TEXT))),
 }
-"""The schemas of the wire forms that fields of the engine's events name."""
+"""The schema of each wire form that a field of the engine's events may name."""
 
 _PLAIN: Final[Mapping[Any, Schema]] = {int: _WHOLE, str: _TEXT, bool: {"type": "boolean"}}
 

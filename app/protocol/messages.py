@@ -225,8 +225,8 @@ def read_answer(value: Any) -> Answer:
 
 
 def _read_now(value: dict[str, Any]) -> dict[str, Any]:
-    """The beginning of a message, without the action and the thoughts, which are read later. Only a message
-    that is refused anyway can be longer.
+    """A message without its action and its thoughts, which are read later. Only its first elements are kept,
+    since a message that has more is refused anyway.
     """
     now: dict[str, Any] = beginning(
         {name: field for name, field in value.items() if name not in ("action", "thoughts")}
@@ -240,7 +240,7 @@ def _invalid(fault: ValidationError, value: Any, model: TypeAdapter[Any], skippe
 
 
 def _text_fault(value: Any) -> tuple[str, str] | None:
-    """The message and pointer of the first forbidden text; the pointer of a key is that of its object."""
+    """The message for the first forbidden text, and its pointer. A key has the pointer of its object."""
     if isinstance(value, str):
         fault = text_fault(value)
         return None if fault is None else (fault, "")
@@ -480,7 +480,9 @@ def refusal(re: str | None, error: AvalonError) -> Refusal:
 
 
 def refusal_text(frame: Refusal) -> str:
-    """The frame as JSON without its null fields but ``re``; its request keeps nulls, as in a frame alone."""
+    """The frame as JSON. Its null fields except ``re`` are left out, but its request keeps all nulls, as in a
+    frame of its own.
+    """
     left_out = {name for name, value in frame if value is None and name != "re"}
     text = frame.model_dump_json(exclude={"request", *left_out})
     return text if frame.request is None else f'{text[:-1]},"request":{frame.request.model_dump_json()}}}'

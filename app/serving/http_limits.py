@@ -1,8 +1,8 @@
-"""Limits of HTTP connections for which uvicorn has no settings: the time for a request's head, the bytes that
-are read of an unwanted body, and the chunks of a body.
+"""Limits of HTTP connections for which uvicorn has no settings: the time for a request's head, the number of
+bytes read from an unwanted body, and the number of chunks in a body.
 
-This depends on uvicorn's private ``H11Protocol``, since only the protocol sees the bytes before there is a
-request (ADR 0023).
+This module depends on uvicorn's private ``H11Protocol``, since only the protocol sees the bytes before there
+is a request (ADR 0023).
 """
 
 import asyncio
@@ -20,8 +20,8 @@ HEAD_S: Final = 60.0
 
 UNREAD_BODY: Final = 16 << 20
 UNREAD_BODY_S: Final = 5.0
-"""Bytes, and seconds, for which the rest of a body is discarded after its request was answered, so that the
-client can read a refusal before the connection is closed."""
+"""How many bytes and for how many seconds the rest of a body is discarded after its request was answered, so
+that the client can read a refusal before the connection is closed."""
 
 MAX_CHUNKS: Final = 8_192
 """The most chunks of a body; each costs as much to read as a kilobyte."""
@@ -53,8 +53,9 @@ class HttpProtocol(H11Protocol):
     """uvicorn's HTTP protocol with time limits for the head of a request, and for the rest of a body that was
     answered early.
 
-    uvicorn alone reads for as long as a client sends, and waits for ever for a client that does not. The
-    parser is h11 even where httptools is installed, which ignores the host of ``GET http://host/path``.
+    Without this class, uvicorn reads for as long as a client sends, and waits for ever for a client that
+    sends nothing. The parser is h11 even if httptools is installed, since httptools ignores the host of
+    ``GET http://host/path``.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -24,11 +24,11 @@ from app.store.keys import KeyStore
 __all__ = ["PING_S", "CannotServe", "Server", "check_exposure", "listen", "new_loop", "run", "serve"]
 
 PING_S: Final = 20.0
-"""Seconds between two pings of a WebSocket, and until one that sends no pong is dropped."""
+"""Seconds between two pings of a WebSocket, and also until a WebSocket that sends no pong is dropped."""
 
 UNREAD_S: Final = 15.0
-"""Seconds after which the kernel drops a connection whose peer acknowledges nothing, with all unsent data.
-uvicorn alone still held such sockets after 100 s (RELIABILITY 6)."""
+"""After this many seconds, the kernel drops a connection whose peer acknowledges nothing, and all its unsent
+data. Without this limit, uvicorn still held such sockets after 100 s (RELIABILITY 6)."""
 
 KEEP_ALIVE_S: Final = 75
 """Seconds that an HTTP connection may be idle: longer than the usual 60 s of load balancers, which would
@@ -184,8 +184,8 @@ async def serve(app: FastAPI, settings: Settings, on_bound: Callable[[str], None
 
 def run(app: FastAPI, settings: Settings, on_bound: Callable[[str], None] = lambda url: None) -> None:
     """Runs ``serve`` in a new loop. Raises CannotServe."""
-    # What is loaded now lives as long as the process: looking at it in each full collection stops all games
-    # for a quarter of a second.
+    # Everything that is loaded now lives as long as the process. If each full garbage collection looked at
+    # it, all games would stop for a quarter of a second.
     gc.freeze()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve(app, settings, on_bound))

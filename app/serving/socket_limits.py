@@ -1,8 +1,9 @@
 """Limits of WebSockets for which uvicorn has no settings: the frames of one message, the bytes from a peer
 that reads nothing, and the bytes after our close.
 
-This depends on uvicorn's private ``WebSocketsSansIOProtocol``: an application sees whole messages only, and
-such peers never finish one (ADR 0023). Sending does not depend on it: events go out through ASGI's ``send``.
+This module depends on uvicorn's private ``WebSocketsSansIOProtocol``: an application sees only whole
+messages, and such peers never finish one (ADR 0023). Sending does not depend on that class: events go out
+through ASGI's ``send``.
 """
 
 from typing import Any, Final
@@ -25,8 +26,8 @@ MAX_FRAMES: Final = 256
 towards the size limit."""
 
 _READ_AT_ONCE: Final = 4_096
-"""Bytes that are parsed before their frames are handled, so that little is parsed after a frame that ends the
-connection."""
+"""This many bytes are parsed before their frames are handled, so that little is parsed after a frame that
+ends the connection."""
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
@@ -75,7 +76,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             # This class closed the connection for an invalid frame; the application does not know yet.
             raise ClientDisconnected from None
         if self.initial_response is not None and self.close_sent:
-            # A refusal ends the handshake; otherwise uvicorn logs that the application never completed it.
+            # Treat a refusal as the end of the handshake; otherwise uvicorn logs that it was never completed.
             self.handshake_complete = True
 
     def handle_cont(self, event: Frame) -> None:

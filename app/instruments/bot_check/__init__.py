@@ -1,1 +1,1 @@
-"""A mock server that does to a bot everything that can happen to it, and reports what the bot gets wrong."""
+"""A mock server that puts a bot through everything that can happen, and reports what the bot gets wrong."""

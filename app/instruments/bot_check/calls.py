@@ -1,4 +1,4 @@
-"""The mock server over HTTP: the same game, with the situations that exist over HTTP."""
+"""The mock server over HTTP: the same game, with the situations that can occur over HTTP."""
 
 import asyncio
 import json
@@ -106,7 +106,7 @@ def _shown(session: Session) -> dict[str, Any]:
 
 
 def _situation(session: Session) -> str:
-    """The situation of the open request, chosen when the request is first shown."""
+    """The situation of the open request; it is chosen when the request is first shown."""
     request = session.game.request
     assert request is not None
     if session.situation_of != request.id:
@@ -135,7 +135,7 @@ async def _requests(session: Session, request: Request) -> Response:
     if session.asked_since is None:
         session.asked_since = time.monotonic()
     if situation == "quiet" and session.step < 2:
-        # The bot is not asked for a while, as when other seats think.
+        # Do not ask the bot for a while, as if other seats were thinking.
         session.step += 1
         wait = min(float(request.query_params.get("wait_s", 0) or 0), LONGEST_WAIT_S, 0.5)
         await asyncio.sleep(wait)
@@ -146,7 +146,7 @@ async def _requests(session: Session, request: Request) -> Response:
         session.expect("unavailable")
         body = {"status": 503, "code": "not-ready", "detail": "in a moment", "title": "Later"}
         return JSONResponse(body, 503, {"Retry-After": str(RETRY_S)}, media_type="application/problem+json")
-    # The bot's answer, and its call for the next request.
+    # Two messages: the bot's answer, and its call for the next request.
     session.invite(2)
     text = json.dumps({"status": "running", "requests": [_shown(session)]}, ensure_ascii=False)
     if situation == "half-a-reply" and session.step == 0:
@@ -187,7 +187,7 @@ async def _action(session: Session, request: Request, request_id: str) -> Respon
 async def _legal(
     session: Session, request_id: str, sent: Any, action: SeatAction, left_out: Sequence[RefusedThought]
 ) -> Response:
-    """The response to a legal answer, by the situation."""
+    """The response to a legal answer, as the situation requires."""
     situation, first = _situation(session), session.step == 0
     session.asked_since = None
     session.pass_expected()

@@ -103,11 +103,11 @@ class Findings:
         self._wrong: dict[str, list[str]] = {}
 
     def ok(self, name: str) -> None:
-        """The bot passed the check, unless it fails the check at another time."""
+        """Notes that the bot passed the check. It still fails the check if it fails it at another time."""
         self._right.add(name)
 
     def wrong(self, name: str, why: str) -> None:
-        """The bot failed the check; ``why`` says how."""
+        """Notes that the bot failed the check; ``why`` says how."""
         known = self._wrong.setdefault(name, [])
         if why not in known and len(known) < 5:
             known.append(why)

@@ -1,5 +1,5 @@
-"""The game of the mock server: real rules, one seat for the bot, and other seats that play so that every kind
-of request comes often.
+"""The game of the mock server. It has real rules and one seat for the bot; the other seats play in such a way
+that every kind of request comes often.
 """
 
 from collections.abc import Mapping
@@ -46,8 +46,9 @@ SEAT: Final[Seat] = 3
 
 DEAL: Final = (Role.MERLIN, Role.PERCIVAL, Role.ASSASSIN, Role.MORGANA, Role.SERVANT)
 
-# A quest needs two fails, and the other evil seat plays none: whatever the bot plays, three quests succeed,
-# and it is asked to shoot. Four proposals a round, of which the others reject three, give it many turns.
+# A quest needs two fails to fail, and the other evil seat plays none. So whatever the bot plays, three quests
+# succeed, and the bot is asked to shoot. Four proposals in each round, of which the others reject three, give
+# the bot many turns.
 RULES: Final = {"max_rejections": 4, "fails_needed": (2, 2, 2, 2, 2)}
 
 WORDS: Final = (
@@ -101,7 +102,7 @@ class MockGame:
         ).model_dump(mode="json", by_alias=True)
 
     def read(self, answer: Answer) -> tuple[SeatAction, tuple[RefusedThought, ...]]:
-        """The action, allowed by the rules, with its valid thoughts; and the refused thoughts.
+        """The bot's action, with its valid thoughts, and the refused thoughts.
 
         Raises InvalidAction or IllegalAction.
         """
@@ -113,7 +114,7 @@ class MockGame:
         return engine_action(read, thoughts.kept), thoughts.refused
 
     def accept(self, action: SeatAction) -> None:
-        """Takes the bot's answer, and plays on until the bot is asked again."""
+        """Plays the bot's answer, and goes on until the bot is asked again or the game is over."""
         apply(self._state, decide(self._state, [*self._others(), (SEAT, action)]))
         self._go_on()
 

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of the mock server, which can cut connections as a broken cable would."""
+"""A TCP proxy in front of the mock server. It can cut connections as a broken cable would."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ _BLOCK: Final = 65_536
 
 
 class Proxy:
-    """Listens where the bot connects, and passes bytes to and from the mock server's port."""
+    """Listens on the port that the bot connects to, and passes bytes to and from the mock server's port."""
 
     def __init__(self, server_port: int) -> None:
         self._server_port = server_port
@@ -40,7 +40,7 @@ class Proxy:
             writer.transport.abort()
 
     def cut_after(self, passing: int) -> None:
-        """Cuts every connection after this many more bytes to the bot."""
+        """Cuts every connection after ``passing`` more bytes have gone to the bot."""
         self._left = passing
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Runs the check: serves, starts the bot again for each ending, and watches the time."""
+"""Runs the check: serves the mock game, starts the bot anew for each ending, and watches the time."""
 
 import asyncio
 import contextlib
@@ -101,7 +101,7 @@ class _Bot:
 
     @property
     def status(self) -> int | None:
-        """The process's exit status; None before it has ended, and without a process."""
+        """The process's exit status; None if it has not ended, or if there is no process."""
         return None if self._process is None else self._process.returncode
 
     @property
@@ -140,7 +140,7 @@ class _MockServer:
         return await serve_call(self._connected("http"), request)
 
     def _connected(self, way: Literal["socket", "http"]) -> Session:
-        # The first way counts: a bot on the socket may also make calls over HTTP.
+        # The bot's first way of playing counts, since a bot on the socket may also make calls over HTTP.
         self.findings.way = self.findings.way or way
         self.connected.set()
         assert self.session is not None
@@ -237,7 +237,7 @@ async def _run_session(
             notify(f"  {failure[0]}: {failure[1]}")
         await bot.stop()
         if failure is None or session.ended or len(session.game.items) == before:
-            # After a start without progress, another would not make any either.
+            # If one start made no progress, another would not make any either.
             break
         session.skip()
     session.ended = True
@@ -272,7 +272,7 @@ async def _watch(
                 session.ended = True
                 return None
         elif bot.status is not None:
-            # The last message to it may not be recorded yet.
+            # The last message to the bot may not be recorded yet.
             await asyncio.sleep(0.1)
             if session.due is not None and session.due.stays_away:
                 continue

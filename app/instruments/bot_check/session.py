@@ -1,4 +1,4 @@
-"""One session of the check: what is tried next, what the bot has to do, and since when."""
+"""One session of the check: the next situation, what the bot has to do, and since when."""
 
 import json
 import time
@@ -51,11 +51,11 @@ class Patience:
     """How long a bot may take, in seconds."""
 
     answer: float
-    """For an answer, and for its first connection."""
+    """The time for an answer, and for the first connection."""
     back: float
-    """To come back: the longest wait of the protocol is 30."""
+    """The time to come back after a disconnection; the longest wait in the protocol is 30 seconds."""
     quiet: float
-    """Without a connection, until it counts as gone for good."""
+    """The time without a connection after which the bot counts as gone for good."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Session:
         self.situation = "plain"
         self.situation_of: str | None = None
         self.step = 0
-        """These three over HTTP: a situation, the id of its request, and how many of its steps are done."""
+        """For HTTP only: ``situation``, the id of its request, and how many of its steps are done."""
         self.closed: set[str] = set()
         """Requests whose default was played."""
         self.answered_once = False
@@ -112,9 +112,9 @@ class Session:
         self.fresh = True
         """Whether the bot's process is new and knows no events."""
         self.events_read = 0
-        """Events that the bot has certainly read."""
+        """The number of events that the bot has certainly read."""
         self.events_sent = 0
-        """Events that were sent to the bot."""
+        """The number of events that were sent to the bot."""
         self.turn_away: list[int] = []
         """Close codes with which the bot's next connections are closed immediately."""
         self.waited = 0.0
@@ -127,7 +127,7 @@ class Session:
         self._invited = 0
 
     def start(self) -> None:
-        """Notes that a new process of the bot is started."""
+        """Notes that a new process of the bot starts."""
         self.fresh = True
         self.turn_away.clear()
         if self.due is not None and not self.due.stays_away:
@@ -143,7 +143,7 @@ class Session:
     # --- what the bot does --------------------------------------------------------------------
 
     def invite(self, messages: int = 1) -> None:
-        """Allows this many messages of the bot beyond its rate, as answers to ours."""
+        """Lets the bot send this many messages beyond its rate, as answers to our own messages."""
         self._invited += messages
 
     def count_message(self) -> None:
@@ -208,7 +208,7 @@ class Session:
         self.findings.ok("thoughts")
 
     def ack(self, re: str | None, request_id: str, *, duplicate: bool) -> ActAck:
-        """The frame for an accepted answer, each time that it is sent."""
+        """The frame that acknowledges an accepted answer, each time that the bot sends the answer."""
         left_out = self._left_out[request_id]
         return ActAck(re=re, request_id=request_id, duplicate=duplicate, thoughts_refused=left_out)
 

@@ -1,4 +1,4 @@
-"""The mock server's socket: each request is asked in another situation."""
+"""The mock server's socket, which asks each request in a different situation."""
 
 import asyncio
 import json
@@ -49,14 +49,14 @@ IDENTIFY_S: Final = 5.0
 IDLE_MS: Final = 25_000
 RETRY_MS: Final = 1_500
 TURNED_AWAY: Final = (1013, 4408, 1013, 1013)
-"""Close codes of connections in a row, each closed as soon as it is open."""
+"""The close codes of successive connections, each of which is closed as soon as it is open."""
 LEAST_WAIT_S: Final = 0.2
-"""The least sum of the waits between those: with full jitter the average is 5.6 s, and one bot in ten
-thousand stays below this."""
+"""The least sum of the bot's waits between those connections. With full jitter, the average is 5.6 s, and
+only one bot in ten thousand stays below this."""
 
 
 class Left(Exception):
-    """The connection has ended, by us or by the bot."""
+    """We or the bot have ended the connection."""
 
 
 class MockConnection:
@@ -162,7 +162,7 @@ class MockConnection:
     # --- one request --------------------------------------------------------------------------
 
     async def _next(self) -> None:
-        """Asks the open request in the first situation that fits it and was not tried yet."""
+        """Asks the open request in the first situation that fits the request and was not tried yet."""
         session = self._session
         request = self._game.request
         assert request is not None
@@ -187,7 +187,7 @@ class MockConnection:
         await self._send({**self._game.shown(self._session.refused), **self._extra})
 
     async def _answered(self) -> tuple[Act, SeatAction]:
-        """The bot's legal answer to the open request. Other answers are refused, as a server does."""
+        """Waits for the bot's legal answer to the open request. Refuses other answers, as a server does."""
         session = self._session
         while True:
             act = await self._next_act()
@@ -393,7 +393,7 @@ class MockConnection:
         return str(text)
 
     async def _message(self) -> Identify | Ping | Act:
-        """The next valid message except pings, which are answered. Invalid ones are recorded and refused."""
+        """Waits for the next valid message. Pings are answered; invalid messages are recorded and refused."""
         while True:
             value: Any = None
             try:
@@ -469,7 +469,7 @@ SITUATIONS: Final[tuple[tuple[str, Sequence[Kind], Situation], ...]] = (
     ),
     ("backoff", _ANY, MockConnection._turned_away),
 )
-"""The situations, tried in this order, each with the first request of one of its kinds."""
+"""The situations in the order in which they are tried, each on the first request of one of its kinds."""
 
 
 async def serve_socket(websocket: WebSocket, session: Session) -> None:

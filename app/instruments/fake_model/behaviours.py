@@ -1,4 +1,4 @@
-"""How a fake model imitates a provider: what that refuses, and the form in which it answers."""
+"""How a fake model imitates a provider: what the provider refuses, and the form in which it answers."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,23 +20,23 @@ def _nothing(answer: FaultyAnswer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """One provider's."""
+    """The behaviour of one provider."""
 
     rules: tuple[Rule, ...] = ()
-    """The first that refuses a request decides."""
+    """The provider's rules; the first rule that refuses a request decides."""
     reshape: Reshape = _nothing
-    """Makes an answer look like that provider's."""
+    """Gives an answer the form of this provider's answers."""
     before: str = ""
-    """What a stream begins with."""
+    """The text with which a stream begins."""
     ignores_format: bool = False
-    """Whether ``response_format`` is taken and not obeyed."""
+    """Whether ``response_format`` is accepted but not obeyed."""
     always_counts: bool = False
-    """Whether a stream has its counts without being asked for them."""
+    """Whether a stream includes its counts even if the request does not ask for them."""
     wrapped: bool = False
-    """Whether an error is in a list of one."""
+    """Whether an error comes in a list of one element."""
 
     def refuse(self, request: Request) -> ConnectionRefused | None:
-        """The error for a request that this provider does not take."""
+        """The error for a request that this provider refuses; None if it accepts the request."""
         refused = next((found for rule in self.rules if (found := rule(request)) is not None), None)
         if refused is not None and self.wrapped:
             refused.body = [refused.as_json()]
@@ -123,7 +123,7 @@ def _undetailed(usage: dict[str, Any]) -> None:
 
 
 def _thinking(reshape: Reshape, *names: str) -> Reshape:
-    """Also gives its reasoning, under these names."""
+    """Makes the answer also give its reasoning, under these names."""
 
     def both(answer: FaultyAnswer) -> None:
         reshape(answer)

@@ -20,7 +20,7 @@ def _chance(seed: int, messages: list[dict[str, Any]]) -> random.Random:
 
 
 def noise(seed: int) -> Brain:
-    """Random JSON that is valid under the schema; prose where there is no schema."""
+    """Random JSON that is valid under the schema; random prose if there is no schema."""
     words = prose(seed)
 
     def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
@@ -32,7 +32,7 @@ def noise(seed: int) -> Brain:
 
 
 def prose(seed: int) -> Brain:
-    """Random sentences, whatever was asked, as from a model that knows no JSON."""
+    """Random sentences whatever the question, as from a model that cannot write JSON."""
 
     def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
         chance = _chance(seed, messages)
@@ -55,7 +55,7 @@ def echo(seed: int) -> Brain:
 
 
 def sensible(seed: int) -> Brain:
-    """Plays sensibly for our own seats, gives verdicts for our judges; noise for any other prompt."""
+    """Plays sensibly for our own seats, and gives verdicts for our judges; noise for any other prompt."""
     otherwise = noise(seed)
 
     def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:

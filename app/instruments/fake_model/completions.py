@@ -21,12 +21,13 @@ __all__ = [
 ]
 
 Brain = Callable[[list[dict[str, Any]], dict[str, Any] | None], str]
-"""Takes the messages of a request and its JSON Schema, from the request or its last message (None: there is
-none), and returns the content of the answer. Equal requests get equal answers.
+"""Takes the messages of a request and the JSON Schema for its answer, and returns the content of the answer.
+The schema comes from the request or from its last message; None: there is none. Equal requests get equal
+answers.
 """
 
 _PIECE: Final = 24
-"""Characters of a chunk of a stream, at least."""
+"""The fewest characters of a chunk of a stream."""
 
 _MOST_PIECES: Final = 1000
 
@@ -67,7 +68,7 @@ def key_of(messages: list[dict[str, Any]]) -> str:
 
 
 def prompt_of(messages: list[dict[str, Any]]) -> str:
-    """The messages as one text; a longer conversation begins with the text of the shorter one."""
+    """The messages as one text. The text of a longer conversation begins with that of a shorter one."""
     return "".join(f"<{message.get('role')}>{_text(message.get('content'))}\n" for message in messages)
 
 
@@ -76,7 +77,7 @@ def _text(content: Any) -> str:
 
 
 def asked_schema(request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema of ``response_format``, or one in the last message; None if there is neither."""
+    """The schema in ``response_format``, or the one in the last message; None if there is neither."""
     asked = request.get("response_format") or {}
     holder = asked.get("json_schema") if asked.get("type") == "json_schema" else asked
     schema = holder.get("schema") if isinstance(holder, dict) else None
@@ -86,7 +87,7 @@ def asked_schema(request: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _written_schema(text: str) -> dict[str, Any] | None:
-    """The last JSON Schema of an object that begins at the start of a line."""
+    """The last JSON Schema of an object that begins at the start of a line; None if there is none."""
     decoder = json.JSONDecoder()
     at = len(text)
     while (at := text.rfind("{", 0, at)) >= 0:

@@ -31,7 +31,7 @@ class Fault:
     rate: float = 1.0
     """The share of requests with this fault."""
     times: int | None = None
-    """How often it happens at most; None: no limit."""
+    """How often the fault happens at most; None: no limit."""
 
     def __post_init__(self) -> None:
         if self.name not in FAULTS:
@@ -41,7 +41,7 @@ class Fault:
 
 
 def read_fault(text: str) -> Fault:
-    """``NAME``, ``NAME:RATE`` or ``NAME:RATE:TIMES``. Raises ValueError for anything else."""
+    """Reads ``NAME``, ``NAME:RATE`` or ``NAME:RATE:TIMES``. Raises ValueError for anything else."""
     name, _, rest = text.partition(":")
     rate, _, times = rest.partition(":")
     try:
@@ -62,7 +62,7 @@ class ConnectionRefused:
     param: str | None = None
     code: str | None = None
     body: Any = None
-    """Instead of the usual body; None: the usual body."""
+    """The body that replaces the usual one; None: the usual body."""
 
     def as_json(self) -> Any:
         if self.body is not None:
@@ -73,16 +73,16 @@ class ConnectionRefused:
 
 @dataclass(slots=True)
 class FaultyAnswer:
-    """The answer that a fault changes before it is sent."""
+    """An answer, which a fault may change before it is sent."""
 
     content: str
     finish: str
     body: dict[str, Any]
-    """Everything but ``choices``."""
+    """The fields of the body except ``choices``."""
     message: dict[str, Any] = field(default_factory=dict)
     """Fields of the message, in addition to or instead of role and content."""
     choices: Any = ...
-    """Instead of the usual choice; ``...``: the usual choice."""
+    """The value that replaces the usual list of choices; ``...``: the usual one."""
 
 
 _BOUNDS: Final = (
@@ -321,7 +321,7 @@ def _no_usage(answer: FaultyAnswer, chance: random.Random) -> None:
 
 
 def _rewritten(change: Callable[[Any], Any]) -> "Change":
-    """Changes the value of a content that is JSON."""
+    """Changes the value of the content if the content is JSON."""
 
     def apply(answer: FaultyAnswer, chance: random.Random) -> None:
         try:
@@ -444,7 +444,7 @@ FAULTS: Final[dict[str, str]] = {
 
 
 def refuse(name: str, request: Mapping[str, Any]) -> ConnectionRefused | None:
-    """The error with which this fault answers the request; None for other faults and other requests."""
+    """The error with which this fault answers the request; None if the fault does not refuse this request."""
     return _REFUSALS[name][1](request) if name in _REFUSALS else None
 
 

@@ -152,10 +152,10 @@ class _Misfit(Exception):
 
 
 def fitted(schema: Mapping[str, Any], draft: object, chance: random.Random, known: Mapping[str, Span]) -> Any:
-    """A value of the schema as close to ``draft`` as possible; missing parts are random.
+    """A value that is valid under the schema and as close to ``draft`` as possible; missing parts are random.
 
-    ``known``: lengths of lists for which the schema has no bounds. The items of a list differ as far as the
-    choices allow.
+    ``known``: lengths of lists for which the schema has no bounds. The items of a list are different, as far
+    as the choices allow.
     """
     fitter = _Fitter(schema, chance, known)
     try:
@@ -171,7 +171,7 @@ class _Fitter:
         self.known = known
 
     def made_up(self, schema: Mapping[str, Any]) -> Any:
-        """A random value of the schema."""
+        """A random value that is valid under the schema."""
         return fill({**schema, "$defs": self.root.get("$defs", {})}, self.chance)
 
     def fit(self, schema: Mapping[str, Any], draft: object, name: str = "") -> Any:

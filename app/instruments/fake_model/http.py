@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server over bare sockets, which can misbehave since it writes every byte itself."""
+"""A small HTTP/1.1 server over bare sockets. It can misbehave, since it writes every byte itself."""
 
 import asyncio
 import contextlib
@@ -177,7 +177,7 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpServer:
-    """Listens, and passes requests to one handler, those of one connection one after another."""
+    """Listens, and passes all requests to one handler; those of one connection come one after another."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
@@ -244,7 +244,7 @@ async def _bound(address: tuple[str, int]) -> socket.socket:
             sock.bind(address)
             break
         except OSError:
-            # The loop may close the former socket a little later than it says.
+            # The event loop may close the former socket a little later than it reports.
             if attempt == _ATTEMPTS:
                 sock.close()
                 raise

@@ -1,6 +1,7 @@
-"""A fake judge: it answers the questions of our rubrics in their form, with quotes from the text.
+"""A fake judge, which answers the questions of our rubrics in the expected form, with quotes from the text.
 
-Verdicts are random and mean nothing, but depend on the text alone: equal questions get equal answers.
+Verdicts are random and mean nothing, but depend only on the text and the seed: equal questions get equal
+answers.
 """
 
 import json
@@ -44,8 +45,8 @@ def judged(messages: list[dict[str, Any]], seed: int) -> str:
 
 
 def _stated(question: str, chance: random.Random) -> str:
-    """A verdict on every sentence of the speech that looks like a statement; each verdict cites the last line
-    of the record with at least three words.
+    """A verdict on every sentence of the speech that looks like a statement, on at most 40 sentences. A
+    verdict cites the last line of the record with at least three words; ``uncheckable`` cites no line.
     """
     speech, record = _SPEECH.search(question), _RECORD.search(question)
     if speech is None or record is None:
@@ -80,7 +81,9 @@ def _ruled(situation: str, chance: random.Random) -> dict[str, Any]:
 
 
 def _quote(text: str, chance: random.Random) -> str:
-    """Four words in a row; the whole text if it has fewer, and nothing if it has no word."""
+    """Four successive words of the text, or the whole text if these hold fewer than three words; empty if the
+    text has no word.
+    """
     words = text.split()
     start = chance.randrange(max(1, len(words) - 3))
     quote = " ".join(words[start : start + 4])

@@ -14,7 +14,7 @@ _DRAWS: Final[dict[str, tuple[int, Callable[[random.Random, list[float]], float]
     "exponential": (1, lambda chance, numbers: chance.expovariate(1 / numbers[0]) if numbers[0] else 0.0),
     "lognormal": (2, lambda chance, numbers: numbers[0] * math.exp(chance.gauss(0.0, numbers[1]))),
 }
-"""By name: the number of parameters, and a draw in seconds."""
+"""For each distribution, by name: its number of parameters, and a function that draws seconds."""
 
 LONGEST_S: Final = 600.0
 
@@ -27,7 +27,7 @@ class Latency:
     numbers: tuple[float, ...]
 
     def draw(self, chance: random.Random) -> float:
-        """Seconds, at most ``LONGEST_S``."""
+        """Draws seconds, at most ``LONGEST_S``."""
         return min(LONGEST_S, _DRAWS[self.kind][1](chance, list(self.numbers)))
 
 
@@ -35,7 +35,7 @@ AT_ONCE: Final = Latency("fixed", (0.0,))
 
 
 def read_latency(text: str) -> Latency:
-    """``1.0``, ``uniform:0.5,2``, ``exponential:1`` (mean) or ``lognormal:1,0.5`` (median, sigma).
+    """Reads ``1.0``, ``uniform:0.5,2``, ``exponential:1`` (mean) or ``lognormal:1,0.5`` (median, sigma).
 
     Raises ValueError for anything else.
     """

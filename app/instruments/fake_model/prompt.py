@@ -1,6 +1,6 @@
 """Reads a prompt of our own language-model seats back into the seat's view of the game.
 
-It reads the lines that docs/models.md defines, so the other wording of a template makes no difference. The
+Only the lines that docs/models.md defines are read, so the rest of a template may be worded in any way. The
 prompt is the only input.
 """
 
@@ -41,7 +41,7 @@ __all__ = ["NotOurs", "Prompt", "PromptQuestion", "read_prompt", "seen"]
 
 
 class NotOurs(Exception):
-    """The messages are not a prompt of our seats, or one of an unknown form."""
+    """The messages are not a prompt of our seats, or are a prompt of an unknown form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class PromptQuestion:
     request: Request
     step: str
     about: Seat | None
-    """The seat that the question is about, in steps with a question for each seat; else None."""
+    """The seat that the question is about; None if its step does not have a question for each seat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Prompt:
     menu: frozenset[IntentionId]
     """The intentions that the conversation offers; empty if it offers none."""
     form: str
-    """The sketch of the last question's form, and those of forms in the preamble."""
+    """The sketch of the form of the last question, and the sketches in the preamble."""
 
 
 _QUESTION: Final = re.compile(
@@ -83,7 +83,7 @@ _MENU: Final = re.compile(r"Your menu: ([a-z_, ]+)\.")
 def read_prompt(messages: Sequence[Mapping[str, Any]]) -> Prompt:
     """The parts of a conversation. Raises NotOurs."""
     texts = [message.get("content") for message in messages if message.get("role") != "assistant"]
-    # A server that takes no system message gets it inside the first user message.
+    # A server that accepts no system message gets its text inside the first user message.
     whole = "\n".join(text for text in texts if isinstance(text, str))
     preamble, begun, rest = whole.partition(f"\n{RECORD}\n")
     record, ended, asked = rest.partition(f"\n{END_OF_RECORD}\n")
@@ -165,9 +165,9 @@ def _seats(text: str) -> tuple[Seat, ...]:
 def seen(preamble: str, record: str, request: Request, *, asked: bool = True) -> Observation:
     """The seat's observation, as far as its prompt shows it, without its private notes.
 
-    Speeches that the record leaves out of closed attempts become silent ones. With the timing ``eager`` a
-    record may end before the request: if ``asked``, that is for a question about the turn itself, the missing
-    events are added as silence and the first possible team.
+    Speeches that the record leaves out of closed attempts become empty speeches. With the timing ``eager``, a
+    record may end before the request. If ``asked`` is true, the question is about the turn itself, and the
+    missing events are added: empty speeches, and the first possible team.
 
     Raises NotOurs if the record is invalid, or does not lead to the request.
     """
@@ -223,7 +223,7 @@ _VERDICTS: Final = "approved|rejected|rejected, goes all the same"
 
 
 class _Reader:
-    """Folds a record line by line; the meaning of a line may depend on the state of the game."""
+    """Folds a record line by line, since the meaning of a line may depend on the state of the game."""
 
     def __init__(self, start: _Start) -> None:
         self.state = fold([start.created, start.learned])
@@ -242,13 +242,13 @@ class _Reader:
         raise NotOurs(f"not a line of a record: {line[:80]!r}")
 
     def apply(self, event: Event) -> None:
-        """Folds the event, after any events before it that the record leaves out."""
+        """Folds the event, after adding any earlier events that the record leaves out."""
         self._fill_up(event)
         apply(self.state, [event])
 
     def _fill_up(self, event: Event) -> None:
-        """Adds the events that the record leaves out before this one: the speeches of a shortened attempt,
-        the seat's own ballot, an empty summary.
+        """Adds the events before this one that the record leaves out: the speeches of a shortened attempt,
+        the seat's own ballot, and an empty summary.
         """
         table = self.table
         while table.phase is Phase.DISCUSS and type(event) in _AFTER_TALK:

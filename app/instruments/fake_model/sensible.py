@@ -1,7 +1,7 @@
-"""Answers our own seats' prompts as a scripted seat would, in the form that is asked for.
+"""Answers our own seats' prompts as a scripted seat would, in the requested form.
 
-The scripted seat knows what the prompt says and nothing else. It decides a whole turn at once, and each step
-of the turn is answered with its part of the decision, so that the answers of a turn agree.
+The scripted seat knows what the prompt says and nothing else. It decides a whole turn at once, and answers
+each step of the turn with that step's part of the decision, so that the answers of a turn agree.
 """
 
 import json
@@ -57,7 +57,7 @@ def answer(messages: list[dict[str, Any]], schema: dict[str, Any] | None, seed: 
     try:
         draft = _draft_of(prompt, seed)
     except (LookupError, ValueError, ArithmeticError, AssertionError) as fault:
-        # Every line of a record may be valid although no game can have this record.
+        # Even if every line of the record is valid, there may be no game that has this record.
         raise NotOurs(f"nothing follows from the record: {fault!r}") from fault
     if schema is not None:
         chance = random.Random(f"{seed_of(prompt, seed)}/{prompt.question}")
@@ -172,7 +172,7 @@ class _Act:
     def __init__(self, action: SeatAction, *, own_words: bool) -> None:
         self.action = action
         self.own_words = own_words
-        """Whether intentions are written in own words instead of chosen from the menu."""
+        """Whether intentions are written in the seat's own words instead of chosen from the menu."""
 
     def thought(self, kind: type[T], stage: str = "") -> T:
         """The thought of this kind, and of this stage if the kind has stages. Raises NotOurs."""
@@ -248,7 +248,7 @@ def _readings(act: _Act) -> Draft:
 
 
 def _clue(imagined: ReadingsImagined) -> str:
-    """What gives the seat away, as the readings say it."""
+    """The clue that gives the seat away, according to the readings."""
     given = [
         text
         for reading in imagined.readings

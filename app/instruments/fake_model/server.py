@@ -48,13 +48,13 @@ REFUSE_S: Final = 0.3
 """Seconds for which new connections are refused."""
 
 BLOCK: Final = 64
-"""Characters of a block of the cache: 16 tokens."""
+"""Characters of a block of the cache, as many as 16 tokens have."""
 
 MOST_BLOCKS: Final = 4_000_000
-"""The most blocks, about half a gigabyte, before the cache is emptied."""
+"""The cache is emptied when it has this many blocks, about half a gigabyte."""
 
 MOST_KEYS: Final = 1_000_000
-"""The most keys; further keys are counted together, as ``other``."""
+"""The most keys that are counted one by one; all further keys are counted together, as ``other``."""
 
 _ABOUT: Final = (
     b"interintent fake-model: a test instrument that speaks the OpenAI chat-completions protocol.\n"
@@ -68,7 +68,7 @@ class FakeOptions:
     """How a fake model behaves."""
 
     brain: Brain | None = None
-    """None: random JSON from the seed."""
+    """The brain that makes the answers; None: one that makes random JSON from the seed."""
     latency: Latency = AT_ONCE
     faults: tuple[Fault, ...] = ()
     seed: int = 0
@@ -77,19 +77,21 @@ class FakeOptions:
     """
     model: str = "fake"
     behave: str | None = None
-    """The provider that it imitates, one of ``BEHAVIOURS``."""
+    """The provider that the fake model imitates, one of ``BEHAVIOURS``; None: no provider."""
     count_file: Path | None = None
-    """Gets a line of JSON for every request for a completion."""
+    """A file that gets a line of JSON for every request for a completion; None: no file."""
 
 
 class PrefixCache:
-    """Measures, by blocks as providers do, how much of a prompt's beginning was sent before."""
+    """Measures how much of a prompt's beginning was sent before, in blocks, as providers do."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
     def share(self, prompt: str) -> int:
-        """Characters of the longest beginning shared with an earlier prompt; remembers this prompt."""
+        """The characters of the longest beginning that this prompt shares with an earlier one. Remembers the
+        prompt.
+        """
         if len(self._seen) > MOST_BLOCKS:
             self._seen.clear()
         chain, common, whole = 0, 0, True
@@ -135,7 +137,7 @@ class QuestionCounts:
             setattr(self, name, getattr(fresh, name))
 
     def as_json(self, *, keys: bool = True) -> dict[str, Any]:
-        """All counts; ``by_key`` only with ``keys``."""
+        """All counts. ``by_key`` is included only with ``keys``."""
         counts: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         counts["distinct"] = len(self.by_key)
         counts["repeated"] = sum(self.by_key.values()) - len(self.by_key)

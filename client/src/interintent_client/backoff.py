@@ -1,4 +1,4 @@
-"""After which failures to reconnect, and how long to wait before each attempt."""
+"""Decides after which failures to reconnect, and how long to wait before each attempt."""
 
 import random
 import re
@@ -28,6 +28,8 @@ def wait_s(failures: int) -> float:
 
 
 def named_wait_s(reason: str) -> float:
-    """The seconds to wait that the reason of a close for too many messages names; 0 if it names none."""
+    """The seconds to wait after a close for too many messages, as the reason of the close names them; 0 if it
+    names none.
+    """
     match = re.search(r"retry_after_ms=(\d{1,9})", reason)
     return int(match[1]) / 1000 if match else 0.0

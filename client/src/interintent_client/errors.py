@@ -48,7 +48,7 @@ class ApiError(InterIntentError):
         self.detail = str(problem.get("detail", ""))
         self.trace_id = problem.get("trace_id")
         self.errors: list[Mapping[str, Any]] = list(problem.get("errors", ()))
-        """Each with ``pointer`` (into the sent body), ``code`` and ``message``."""
+        """The errors, each with ``pointer`` (into the sent body), ``code`` and ``message``."""
         self.problem = problem
         """The whole problem, as received."""
         faults = "".join(f"; {error.get('pointer')}: {error.get('message')}" for error in self.errors)
@@ -91,8 +91,8 @@ class GameOver(Unacknowledged):
 
 
 class Unreachable(InterIntentError):
-    """Every attempt got either no answer from the server, or only the answer that it cannot serve now; or
-    the server refused the connection, or did not finish a long answer in time.
+    """The server gave no answer to any attempt, or answered each time that it cannot serve now, refused the
+    connection, or did not finish a long answer in time.
     """
 
 

@@ -33,7 +33,7 @@ GroupBy = Literal["agent", "model", "mechanism", "timing", "profile", "players"]
 
 FIRST_LOOK_S: Final = 0.2
 LAST_LOOK_S: Final = 5.0
-"""``FIRST_LOOK_S`` and ``LAST_LOOK_S``: the shortest and the longest pause between two looks at a judge."""
+"""``FIRST_LOOK_S`` and ``LAST_LOOK_S``: the shortest and the longest pause between two checks of a judge."""
 
 
 class Items:
@@ -48,7 +48,7 @@ class Items:
         self.variant: Json = {}
         """How the items were made, to be submitted with the answers; known after the first page."""
         self.excluded: dict[str, int] = {}
-        """By reason, how many stages of turns have given no item so far."""
+        """For each reason, how many stages of turns have given no item so far."""
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         self.excluded = {}
@@ -95,9 +95,9 @@ class EvaluationCalls:
         """Submits up to 2,000 answers and returns their scores. The answers count once, however often the
         call is repeated.
 
-        ``variant``: how the items were made, if not by the server's defaults (``options``, ``history``,
-        ``context``, ``followed``), and ``unmapped``. ``regrade_of``: an evaluation whose items are
-        answered anew. Raises ApiError, for instance ``already-graded`` or ``already-seen``.
+        ``variant``: how the items were made (``options``, ``history``, ``context``, ``followed``) if not by
+        the server's defaults, and ``unmapped``. ``regrade_of``: an earlier evaluation whose items are
+        answered again. Raises ApiError, for instance ``already-graded`` or ``already-seen``.
         """
         body: dict[str, Any] = {
             "dimension": dimension,
@@ -119,9 +119,9 @@ class EvaluationCalls:
         regrade_of: str | None = None,
         idempotency_key: str | None = None,
     ) -> Evaluation:
-        """Has the server judge: ``{"kind": "rule"}`` at once, ``{"kind": "model", "model": …}`` in the
-        background (status ``judging``; see ``judged``). The judge starts once, however often the call is
-        repeated.
+        """Has the server judge. ``{"kind": "rule"}`` judges at once; ``{"kind": "model", "model": …}`` judges
+        in the background (status ``judging``; see ``judged``). The judge starts once, however often the call
+        is repeated.
         """
         body = {"dimension": dimension, "judge": judge}
         more = {"game": game, "batch": batch, "budget": budget, "regrade_of": regrade_of}
@@ -133,7 +133,7 @@ class EvaluationCalls:
         return Evaluation.read(answer)
 
     async def evaluation(self, evaluation_id: str, *, per_item: bool = False) -> Evaluation:
-        """An evaluation as it is now. ``per_item``: with every item and its gold answer (``export:full``)."""
+        """An evaluation as it is now. ``per_item`` adds every item with its gold answer (``export:full``)."""
         path = f"/evaluations/{evaluation_id}"
         return Evaluation.read(await self._http.get(path, per_item=True if per_item else None))
 
@@ -298,4 +298,4 @@ class EvaluationCalls:
 
 
 _OF_ANSWERS: Final = frozenset({"options", "history", "context", "followed", "unmapped"})
-"""The settings of items that a submission repeats; the items' ids hold the reader and the seed."""
+"""The settings of items that a submission repeats. The ids of the items hold the reader and the seed."""

@@ -33,7 +33,7 @@ Dimension = Literal["selection", "following", "summarisation", "guessing"]
 Guessed = Literal["guessing", "summarisation"]
 """Dimensions whose answers are scored against the seats' own choices."""
 Judged = Literal["selection", "following", "statements"]
-"""What judges can judge. People can judge the first two, too."""
+"""The dimensions that judges can judge. People can judge the first two as well."""
 Scored = Dimension | Literal["statements"]
 """The possible subjects of an evaluation."""
 RaterKind = Literal["model", "human", "program"]
@@ -43,7 +43,7 @@ class ItemSettings(TypedDict, total=False):
     """How items are made. The server's defaults apply to settings that are left out."""
 
     reader: str | int
-    """``drawn`` by ``seed``, ``all``, or a seat."""
+    """``drawn`` (by ``seed``), ``all``, or the number of a seat."""
     seed: str
     options: Literal["impactful", "roles"]
     history: Literal["all", "round"]
@@ -53,7 +53,7 @@ class ItemSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Rater:
-    """Who answers or judges. Under each credential, a name means one rater."""
+    """The rater who answers or judges. Under each credential, a name means one rater."""
 
     name: str
     kind: RaterKind = "program"
@@ -68,7 +68,7 @@ class Answer:
 
     item_id: str
     intentions: Sequence[str]
-    """Ids, labels or free text; empty: the rater sees no intention."""
+    """Ids, labels or free text; empty if the rater sees no intention."""
     role: str | None = None
     """Guessing only: the guessed role of the speaker."""
     confidence: int | None = None
@@ -132,7 +132,7 @@ class Item:
     reader: int | None
     """The seat that guesses; None where no seat does."""
     context: str
-    """What the reader may know. Together with ``question`` it is a whole prompt."""
+    """Everything that the reader may know. Together with ``question``, it makes a whole prompt."""
     question: str
     think: str
     speech: str
@@ -183,7 +183,7 @@ class Item:
         speak: int | None = None,
         comment: str | None = None,
     ) -> Judgement:
-        """A judgement of one of ``asked`` of this selection or following item."""
+        """A judgement of one of the intentions in ``asked`` of this selection or following item."""
         return Judgement(self.id, intention, reasonable, think, speak, comment)
 
 
@@ -198,14 +198,16 @@ class Evaluation:
     items: int
     answers: int
     totals: Mapping[str, Any] | None
-    """None when they rest on too few items for this caller to see them, or when no item is judged yet."""
+    """The scores in total. None if they rest on too few items for this caller to see them, or if no item is
+    judged yet.
+    """
     regrade_of: str | None
     reason: str | None
-    """Why the evaluation failed, or that it was cancelled; None for any other status."""
+    """The reason why the evaluation failed, or a note that it was cancelled; None for any other status."""
     progress: Mapping[str, int] | None
-    """Of a model judge: games, games_done, items, judged, unusable, unanswered, not_asked."""
+    """The counts of a model judge: games, games_done, items, judged, unusable, unanswered, not_asked."""
     per_item: Sequence[Json] | None
-    """Every item beside its gold answer; None when this was not requested."""
+    """Every item with its gold answer; None if this was not requested."""
     raw: Json
 
     @classmethod
@@ -238,9 +240,9 @@ class TaskStage:
 
     stage: Literal["first", "final"]
     selection_item: str | None
-    """The item for ``reasonable``; None: not to be judged."""
+    """The item to judge with ``reasonable``; None if there is nothing to judge."""
     following_item: str | None
-    """The item for ``think`` and ``speak``; None: not to be judged."""
+    """The item to judge with ``think`` and ``speak``; None if there is nothing to judge."""
     intentions: Sequence[Asked]
     think: str
     speech: str
@@ -286,7 +288,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """The speaking turns of a rater: those left from earlier deals first."""
+    """The speaking turns of a rater. Those left from earlier deals come first."""
 
     tasks: Sequence[Task]
     left: int

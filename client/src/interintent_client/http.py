@@ -23,7 +23,7 @@ WAIT_S: Final = 50.0
 """Seconds for which the service may hold a request while it makes the answer; proxies cut off at a minute."""
 
 IN_USE: Final = "idempotency-key-in-use"
-"""The code for a call whose earlier attempt is still running: the next attempt gets its answer."""
+"""The code for a call whose earlier attempt is still running; a later attempt gets the answer to that one."""
 
 
 class Http:
@@ -56,8 +56,8 @@ class Http:
 
     async def made(self, path: str, *, timeout_s: float, **query: Any) -> httpx.Response:
         """An answer that takes the service a while to make. As long as the service answers 202, the call is
-        repeated, as ``Retry-After`` says. Raises ApiError, and Unreachable when the answer is not ready
-        within ``timeout_s``.
+        repeated after the pause that ``Retry-After`` gives. Raises ApiError, and Unreachable if the answer is
+        not ready within ``timeout_s``.
         """
         ends = time.monotonic() + timeout_s
         while True:
@@ -142,8 +142,8 @@ class Http:
     async def lines(self, path: str, *, token: str | None = None, **query: Any) -> AsyncGenerator[bytes]:
         """The lines of an NDJSON answer as they come, each without its newline; blank ones are left out.
 
-        Raises ApiError where the answer is a problem, and httpx.TransportError when the connection
-        breaks: the caller knows where to continue. A last line without its newline is left out.
+        Raises ApiError if the answer is a problem, and httpx.TransportError if the connection breaks, since
+        only the caller knows where to continue. A last line without its newline is left out.
         """
         params = {name: value for name, value in query.items() if value is not None}
         # A line may take long, but the server sends a blank one every ten seconds.
@@ -164,10 +164,10 @@ class Http:
     async def unbroken(
         self, path: str, query: Callable[[], Mapping[str, Any]], *, to_the_end: bool = False
     ) -> AsyncGenerator[bytes]:
-        """The lines of an NDJSON stream, over as many calls as it takes; ``query`` returns the parameters of
-        the next call, and with them the place to continue.
+        """The lines of an NDJSON stream, over as many calls as it takes. ``query`` returns the parameters of
+        the next call, which say where to continue.
 
-        When an answer ends, the call is made again, until the reader leaves; with ``to_the_end`` the first
+        Whenever an answer ends, another call is made, until the reader leaves. With ``to_the_end``, the first
         complete answer ends the stream. Raises ApiError, and Unreachable after too many failures.
         """
         failures = 0

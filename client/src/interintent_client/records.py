@@ -36,22 +36,22 @@ class Request:
     """A request of the game to this seat for one decision."""
 
     request_id: str
-    """Round, attempt, kind, seat; the same after a reconnect."""
+    """The id: round, attempt, kind and seat. It stays the same after a reconnect."""
     kind: str
     """propose_team, speak, reconsider, vote, card, summarise or assassinate."""
     default: Json
-    """The action that is played when no answer comes."""
+    """The action that is played if no answer comes."""
     legal: Sequence[Json] | None
-    """All legal actions; None when the action is a text, or when there are too many."""
+    """All legal actions; None if the action is a text, or if there are too many."""
     team_size: int | None
     menu: Sequence[str] | None
     """Ids of the intentions on offer, for a speech."""
     schema: Json
     thoughts_schema: Json
-    """The schema of the thoughts that are kept beside the action."""
+    """The schema of the thoughts that the server accepts with the action."""
     deadline: datetime | None
     ttl_ms: int | None
-    """Milliseconds from the sending of the request to the deadline."""
+    """Milliseconds from the time when the server sent the request to its deadline; None: no deadline."""
     attempts_left: int | None
     raw: Json
 
@@ -94,7 +94,7 @@ class Ack:
     duplicate: bool
     """Whether the same answer had been accepted before."""
     thoughts_refused: Sequence[Json] = ()
-    """Refused thoughts, each with ``pointer`` and ``message``; the action counts all the same."""
+    """The refused thoughts, each with ``pointer`` and ``message``. The action counts nevertheless."""
 
     @classmethod
     def read(cls, raw: Json) -> "Ack":

@@ -17,7 +17,7 @@ from interintent_client.stream import Stream
 __all__ = ["Choose", "Seat"]
 
 ASKED_AGAIN: Final = frozenset({"illegal-action", "invalid-action"})
-"""Refusals after which the same request stays open as long as attempts are left."""
+"""Codes of refusals after which the same request stays open, as long as attempts are left."""
 
 LATE_S: Final = 5.0
 """Seconds after the deadline for which the client awaits an acknowledgement before it asks over HTTP."""
@@ -137,8 +137,8 @@ class Seat:
     ) -> list[Event]:
         """Plays the seat to the end of the game and returns every event that it has seen.
 
-        A refused answer is passed to ``on_refusal`` and, while the request is open, chosen anew; an
-        answer that came too late costs only that move.
+        A refused answer is passed to ``on_refusal``. While its request is open, ``choose`` is called again.
+        An answer that came too late costs only that move.
         """
         async for request in self:
             choice = choose(request, self.events)
@@ -153,8 +153,8 @@ class Seat:
         return self.events
 
     async def _over_http(self, message: Json, unknown: Unacknowledged) -> Ack:
-        """Asks over HTTP whether an answer counted, when the socket has left that open. Raises ``unknown``
-        when the server does not say.
+        """Asks over HTTP whether an answer counted, after the socket did not tell. Raises ``unknown`` if the
+        server does not say.
         """
         if self._fault is not None:
             raise self._fault
@@ -248,7 +248,7 @@ class Seat:
         self._close(lambda request_id: request_id != request.request_id)
 
     def _close_by(self, event: Event) -> None:
-        """Ends the wait for the answers to those requests that this event closes."""
+        """Ends the wait for acknowledgements of answers to the requests that this event closes."""
         if event.type == "action_defaulted":
             self._close(lambda request_id: request_id == event.raw.get("request_id"))
         elif event.type in ("game_ended", "game_cancelled"):
@@ -262,8 +262,8 @@ class Seat:
                 waiting.set_result(None)
 
     def _answer_of(self, frame: Json) -> str | None:
-        """The id of the answer that an error frame refers to: the one that the frame names, else the oldest,
-        since the server reads messages in order. None after a rate limit, since the answer is sent again.
+        """The id of the answer that an error frame refers to: the one that the frame names or else, since the
+        server reads messages in order, the oldest one. None for a rate limit, since the answer is sent again.
         """
         if frame["code"] == "rate-limited":
             return None

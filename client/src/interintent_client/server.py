@@ -114,7 +114,7 @@ class Game:
         return Stream(self._http.url, self.id, **options)
 
     async def view(self, viewer: str | None = None) -> Json:
-        """The game now, as the caller sees it or as a ``viewer`` who sees less."""
+        """The game as it is now, for the caller's own viewer or for a ``viewer`` that sees less."""
         view: Json = await self._http.get(f"/games/{self.id}", viewer=viewer)
         return view
 
@@ -140,11 +140,11 @@ class Game:
         token: TokenSource | None = None,
         patience: int | None = PATIENCE,
     ) -> AsyncIterator[Event]:
-        """The past and the new events to the end of the game, each exactly once.
+        """All events, past and new, to the end of the game, each exactly once.
 
-        They come over a socket, which is reopened when it breaks. ``patience``: failures in a row after
-        which Unreachable is raised, by default after about ten minutes; None waits for ever. Raises Closed
-        when reconnecting would not help.
+        They come over a socket, which is reopened when it breaks. ``patience``: after this many failures in a
+        row, Unreachable is raised, by default after about ten minutes; None waits for ever. Raises Closed if
+        reconnecting would not help.
         """
         stream = self._stream(after=after, viewer=viewer, token=token or self._http.key, patience=patience)
         async with aclosing(stream.frames()) as frames:
@@ -157,9 +157,9 @@ class Game:
         """A seat for this program to play, with the given token, or else the one from the game's creation.
 
         Without a token, the caller itself must be allowed to play the seat, as everybody is on a server
-        without keys. ``token`` may also be a function that mints a token, called again when the server
-        refuses the last one. ``patience``: failures in a row after which the seat's iteration and ``act``
-        raise Unreachable, by default after about ten minutes; None waits for ever.
+        without keys. ``token`` may also be a function that mints a token; it is called again when the server
+        refuses the last one. ``patience``: after this many failures in a row, the seat's iteration and
+        ``act`` raise Unreachable, by default after about ten minutes; None waits for ever.
         """
         source = token or self.tokens.get(seat)
         latest: list[str | None] = [source if isinstance(source, str) else None]
@@ -315,7 +315,7 @@ class Batch:
 
 
 def _check(end: Json, lines: int, games: int | None, sha256: str) -> None:
-    # A partial export counts games that have not begun, and has no line of them.
+    # A partial export counts games that have not begun, but has no line about them.
     received = {"games": games, "events": lines, "sha256": sha256}
     for name, value in received.items():
         if value is not None and end[name] != value:

@@ -19,7 +19,7 @@ SUBPROTOCOL: Final = "avalon.v1"
 VERSION: Final = 1
 CLIENT: Final = "interintent-client/0.1"
 MAX_FRAME: Final = 16 * 2**20
-"""In bytes. A page of events has up to 256 KiB; a larger event comes alone."""
+"""The most bytes of a frame. A page of events has up to 256 KiB; a larger event comes alone."""
 
 TokenSource = str | Callable[[], Awaitable[str]]
 """A token, or a function that mints one: called at the start, and again when the server refuses the token."""
@@ -39,7 +39,7 @@ class Stream:
         after: int = 0,
         patience: int | None = PATIENCE,
     ) -> None:
-        """``patience``: failures in a row after which the stream gives up; None: it never gives up."""
+        """``patience``: the stream gives up after this many failures in a row; None: it never gives up."""
         self._url = url.rstrip("/").replace("http", "ws", 1) + "/ws"
         self._game = game
         self._source = token
@@ -55,9 +55,8 @@ class Stream:
     async def frames(self) -> AsyncGenerator[Json, None]:
         """Every frame from each welcome on; events that were yielded before are left out.
 
-        Ends when the game is over and everything has been sent. Raises Closed when reconnecting would
-        not help, and Unreachable when the server refuses the connection, or after ``patience`` failures in a
-        row.
+        Ends when the game is over and everything has been sent. Raises Closed if reconnecting would not help,
+        and Unreachable if the server refuses the connection, or after ``patience`` failures in a row.
         """
         renewed = False
         while True:
@@ -121,7 +120,7 @@ class Stream:
                     elif frame["t"] == "welcome":
                         self._socket = socket
                     elif frame["t"] == "error" and self._socket is None:
-                        # The code of the close that follows says what to do.
+                        # The close that follows has a code, which says what to do.
                         continue
                     yield frame
                     # A frame after the welcome shows that the server works.
@@ -139,7 +138,7 @@ class Stream:
             if item["seq"] <= self.after:
                 continue
             if item["seq"] != self.after + 1:
-                # A hole is a fault of the server or of a proxy: reconnect and read again from before it.
+                # A gap is a fault of the server or of a proxy: reconnect, and read again from before the gap.
                 raise OSError(f"event {self.after + 1} is missing, got {item['seq']}")
             self.after = item["seq"]
             new_events.append(Event.read(item))
