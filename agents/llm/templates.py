@@ -36,7 +36,7 @@ class Templates:
     """Renders prompts. It is an error if a template uses a value that is not given."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """``folder``: other templates; the package provides the ones that it lacks. Each file is read once."""
+        """``folder``: other templates; the package provides those that it lacks. Each file is read once."""
         self._folder = None if folder is None else Path(folder)
         self._texts: dict[str, str] = {}
         self._environment = Environment(
