@@ -28,8 +28,10 @@ from app.games.routes import router as games_router
 from app.games.seat_tokens import SeatTokens
 from app.games.service import Games
 from app.games.tokens import router as tokens_router
+from app.games.trials import router as trials_router
 from app.models.endpoints import Endpoints
 from app.models.registry import ModelRegistry
+from app.models.trial import Trials
 from app.pages.reference import router as reference_router
 from app.pages.routes import router as pages_router
 from app.play.routes import router as seats_router
@@ -124,6 +126,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
+    app.include_router(trials_router, tags=["models"])
     app.include_router(reference_router, tags=["reference"])
     app.include_router(pages_router, tags=["pages"])
     app.include_router(socket_router, tags=["seats"])
@@ -219,6 +222,7 @@ class Composition:
         state.access = self.access
         state.games = self.games
         state.models = self.models
+        state.trials = Trials(self.models.endpoints)
         state.following = Following(
             self.store,
             self.reader,

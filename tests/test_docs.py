@@ -13,8 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
+from app.instruments.fake_model import FakeOptions
+from app.instruments.fake_model.brains import BRAINS
 from app.settings import Settings
 from tests import forked
+from tests.app.modelling import faking
 from tests.app.real_server import local_settings, running_server
 from tests.test_architecture import ROOMS
 
@@ -137,6 +140,56 @@ def test_the_commands_of_the_page_on_reports_run(tmp_path: Path) -> None:
     assert ran == 4
     assert {path.name for path in tmp_path.iterdir()} == WRITTEN
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.timeout(300)
+async def test_the_five_commands_of_a_first_study_make_a_table_of_two_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "first-study.md").read_text("utf-8")
+    tried, served, created, waited, reported = (block.strip() for block in blocks(page))
+    (endpoints,) = blocks(page, "toml")
+    (tmp_path / "key.txt").write_text("the-key\n")
+    async with faking(FakeOptions(brain=BRAINS["sensible"](1))) as fake:
+        (tmp_path / "models.toml").write_text(endpoints.replace("https://models.example", fake.url))
+        (setting,) = re.findall(r"`(INTERINTENT_MODELS_FILE=\S+)`", page)
+        (tmp_path / ".env").write_text(f"{setting}\n")
+
+        def command(line: str) -> str:
+            program, *words = shlex.split(line)
+            assert program == ".venv/bin/interintent"
+            done = forked.run(words, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        assert "usable: 17 of 17" in await asyncio.to_thread(command, tried)
+        assert served == ".venv/bin/interintent serve"
+        # The service looks for the files where it was started.
+        monkeypatch.chdir(tmp_path)
+        settings = local_settings(f"sqlite:///{tmp_path}/interintent.db", models_file=Path("models.toml"))
+        names: dict[str, str] = {}
+        async with running_server(settings) as server:
+            port = httpx.URL(server.url).port
+            assert port is not None
+            # Fewer games: the command is the same.
+            words = shlex.split(created.replace('"count": 10', '"count": 2'))
+            learn(await asyncio.to_thread(curl, words[1:], port, names), names)
+            await asyncio.to_thread(curl, shlex.split(waited)[1:], port, names)
+        await asyncio.to_thread(command, reported.replace("$BATCH", names["BATCH"]))
+    study = (tmp_path / "study.html").read_text("utf-8")
+    assert "small" in study
+    assert "large" in study
+
+
+def test_a_page_that_speaks_of_seats_of_models_has_an_example_of_one() -> None:
+    speaking = [
+        page
+        for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+        if "`llm`" in page.read_text("utf-8")
+    ]
+    assert len(speaking) >= 3
+    for page in speaking:
+        assert '"agent": "llm"' in page.read_text("utf-8"), f"{page.name} shows no llm seat"
 
 
 def test_the_examples_of_the_measures_give_what_they_say() -> None:

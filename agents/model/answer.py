@@ -37,6 +37,8 @@ class HttpAnswer:
     headers: Mapping[str, str]
     """Names in lower case."""
     body: bytes
+    first_s: float | None = None
+    """Seconds from the request to the first piece of its text. None: the body came in one piece."""
 
 
 @dataclass(slots=True)

@@ -184,6 +184,8 @@ class _Call:
     """Tokens that the next answer may have."""
     sent: dict[str, Any] | None = None
     """The parameters of the last request."""
+    first_s: float | None = None
+    """Of the last answer, as in ``Reply``."""
 
     async def run(self) -> Reply:
         ladder = self.model._ladder
@@ -316,6 +318,7 @@ class _Call:
                     body, reader, silence_s, self._left_s(), self.cache_key
                 )
                 status = exchange.status
+                self.first_s = exchange.first_s if isinstance(exchange, HttpAnswer) else None
                 outcome, usage = self._understand(exchange, reader, prompt)
                 if isinstance(outcome, Completion):
                     limits.answered()
@@ -405,6 +408,7 @@ class _Call:
             reasoning=completion.reasoning or thoughts_and_rest(completion.text)[0] or None,
             provider=completion.provider,
             fingerprint=completion.fingerprint,
+            first_s=self.first_s,
         )
 
     def _left_s(self) -> float:

@@ -141,6 +141,11 @@ class CompletionReader:
             self._read_line(line)
         return True
 
+    @property
+    def begun(self) -> bool:
+        """Whether any text has come, reasoning included."""
+        return self._length > 0
+
     def written(self) -> int:
         """An estimate of the tokens received so far, including the reasoning."""
         texts = ("".join(pieces) for pieces in (self._pieces, self._arguments, self._refusal, self._thoughts))

@@ -137,6 +137,9 @@ class Reply:
     """The provider that served the reply, if a router names it. None: not returned."""
     fingerprint: str | None = None
     """The provider's ``system_fingerprint``. None: not returned."""
+    first_s: float | None = None
+    """Seconds from the request that brought this reply to the first piece of its text, reasoning included.
+    None: the answer came in one piece."""
 
 
 class Model(Protocol):

@@ -40,6 +40,8 @@ class _Transfer:
 
     status: int | None = None
     received: int = 0
+    first_s: float | None = None
+    """See ``HttpAnswer``."""
 
 
 _progress: ContextVar[_Transfer] = ContextVar("progress")
@@ -188,7 +190,8 @@ class Wire:
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             failed = _failed(error, progress)
         # If the model has stopped, the missing bytes would not change the answer.
-        return _answer(200, {}, b"") if reader.finished or reader.ended else failed
+        ended = reader.finished or reader.ended
+        return _answer(200, {}, b"", progress.first_s) if ended else failed
 
     async def _post(
         self,
@@ -216,11 +219,13 @@ class Wire:
                 progress.received += len(block)
                 if not reader.feed(block):
                     continue
+                now = loop.time()
+                if progress.first_s is None and reader.begun:
+                    progress.first_s = now - started
                 if reader.cut:
                     break
                 # Read on after the end, briefly, so that the connection can be used again.
                 rest = _AFTER_END_S if reader.ended else _AFTER_FINISH_S if reader.finished else silence_s
-                now = loop.time()
                 clock.reschedule(min(until, now + rest))
                 if waited and not reader.finished:
                     # Pieces that come during the sleep are read together, since waking up costs more than
@@ -228,15 +233,15 @@ class Wire:
                     await asyncio.sleep(min(_LONGEST_NAP_S, (now - started) * _NAP))
                     turn.clear()
                     loop.call_soon(turn.set)
-            return _answer(response.status_code, response.headers, b"")
+            return _answer(response.status_code, response.headers, b"", progress.first_s)
 
     async def aclose(self) -> None:
         """Closes every connection; nothing can be sent afterwards."""
         await self._openai.close()
 
 
-def _answer(status: int, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
-    return HttpAnswer(status, {name.lower(): value for name, value in headers.items()}, body)
+def _answer(status: int, headers: Mapping[str, str], body: bytes, first_s: float | None = None) -> HttpAnswer:
+    return HttpAnswer(status, {name.lower(): value for name, value in headers.items()}, body, first_s)
 
 
 def _failed(error: BaseException | None, progress: _Transfer) -> Failed:

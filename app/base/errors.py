@@ -26,6 +26,7 @@ AvalonError                (engine.errors)
     ├── NotAnswered        a step while a remote seat has not answered
     ├── BudgetSpent        the budget for models is spent
     ├── MissingAnswer      a recording without an answer to the question
+    ├── TrialRunning       a second trial of a model while the first still runs
     ├── KeyReused          an idempotency key that was used with another body
     ├── KeyInUse           a request with the same key is in progress
     ├── TooLarge           a body beyond the size limit
@@ -67,6 +68,7 @@ __all__ = [
     "TooLarge",
     "TooLate",
     "TooSlow",
+    "TrialRunning",
     "Unauthenticated",
     "Unfinished",
     "UnknownRequest",
@@ -188,6 +190,10 @@ class BudgetSpent(RefusedRequest):
 
 class MissingAnswer(RefusedRequest):
     """The recording has no answer to this question."""
+
+
+class TrialRunning(RefusedRequest):
+    """The model is being tried, and two trials at once would slow each other down."""
 
 
 class KeyReused(RefusedRequest):

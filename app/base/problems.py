@@ -88,6 +88,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
     edge.NotComparable: ProblemKind("not-comparable", "These two cannot be compared", 409),
     edge.BudgetSpent: ProblemKind("budget-spent", "The budget for models is spent", 409),
     edge.MissingAnswer: ProblemKind("missing-answer", "The recorded answers do not fit this game", 409),
+    edge.TrialRunning: ProblemKind("trial-running", "This model is being tried already", 409),
     edge.KeyReused: ProblemKind("idempotency-key-reused", "This key was used with another body before", 422),
     edge.KeyInUse: ProblemKind("idempotency-key-in-use", "A request with this key is being worked on", 409),
     edge.TooLarge: ProblemKind("too-large", "The body is larger than we read", 413),

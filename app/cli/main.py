@@ -67,6 +67,7 @@ COMMANDS: Final = {
         "report",
         "Compare raters pair by pair on the items they share: who guesses, summarises or judges better.",
     ),
+    "models": Command("models", "Try a model before games are played with it."),
     "fake-model": Command(
         "fake_model",
         "Serve a fake model over the OpenAI chat-completions protocol. A TEST INSTRUMENT, not a model.",

@@ -21,7 +21,7 @@ from app.seats.seating import ModelSeats, seat_agents
 from app.settings import EndpointSettings, InvalidEndpoints, InvalidPrompts, read_endpoints, read_prompts
 from app.store.call import Use, UseKey, total
 
-__all__ = ["model_run", "print_uses", "uses_as_json"]
+__all__ = ["chosen_endpoint", "model_run", "print_uses", "uses_as_json"]
 
 
 def model_run(
@@ -45,7 +45,7 @@ def model_run(
     except InvalidPrompts as fault:
         fail(str(fault))
     seat_agents(plan.seats, "check", ModelSeats(lambda *_: UNUSED_SESSION, prompts=templates))
-    endpoint = _endpoint(model, base_url, api_key_env)
+    endpoint = chosen_endpoint(model, base_url, api_key_env)
     if endpoint is None and answers is None:
         fail(
             "llm seats need a model: --model and --base-url, --model with an endpoint of INTERINTENT_MODELS, "
@@ -69,9 +69,12 @@ def model_run(
     return ModelRun(plan, endpoint, kept, budget, parallel, on_unusable, templates)
 
 
-def _endpoint(
+def chosen_endpoint(
     model: str | None, base_url: str | None, api_key_env: str | None
 ) -> tuple[str, EndpointSettings] | None:
+    """The endpoint that the options name, and its name: a model of a server, or one of the settings. None
+    without ``model``. Ends the command if the options do not fit together.
+    """
     if model is None:
         if base_url is not None or api_key_env is not None:
             fail("--base-url and --api-key-env go with --model")

@@ -50,6 +50,7 @@ def _data(href: str, title: str) -> PageLink:
 
 LINKS: Final = (
     PageLink(href="/docs", title="The API, to read and to try out", media_type="text/html"),
+    _guide("first-study", "A first study: from a key to a table of models"),
     _guide("bots", "Write a bot, in any language"),
     _guide("websocket", "Watch games live"),
     _guide("evaluation", "Items, scores, raters and judges"),

@@ -287,6 +287,7 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
         ("", {"after": after, "drive": "manual", **more})
         for after, more in zip(PLACES, ({"seats": OUTSIDE}, {}), strict=True)
     ],
+    "POST /models/{name}/try": [("", {})],
     "POST /games/{game_id}/tokens": [("", {"viewer": viewer}) for viewer in ("public", "seat:4")],
     "POST /batches/{batch_id}/tokens": [("", {})],
     "POST /games/{game_id}/requests/{request_id}/action": [

@@ -63,6 +63,7 @@ UNANSWERED = {
     "POST /batches/{batch_id}/retry",  # nothing has failed
     "POST /batches/{batch_id}/cancel",  # its game was cancelled before
     "GET /docs/{name}",  # no guide is called so
+    "POST /models/{name}/try",  # there is no model
     "GET /ws",  # 426: it is a socket
     "POST /evaluations/{evaluation_id}/cancel",  # rules judge at once
     "GET /evaluations/compare",  # nobody has answered what another has

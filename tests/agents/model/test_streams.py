@@ -199,3 +199,12 @@ async def test_a_stream_leaves_its_connection_for_the_next_request() -> None:
         for _ in range(3):
             await here.ask()
         assert len(here.server.connections) == 1
+
+
+async def test_the_time_to_the_first_token_is_kept_where_the_answer_comes_in_pieces() -> None:
+    async with answering(events(piece(role="assistant"), piece(content=USABLE), STOP)) as here:
+        reply = await here.ask()
+        assert reply.first_s is not None
+        assert 0 < reply.first_s <= reply.latency_s
+    async with answering(completion()) as here:
+        assert (await here.ask()).first_s is None

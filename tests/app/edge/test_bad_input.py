@@ -613,6 +613,7 @@ async def test_with_a_key_configured_every_other_route_asks_for_it(tmp_path: Pat
                 other="e_abd",
                 request_id="1.1.vote.1",
                 code="stale",
+                name="small",
             )
             for method in methods:
                 asked.append((method.upper(), concrete))
