@@ -78,7 +78,7 @@ class TrialView(Shown):
         description="Of the completion tokens; null: the provider does not tell."
     )
     cached_share: float | None = Field(
-        description="Of the prompt that was sent a second time up to its last line."
+        description="Of the prompt that was sent a second time up to its last line; null: without counts."
     )
     tokens: int
     cost: float

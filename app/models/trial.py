@@ -292,8 +292,9 @@ def _view(endpoint: Endpoint, model: "OpenAIModel", session: _TrialSession) -> T
     replies = [call.reply for call in session.calls if call.reply is not None]
     written = sum(one.completion_tokens for one in answered)
     seconds = sum(one.seconds for one in answered)
-    reasoning = [one.reasoning_tokens for one in answered if one.reasoning_tokens is not None]
-    again = next((one for one in answered if one.again), None)
+    told = [one for one in answered if one.reasoning_tokens is not None and one.completion_tokens]
+    reasoning = sum(one.reasoning_tokens or 0 for one in told)
+    again = next((one for one in answered if one.again and one.tokens_known), None)
     cached = None if again is None else again.cached_tokens / max(1, again.prompt_tokens)
     counted = [call for call in session.calls if call.reply is not None and call.reply.calls == 1]
     ratio = sum(call.usage.prompt for call in counted) / max(1, sum(call.sent for call in counted))
@@ -307,7 +308,7 @@ def _view(endpoint: Endpoint, model: "OpenAIModel", session: _TrialSession) -> T
         unasked=session.unasked,
         first_s=median(first) if first else None,
         tokens_per_s=written / seconds if seconds else None,
-        reasoning_share=sum(reasoning) / written if reasoning and written else None,
+        reasoning_share=reasoning / sum(one.completion_tokens for one in told) if told else None,
         cached_share=cached,
         tokens=sum(one.prompt_tokens + one.completion_tokens for one in tried),
         cost=sum(one.cost for one in tried),

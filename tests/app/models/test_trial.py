@@ -71,6 +71,13 @@ async def test_a_trial_tells_what_the_server_was_found_to_accept() -> None:
     assert trial.usable == len(STEPS)
 
 
+async def test_what_a_provider_does_not_count_is_not_called_nothing() -> None:
+    trial, _ = await tried("sensible", "usage_missing")
+    assert (trial.cached_share, trial.reasoning_share) == (None, None)
+    assert trial.usable == len(STEPS)
+    assert not any(one.tokens_known for one in trial.forms)
+
+
 async def test_a_question_that_is_turned_down_is_told_in_the_providers_words() -> None:
     trial, _ = await tried("sensible", "context_length")
     assert trial.usable == 0
