@@ -18,7 +18,7 @@ from app.store.call import Call
 from engine.events import ActionDefaulted, GameEnded
 from engine.state import fold
 from tests.app.calling import Caller, Line, calling, read_log, read_ndjson
-from tests.faults.groups import DIRECT, GROUPS, RULES_ALONE, WAITED_FOR, Group
+from tests.faults.groups import DIRECT, GROUPS, RULES_ALONE, STOPPING, WAITED_FOR, Group
 
 __all__ = ["Shown", "Trial", "shown", "table", "trials"]
 
@@ -87,7 +87,7 @@ async def shown(url: str, wanted: Sequence[Trial]) -> list[Shown]:
         for i, trial in enumerate(wanted):
             seats = [{"agent": "llm", "model": f"m{i}", **trial.group.seat}]
             wish = {"seats": seats, "count": trial.games, "seeds": {"from": 100}, **trial.group.game}
-            batches.append((await caller.create(**wish))[0])
+            batches.append((await caller.create(**wish, on_unusable="default"))[0])
         found = []
         for batch, trial, fake in zip(batches, wanted, fakes, strict=True):
             waited = await _over(caller, batch, fake)
@@ -99,11 +99,17 @@ async def shown(url: str, wanted: Sequence[Trial]) -> list[Shown]:
 
 
 async def _over(caller: Caller, batch: str, fake: FakeModel) -> bool:
-    """Returns when the batch is over: whether it waited for its endpoint, whose faults end then."""
+    """Returns when the batch is over: whether it waited for its endpoint, was suspended or failed. The faults
+    end then, and what stopped goes on.
+    """
     waited = False
     async with asyncio.timeout(WITHIN_S):
         while True:
             view = (await caller.get(f"/batches/{batch}")).json()
+            if view["status"] in ("suspended", "failed") and not waited:
+                waited, fake.faults = True, ()
+                await caller.post(f"/batches/{batch}/retry", json={})
+                continue
             if view["status"] not in ("queued", "running"):
                 return waited
             if view["waiting"]:
@@ -145,7 +151,7 @@ async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel, *,
         assert waited == (trial.fault in WAITED_FOR), where
     if not waited:
         _check_bounds(where, trial, stored)
-    _check_account(where, view, stored, fake, waited=waited)
+    _check_account(where, trial, view, stored, fake, waited=waited)
     by_game: dict[str, list[Line]] = {}
     export = await caller.get(f"/batches/{batch}/export", params={"view": "full"})
     for line in read_ndjson(export.content):
@@ -174,7 +180,9 @@ def _check_bounds(where: str, trial: Trial, stored: Sequence[Call]) -> None:
         assert call.latency_s <= total_s + SLACK_S, (where, call)
 
 
-def _check_account(where: str, view: Line, stored: Sequence[Call], fake: FakeModel, *, waited: bool) -> None:
+def _check_account(
+    where: str, trial: Trial, view: Line, stored: Sequence[Call], fake: FakeModel, *, waited: bool
+) -> None:
     """What the batch tells is the sum of what is stored, and no less than what was served."""
     tokens = sum(call.usage.prompt + call.usage.completion for call in stored)
     assert view["tokens"] == tokens, where
@@ -184,7 +192,8 @@ def _check_account(where: str, view: Line, stored: Sequence[Call], fake: FakeMod
     assert model["failed"] == len(unanswered), (where, model["failed"], unanswered)
     sent = sum(call.http_calls for call in stored)
     # A refused connection reaches nobody; everything else that arrived is in some call's count.
-    assert fake.counts.calls <= sent, where
+    if trial.fault not in STOPPING:
+        assert fake.counts.calls <= sent, where
     # What a failed request cost nobody knows.
     if all(call.usage.known for call in stored) and not waited:
         assert sum(call.usage.prompt for call in stored) == fake.counts.prompt_tokens or any(

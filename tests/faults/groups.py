@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from app.instruments.fake_model import FAULTS
 
-__all__ = ["DIRECT", "GROUPS", "RULES_ALONE", "WAITED_FOR", "Group"]
+__all__ = ["DIRECT", "GROUPS", "RULES_ALONE", "STOPPING", "WAITED_FOR", "Group"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ GROUPS: Final = {
 
 WAITED_FOR: Final = frozenset(
     {
-        *("status_401", "status_404", "quota", "error_200", "error_200_429"),
+        *("status_401", "status_404", "quota", "context_length", "error_200", "error_200_429"),
         *("status_429", "status_429_seconds", "status_429_date", "status_429_huge"),
         *("status_500", "status_502", "status_503"),
         *("refused", "disconnect", "reset_mid_body", "truncated_body"),
@@ -103,6 +103,9 @@ WAITED_FOR: Final = frozenset(
         *("silence", "silence_after_headers", "slow_drip"),
     }
 )
-"""Faults that are no answer: where they befall every request, games wait until they are over."""
+"""Faults that are no answer: where they befall every request, games wait, or stop, until they are over."""
+
+STOPPING: Final = frozenset({"status_401", "status_404", "quota", "context_length"})
+"""Faults that stop a game or its batch. What they cost, which is nothing, is stored nowhere."""
 
 assert sorted(fault for group in GROUPS.values() for fault in group.faults) == sorted(FAULTS)
