@@ -20,7 +20,7 @@ from app.models import metrics
 from app.models.stops import GameParks
 from app.store.rows import Outage
 
-__all__ = ["LONGEST_CALL_S", "EndpointHealth", "Outages"]
+__all__ = ["EndpointHealth", "Outages"]
 
 log = structlog.get_logger()
 
@@ -39,8 +39,11 @@ RECENT: Final = 20
 LONGEST_ASKED_S: Final = 24 * 3600.0
 """The longest pause that a server may ask for. A longer one is ignored."""
 
-LONGEST_CALL_S: Final = 600.0
-"""After this long, another process may try if the process that tried last has not reported the outcome."""
+LEASE_S: Final = 60.0
+"""How long only one process may try, unless it reports the outcome of a try earlier."""
+
+_SOON_MS: Final = 50
+"""The clocks of the event loop and of the database's rows need not agree to the millisecond."""
 
 
 class Outages(Protocol):
@@ -82,6 +85,8 @@ class EndpointHealth:
         self._failures = 0
         self._try_at = 0.0
         self._trying = False
+        self._leased_until = 0.0
+        """Until when only this process may try, in the time of the event loop."""
         self._tester: str | None = None
         """The game that is not parked, because its call is the next one to try the endpoint."""
         self._calls = Counter[str]()
@@ -150,7 +155,8 @@ class EndpointHealth:
         if self.outage is None:
             self._failures = max(self._failures, OPEN_AFTER)
             self._open(outage)
-        self._try_at = max(self._try_at, _loop_time(outage.try_at))
+            # Later on the row may hold a time that this process has set itself, and knows better by now.
+            self._try_at = _loop_time(outage.try_at)
 
     async def _wait(self, game: str | None) -> bool:
         """Waits until the caller may make its call. Returns whether that call is a try during an outage, for
@@ -174,19 +180,20 @@ class EndpointHealth:
 
     async def _claimed(self) -> bool:
         """Whether this call may try, as far as other processes are concerned."""
+        loop = asyncio.get_running_loop()
         self._trying = True
-        claimed = False
+        claimed = self._outages is None or loop.time() < self._leased_until
         try:
-            if self._outages is None:
-                claimed = True
-            else:
-                until = now_ms() + round(LONGEST_CALL_S * 1000)
-                claimed = await self._outages.claim(self._endpoint, now_ms(), until)
+            if not claimed and self._outages is not None:
+                now, lease = now_ms() + _SOON_MS, loop.time() + LEASE_S
+                claimed = await self._outages.claim(self._endpoint, now, now + round(LEASE_S * 1000))
+                if claimed:
+                    self._leased_until = lease
         finally:
             if not claimed:
                 self._trying = False
                 # The other process will report how its try ended, so look again soon.
-                self._try_at = asyncio.get_running_loop().time() + FIRST_PAUSE_S
+                self._try_at = loop.time() + FIRST_PAUSE_S
         return claimed
 
     def _leave(self, game: str) -> None:
@@ -214,6 +221,7 @@ class EndpointHealth:
         self.outage = None
         self.changes += 1
         self._failures = 0
+        self._leased_until = 0.0
         metrics.endpoints_away.labels(self._endpoint).set(0)
         self._tell()
 
@@ -240,6 +248,7 @@ class EndpointHealth:
             )
             self._open(outage)
         self.outage = outage
+        self._leased_until = 0.0
         if self._outages is not None:
             await self._outages.put(outage)
 

@@ -238,3 +238,28 @@ async def test_of_two_processes_only_one_tries_at_a_time() -> None:
     assert board.known == {}
     assert trying == 2
     await asyncio.gather(*tasks)
+
+
+async def test_a_process_that_has_been_cancelled_in_a_try_tries_again_and_another_one_later() -> None:
+    board = Board()
+    one, other = (EndpointHealth("m1", lambda: 1.0, board) for _ in range(2))
+    await fail(one)
+    await fail(other)
+    board.known["m1"] = Outage("m1", 0, "status_503", 0)
+    entered = asyncio.Event()
+
+    async def hold() -> None:
+        async with one.turn():
+            entered.set()
+            await asyncio.Event().wait()
+
+    holding = asyncio.create_task(hold())
+    await entered.wait()
+    # What the process reads now is the time that it has set itself.
+    one.learn(board.known["m1"])
+    holding.cancel()
+    await asyncio.gather(holding, return_exceptions=True)
+    began = now()
+    await call(one)
+    assert now() - began < 1
+    assert board.known == {}
