@@ -255,7 +255,6 @@ class Games:
 
         Cancels the open games instead when the batch was cancelled.
         """
-        await self._models.endpoints.read_again()
         row = await self._store.batch(batch_id)
         assert row is not None
         if row.cancelled:
@@ -263,6 +262,10 @@ class Games:
             return
         if row.suspended is not None:
             return
+        spec = whole(row.spec)
+        # A fork's seats are in its game's row alone.
+        if has_models(spec.get("seats") or ()) or spec.get("origin") == "fork":
+            await self._models.endpoints.read_again()
         driven |= self._runner.submit(await self._store.to_drive(batch_id))
         laid = await self._store.rows_laid(batch_id)
         if laid == row.count:
@@ -681,10 +684,8 @@ class Games:
         row = await self.batch_row(batch_id)
         if row.cancelled:
             raise AlreadyOver("this batch was cancelled")
-        spec = whole(row.spec)
-        if on_unusable is not None:
-            spec = {**spec, "on_unusable": on_unusable}
-        if not await self._store.resume(batch_id, spec, failed=failed):
+        changes = {} if on_unusable is None else {"on_unusable": on_unusable}
+        if not await self._store.resume(batch_id, changes, failed=failed):
             what = "suspended or failed" if failed else "suspended"
             raise NotSuspended(f"neither this batch nor any of its games is {what}")
         self._feed.hint(batch_id)
@@ -697,9 +698,7 @@ class Games:
         row = await self.batch_row(batch_id)
         if batch_status(row, await self.tally(batch_id)) in OVER:
             raise AlreadyOver("this batch has ended already")
-        spec = whole(row.spec)
-        changed = limits.model_dump(mode="json", exclude_unset=True)
-        await self._store.set_spec(batch_id, {**spec, "budget": {**(spec.get("budget") or {}), **changed}})
+        await self._store.limit(batch_id, limits.model_dump(mode="json", exclude_unset=True))
 
     async def _cancel_games(self, batch_id: str) -> None:
         for game_id in await self._store.ids(batch_id, status=OPEN):

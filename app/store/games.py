@@ -1,7 +1,7 @@
 """Batches and games in the database: creating, finding and counting them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar, get_args
@@ -14,7 +14,7 @@ from app.base.schemas import GameStatus
 from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
 from app.store.log import INSERT_EVENTS, event_rows
-from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, is_moment, read_row, values_of
+from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, is_moment, read_row, values_of, whole
 from app.store.tables import batches, games
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event
@@ -302,9 +302,9 @@ class GameStore:
             .values(status="suspended", fault=why)
         )
 
-    async def resume(self, batch_id: str, spec: Mapping[str, Any], *, failed: bool) -> bool:
-        """Lets a batch and its suspended games go on, with ``spec`` as its request from now on; with
-        ``failed``, its failed games too. Returns False if there is nothing that could go on.
+    async def resume(self, batch_id: str, changes: Mapping[str, Any], *, failed: bool) -> bool:
+        """Lets a batch and its suspended games go on, with ``changes`` to its request; with ``failed``, its
+        failed games too. Returns False, and changes nothing, if there is nothing that could go on.
         """
         batch = update(batches).where(batches.c.batch_id == batch_id)
         stopped = ("suspended", "failed") if failed else ("suspended",)
@@ -315,22 +315,29 @@ class GameStore:
         )
 
         async def work(connection: AsyncConnection) -> bool:
-            whole = await connection.execute(
+            together = await connection.execute(
                 batch.where(batches.c.suspended.is_not(None)).values(suspended=None)
             )
             single = await connection.execute(alone)
-            if not whole.rowcount + single.rowcount:
+            if not together.rowcount + single.rowcount:
                 return False
-            await connection.execute(batch.values(spec=spec))
+            if changes:
+                await _change_spec(connection, batch_id, lambda spec: {**spec, **changes})
             return True
 
         return await self._database.writer.run(work)
 
-    async def set_spec(self, batch_id: str, spec: Mapping[str, Any]) -> None:
-        """Replaces the request of a batch."""
-        await self._database.writer.execute(
-            update(batches).where(batches.c.batch_id == batch_id).values(spec=spec)
-        )
+    async def limit(self, batch_id: str, limits: Mapping[str, Any]) -> None:
+        """Changes the named limits of a batch's budget."""
+
+        async def work(connection: AsyncConnection) -> None:
+            await _change_spec(
+                connection,
+                batch_id,
+                lambda spec: {**spec, "budget": {**(spec.get("budget") or {}), **limits}},
+            )
+
+        await self._database.writer.run(work)
 
     async def specs(self, batch_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """The requests of these batches, by id, without those that cannot be read. For 100 at most."""
@@ -437,6 +444,17 @@ class Tallied:
     winners: Mapping[str, int]
     endings: Mapping[str, int]
     last_finished: int | None
+
+
+async def _change_spec(
+    connection: AsyncConnection, batch_id: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> None:
+    """Changes the request of a batch as it is in the caller's transaction, so that no other change is lost.
+    Raises CorruptLog for a request that cannot be read.
+    """
+    this = batches.c.batch_id == batch_id
+    spec = (await connection.execute(select(batches.c.spec).where(this).with_for_update())).scalar_one()
+    await connection.execute(update(batches).where(this).values(spec=change(whole(spec))))
 
 
 def _listed(row: RowMapping) -> GameRow | DamagedGame:

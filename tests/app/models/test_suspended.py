@@ -226,6 +226,22 @@ async def test_limits_of_a_running_batch_can_be_changed(
             await caller.services.games.limit(batch, NewBudget(max_parallel=1))
 
 
+async def test_limits_and_a_resumption_do_not_undo_one_another(database_url: str) -> None:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        _refusing(fake, "quota")
+        batch, _ = await caller.create(seats=DIRECT, budget={"max_tokens": 10**9})
+        await _suspended(caller, batch)
+        games = caller.services.games
+        await asyncio.gather(
+            games.limit(batch, NewBudget(max_parallel=5)),
+            games.resume(batch, "fail"),
+            games.limit(batch, NewBudget(max_cost=7.5)),
+        )
+        spec = (await caller.services.store.specs([batch]))[batch]
+        assert spec["on_unusable"] == "fail"
+        assert spec["budget"] == {"max_tokens": 10**9, "max_parallel": 5, "max_cost": 7.5}
+
+
 async def test_a_game_whose_decisions_must_not_be_defaulted_can_fail(database_url: str) -> None:
     async with (
         faking(FakeOptions(brain=lambda *_: "no JSON")) as fake,
