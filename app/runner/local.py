@@ -148,7 +148,10 @@ class LocalRunner:
             waited.set_result(over)
 
     def _park(self, game_id: str, endpoint: str) -> None:
-        """Keeps the game out of the line until its endpoint answers."""
+        """Keeps the game out of the line until its endpoint answers, if that still exists."""
+        if endpoint not in self._models.endpoints.settings:
+            self._queue([game_id])
+            return
         if endpoint not in self._parked:
             self._parked[endpoint] = {}
             task = asyncio.create_task(self._unpark(endpoint), name=f"parked at {endpoint}")
