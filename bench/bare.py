@@ -17,7 +17,8 @@ import orjson
 import uvicorn
 from fastapi import FastAPI, WebSocket
 
-from app.serving.server import PING_S, listen, new_loop
+from app.serving.server import listen, new_loop
+from bench.broadcast import bare_config
 from bench.errands import answer
 
 app = FastAPI()
@@ -81,17 +82,7 @@ async def _ask(websocket: WebSocket, left: int) -> None:
 
 async def main(file: str) -> None:
     threading.Thread(target=commit_rows, args=(file,), daemon=True).start()
-    config = uvicorn.Config(
-        app,
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        backlog=2048,
-        ws="websockets-sansio",
-        ws_ping_interval=PING_S,
-        ws_ping_timeout=PING_S,
-        ws_per_message_deflate=False,
-    )
+    config = bare_config(app)
     sockets = listen("127.0.0.1", 0)
     answer(sockets[0].getsockname()[1])
     server = uvicorn.Server(config)

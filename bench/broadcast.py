@@ -37,8 +37,9 @@ async def broadcast(group: str, frames: list[str]) -> None:
         await asyncio.sleep(0)
 
 
-async def main(frames: list[str]) -> None:
-    config = uvicorn.Config(
+def bare_config(application: Any) -> uvicorn.Config:
+    """The settings of a bare server: those of our own as far as sockets are concerned, and nothing else."""
+    return uvicorn.Config(
         application,
         lifespan="off",
         access_log=False,
@@ -49,6 +50,10 @@ async def main(frames: list[str]) -> None:
         ws_ping_timeout=PING_S,
         ws_per_message_deflate=False,
     )
+
+
+async def main(frames: list[str]) -> None:
+    config = bare_config(application)
     sockets = listen("127.0.0.1", 0)
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets))
