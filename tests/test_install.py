@@ -79,10 +79,10 @@ def test_the_runtime_is_part_of_what_is_tested() -> None:
     assert {name: everything.get(name) for name in locked(LOCKS[1])} == locked(LOCKS[1])
 
 
-def test_statistics_stay_out_of_the_lock() -> None:
-    # numpy is there all the same: PettingZoo and Inspect, whose extras the tests run, need it.
-    heavy = {"pandas", "scipy", "statsmodels"}
-    assert not heavy & locked(LOCKS[0]).keys()
+def test_what_only_reports_and_data_sets_need_is_not_installed_to_serve() -> None:
+    heavy = {"numpy", "pandas", "pyarrow", "scipy", "statsmodels", "vl-convert-python"}
+    assert heavy <= locked(LOCKS[0]).keys()
+    assert not heavy & locked(LOCKS[1]).keys()
 
 
 def test_no_dependency_brings_a_package_of_our_name() -> None:
