@@ -28,6 +28,7 @@ __all__ = [
     "Contrast",
     "Factor",
     "GameColumns",
+    "Split",
     "UnknownColumn",
     "agent_names",
     "column_name",
@@ -232,6 +233,23 @@ class Contrast(NamedTuple):
         of_other = columns.seats(self.by.column)
         others = [of_other.get(level, frozenset()) for level in (self.by.first, self.by.second)]
         return tuple(seats & other for other in others for seats in ours)
+
+
+class Split(NamedTuple):
+    """By what the figures of a report are split, restricted and contrasted."""
+
+    group_by: str | None = None
+    where: tuple[Condition, ...] = ()
+    contrasts: tuple[Contrast, ...] = ()
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns that are used, each with what names it: ``contrast``, ``where`` or ``group_by``."""
+        return {
+            **{column: "contrast" for contrast in self.contrasts for column in contrast.columns},
+            **{condition.column: "where" for condition in self.where},
+            **({} if self.group_by is None else {self.group_by: "group_by"}),
+        }
 
 
 def column_name(text: str) -> str:

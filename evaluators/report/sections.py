@@ -13,9 +13,10 @@ from evaluators.measures.ratings import Rating, head_to_head
 from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
 from evaluators.report.builder import DEFAULTS, EXCLUDED, Exclusion, ReportBuilder
+from evaluators.report.contrasts import contrasted
 from evaluators.report.groups import side_by_side
 from evaluators.report.raters import raters_compared
-from evaluators.report.statements import statement_tables
+from evaluators.report.statements import is_withheld, statement_tables
 from evaluators.report.tables import (
     IMPACTFUL_BY,
     Audience,
@@ -46,14 +47,41 @@ def make_report(builder: ReportBuilder) -> Report:
     tables = list(_all_tables(builder))
     if builder.set_aside is not None:
         tables = list(_joined(builder, tables))
+    if builder.limited:
+        tables = [_without_games(builder, table) for table in tables]
+    notes_on_gold = list(builder.notes_on_gold())
+    if builder.contrasts:
+        aside = None if builder.set_aside is None else builder.set_aside.contrasts
+        found = contrasted(builder.contrasts, aside, lambda key: _is_withheld(builder, key))
+        tables[:0] = found.tables
+        notes_on_gold[:0] = found.notes
     return Report(
         title=builder.title,
         made_of=builder.made_of(),
         excluded={about: dict(sorted(n.items())) for about, n in sorted(builder.excluded.items())},
         tables=tuple(tables),
         notes=tuple(builder.notes()),
-        notes_on_gold=tuple(builder.notes_on_gold()),
+        notes_on_gold=tuple(notes_on_gold),
     )
+
+
+_OF_GAMES: Final = frozenset({"results", "rounds", "link", "standings", "duels", "models", EXCLUDED})
+"""The tables whose figures are those of whole games, not of seats."""
+
+
+def _without_games(builder: ReportBuilder, table: ReportTable) -> ReportTable:
+    if table.name not in _OF_GAMES:
+        return table
+    why = f"these are figures of whole games, which {builder.where_words()} does not select"
+    return replace(table, rows=(), empty=why)
+
+
+def _is_withheld(builder: ReportBuilder, key: FigureKey) -> bool:
+    """Whether the figure of a judge may not be shown beside those of people or of the rules."""
+    if key.table == "judges":
+        beside_people = bool(builder.judgements.keys() - builder.judges)
+        return beside_people and bool(_lacking(builder, key.label, key.column))
+    return key.table == "hallucination_judged" and is_withheld(builder.tally, key.of)
 
 
 def _joined(builder: ReportBuilder, tables: Sequence[ReportTable]) -> Iterator[ReportTable]:
@@ -69,6 +97,8 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     """Every table; an empty table says why it is empty."""
     tally = builder.tally
     yield _dimensions(builder)
+    if builder.limited:
+        yield _seats(tally)
     yield from _play(tally)
     yield _rounds(tally)
     yield _roles(tally)
@@ -300,6 +330,20 @@ def _play(tally: FigureTally) -> Iterator[ReportTable]:
             "" if tally.games else "no finished games",
             "public" if name == "results" else "games",
         )
+
+
+def _seats(tally: FigureTally) -> ReportTable:
+    return _table(
+        tally,
+        "seats",
+        PAPER,
+        "Seats: games won",
+        "Of the games of these seats, those that their side won; several seats of one game count each.",
+        {"label": "side"},
+        [_ColumnSpec("won", counts="share")],
+        empty="no finished games",
+        audience="full",
+    )
 
 
 def _rounds(tally: FigureTally) -> ReportTable:
