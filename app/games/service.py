@@ -70,7 +70,7 @@ from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, Invalidation, NewGame, Tallied, new_id
 from app.store.inbox import no_answer
-from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, game_texts
+from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, export_texts
 from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
@@ -374,6 +374,7 @@ class Games:
             taken = await off_loop(cut_after_phase, events, after.round, after.attempt, after.phase)
         batch = await self.batch_row(row.batch_id)
         spec = _fork_spec(game_id, whole(batch.spec), fork)
+        labels = {**whole(batch.labels), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:
             if seat_spec["agent"] == LLM:
@@ -410,8 +411,8 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            batch = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)})
-            await self._store.insert_batch(connection, batch)
+            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels)
+            await self._store.insert_batch(connection, forked)
             await self._store.insert_games(connection, batch_id, [game], at)
 
         await self._database.writer.run(work)
@@ -484,8 +485,8 @@ class Games:
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
-        lines; the last line counts and signs all of them. A game that cannot be read gives one line that
-        names it. Raises Unfinished before it yields anything.
+        lines; the last line counts and signs all of them. Each game opens with its provenance. A game that
+        cannot be read gives one line that names it. Raises Unfinished before it yields anything.
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
@@ -497,8 +498,8 @@ class Games:
         ids = await self._store.ids(batch_id)
         for game_id in ids:
             try:
-                texts = await game_texts(self._reader, game_id, viewer)
-                events += len(texts)
+                texts = await self.game_texts(await self.row(game_id), row, viewer)
+                events += len(texts) - 1
             except CorruptLog as fault:
                 log.error("a game is left out of an export", game=game_id, cause=str(fault))
                 damaged.append(game_id)
@@ -513,6 +514,17 @@ class Games:
         if damaged:
             end["damaged"] = len(damaged)
         yield [orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"]
+
+    async def game_texts(self, row: GameRow, batch: BatchRow, viewer: Viewer) -> list[bytes]:
+        """One game as an export has it: its provenance, then the viewer's events so far. Raises CorruptLog
+        unless all of its log can be read.
+        """
+        lines, log = await self._reader.whole_log(row.game_id)
+        provenance = await self._models.provenance(row, batch, log)
+        return [
+            provenance.line(full=viewer == FULL),
+            *export_texts(row.game_id, lines, log, viewer),
+        ]
 
     # --- stepping and cancelling -------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from app.store.tables import batches, events, games, idempotency
 from engine.events import Event, payload, read_event, type_name
 from engine.profile import make_profile
 from engine.rules import create
+from evaluators.ground.places import PLACED, ThoughtPlace
 from tests import forked
 from tests.app.contract import check_answer
 from tests.app.real_server import local_settings
@@ -127,6 +128,12 @@ def read_ndjson(content: bytes) -> list[Line]:
 def without_times(lines: Iterable[Mapping[str, Any]]) -> list[Line]:
     """Event lines without what must differ between two runs: the commit time and the game's id."""
     return [{name: value for name, value in line.items() if name not in ("at", "game")} for line in lines]
+
+
+def without_place(line: Line) -> Line:
+    """An exported event as its game's own stream has it."""
+    added = ThoughtPlace._fields if line["type"] in PLACED else ()
+    return {name: value for name, value in line.items() if name not in added}
 
 
 def read_log(lines: Iterable[Mapping[str, Any]]) -> list[Event]:
