@@ -75,7 +75,7 @@ async def export_lines(settings: Settings, what: str, view: str, *, partial: boo
         elif what.startswith("g_"):
             row = await parts.games.row(what)
             viewer = read_viewer(view, row.players)
-            for text in await parts.games.game_texts(row, await parts.games.batch_row(row.batch_id), viewer):
+            for text in await parts.games.game_texts(what, await parts.games.batch_row(row.batch_id), viewer):
                 yield text
         else:
             raise InvalidRequest(f"a batch's id starts with b_, a game's with g_; got {what!r}")

@@ -84,6 +84,7 @@ from engine.rules import Request, cancel, create, decide, pending, usual_names
 from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Seat, Viewer
 from engine.view import observe, project
+from evaluators.ground.provenance import catalogue_digest, package_version, provenance_of
 from evaluators.measures.defaults import DecisionCounter
 
 __all__ = ["Games", "batch_status"]
@@ -498,7 +499,7 @@ class Games:
         ids = await self._store.ids(batch_id)
         for game_id in ids:
             try:
-                texts = await self.game_texts(await self.row(game_id), row, viewer)
+                texts = await self.game_texts(game_id, row, viewer)
                 events += len(texts) - 1
             except CorruptLog as fault:
                 log.error("a game is left out of an export", game=game_id, cause=str(fault))
@@ -515,16 +516,26 @@ class Games:
             end["damaged"] = len(damaged)
         yield [orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"]
 
-    async def game_texts(self, row: GameRow, batch: BatchRow, viewer: Viewer) -> list[bytes]:
+    async def game_texts(self, game_id: str, batch: BatchRow, viewer: Viewer) -> list[bytes]:
         """One game as an export has it: its provenance, then the viewer's events so far. Raises CorruptLog
         unless all of its log can be read.
         """
-        lines, log = await self._reader.whole_log(row.game_id)
-        provenance = await self._models.provenance(row, batch, log)
-        return [
-            provenance.line(full=viewer == FULL),
-            *export_texts(row.game_id, lines, log, viewer),
-        ]
+        lines, events = await self._reader.whole_log(game_id)
+        texts = export_texts(game_id, lines, events, viewer)
+        if viewer != FULL:
+            return [provenance_of(game_id, events, server=package_version()).line(full=False), *texts]
+        try:
+            provenance = await self._models.provenance(await self.row(game_id), batch, events)
+        except CorruptLog as fault:
+            log.error("the provenance of a game is that of its log alone", game=game_id, cause=str(fault))
+            provenance = provenance_of(
+                game_id,
+                events,
+                server=package_version(),
+                batch_id=batch.batch_id,
+                catalogue=catalogue_digest(),
+            )
+        return [provenance.line(full=True), *texts]
 
     # --- stepping and cancelling -------------------------------------------------------------
 

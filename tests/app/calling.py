@@ -130,7 +130,7 @@ def without_times(lines: Iterable[Mapping[str, Any]]) -> list[Line]:
     return [{name: value for name, value in line.items() if name not in ("at", "game")} for line in lines]
 
 
-def without_place(line: Line) -> Line:
+def without_place(line: Mapping[str, Any]) -> Line:
     """An exported event as its game's own stream has it."""
     added = ThoughtPlace._fields if line["type"] in PLACED else ()
     return {name: value for name, value in line.items() if name not in added}
@@ -139,7 +139,10 @@ def without_place(line: Line) -> Line:
 def read_log(lines: Iterable[Mapping[str, Any]]) -> list[Event]:
     """Events of the full viewer's lines."""
     outer = ("seq", "at", "game", "type")
-    return [read_event(one["type"], {k: v for k, v in one.items() if k not in outer}) for one in lines]
+    return [
+        read_event(one["type"], {k: v for k, v in without_place(one).items() if k not in outer})
+        for one in lines
+    ]
 
 
 def written(log: Sequence[Event]) -> list[Line]:
