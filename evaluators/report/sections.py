@@ -17,13 +17,18 @@ from evaluators.report.groups import side_by_side
 from evaluators.report.raters import raters_compared
 from evaluators.report.statements import statement_tables
 from evaluators.report.tables import (
+    DIMENSIONS,
     IMPACTFUL_BY,
+    OURS,
+    PAPER,
+    WHO,
     Audience,
     Column,
     Report,
     ReportTable,
     TableRow,
     Unit,
+    in_order,
     place,
     with_excluded,
 )
@@ -32,11 +37,6 @@ from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind, 
 from evaluators.statistics.rates import Rate
 
 __all__ = ["make_report"]
-
-PAPER: Final = "The paper's tables"
-DIMENSIONS: Final = "The four dimensions"
-OURS: Final = "What we add"
-WHO: Final = "Who played"
 
 
 def make_report(builder: ReportBuilder) -> Report:
@@ -50,7 +50,7 @@ def make_report(builder: ReportBuilder) -> Report:
         title=builder.title,
         made_of=builder.made_of(),
         excluded={about: dict(sorted(n.items())) for about, n in sorted(builder.excluded.items())},
-        tables=tuple(tables),
+        tables=in_order(tables),
         notes=tuple(builder.notes()),
         notes_on_gold=tuple(builder.notes_on_gold()),
     )
