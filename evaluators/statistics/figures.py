@@ -133,6 +133,19 @@ class Clusters:
     mask: int = 0
     """The games with counts, as in ``GameSet``."""
 
+    def beside(self, other: "Clusters") -> "Clusters":
+        """Both counts of every game, first these and then those of ``other``."""
+        width, more = (max(map(len, one.counts.values()), default=0) for one in (self, other))
+        counts: dict[str, Counts] = {
+            name: (
+                *_wide(self.counts.get(name, ()), width),
+                *_wide(other.counts.get(name, ()), more),
+            )
+            for name in sorted(self.counts.keys() | other.counts.keys())
+        }
+        mask = self.mask | other.mask
+        return Clusters(counts, mask.bit_count(), self.items + other.items, mask)
+
     def add(self, cluster: str, counts: Counts) -> None:
         """Adds to the counts of a game or block."""
         known = self.counts.get(cluster)
@@ -140,6 +153,10 @@ class Clusters:
             # Counts by role grow longer when a role occurs for the first time.
             counts = tuple(a + b for a, b in zip_longest(known, counts, fillvalue=0))
         self.counts[cluster] = counts
+
+
+def _wide(counts: Counts, width: int) -> Counts:
+    return (*counts, *(0,) * (width - len(counts)))
 
 
 class FigureTally:
@@ -223,21 +240,25 @@ class FigureTally:
             return Figure(0.0, num=0.0, games=0, note=_SUM) if kind == "sum" else nothing(empty)
         return self.figure_of(clusters, kind, empty)
 
-    def figure_of(self, clusters: Clusters, kind: Kind, empty: str) -> Figure:
-        """The figure of counts that are put together from those of this tally; at least one game has some."""
+    def figure_of(self, clusters: Clusters, kind: Kind | Statistic, empty: str) -> Figure:
+        """The figure of counts that are put together from those of this tally; ``empty`` as in ``figure``."""
+        if not clusters.counts:
+            return nothing(empty)
         made = _figure(clusters, kind, empty)
         return replace(made, of_games=GameSet(self._names, clusters.mask))
 
 
-def _figure(clusters: Clusters, kind: Kind, empty: str) -> Figure:
+def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str) -> Figure:
     width = max(map(len, clusters.counts.values()))
-    by_cluster = {name: (*counts, *(0,) * (width - len(counts))) for name, counts in clusters.counts.items()}
+    by_cluster = {name: _wide(counts, width) for name, counts in clusters.counts.items()}
     sums = [sum(column) for column in zip(*by_cluster.values(), strict=True)]
     games, n = clusters.games, clusters.items or None
     if kind == "sum":
         return Figure(sums[0], num=sums[0], games=games, items=n, note=_SUM)
-    num, den = _made_of(kind, sums)
-    if kind == "share":
+    num, den = (None, None) if callable(kind) else _made_of(kind, sums)
+    if callable(kind):
+        estimate = bootstrap(by_cluster, kind, resamples=RESAMPLES)
+    elif kind == "share":
         estimate = share({name: (int(k), int(n)) for name, (k, n) in by_cluster.items()}, resamples=RESAMPLES)
     else:
         estimate = bootstrap(by_cluster, _STATISTICS[kind], resamples=RESAMPLES)

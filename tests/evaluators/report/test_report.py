@@ -545,9 +545,9 @@ def test_the_page_shows_the_numbers_of_the_json_and_calls_nobody() -> None:
     read = Tables()
     read.feed(page())
     for name, values in in_columns(made()):
-        shown = [float(one) if one else None for one in read.values[name]]
+        shown = [float(one) if one else None for one in read.values.get(name, ())]
         assert shown == values, name
-        assert len(read.captions[name]) > 40
+        assert not values or len(read.captions[name]) > 40
     assert all(link.startswith("#") for link in read.links)
     assert not read.tags & {"script", "link", "img", "iframe", "form", "object", "image"}
     assert "http://" not in page()
@@ -685,7 +685,8 @@ def test_a_breakdown_with_one_small_group_goes_whole() -> None:
 
 def test_a_report_of_nothing_says_so() -> None:
     report = make_report(ReportBuilder())
-    assert all(not table.rows for table in report.tables if table.name != "dimensions")
+    published = {"dimensions", "people", "guessers"}
+    assert all(not table.rows for table in report.tables if table.name not in published)
     assert all(table.empty for table in report.tables if not table.rows)
     assert "no finished game" in " ".join(report.notes).lower()
     assert "no finished game" in as_html(report).lower()
