@@ -243,7 +243,7 @@ class EvaluationCalls:
         self,
         *,
         batch: str,
-        format: Literal["html", "csv"],
+        format: Literal["html", "csv", "latex"],
         group_by: GroupBy | None = None,
         timeout_s: float = REPORT_S,
     ) -> str: ...
@@ -251,7 +251,7 @@ class EvaluationCalls:
         self,
         *,
         batch: str,
-        format: Literal["json", "html", "csv"] = "json",  # noqa: A002
+        format: Literal["json", "html", "csv", "latex"] = "json",  # noqa: A002
         group_by: GroupBy | None = None,
         timeout_s: float = REPORT_S,
     ) -> Json | str:
