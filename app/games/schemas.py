@@ -579,13 +579,20 @@ class Used(Shown):
     """Sums over calls to models."""
 
     calls: int
-    failed: int = Field(description="Calls that got no answer.")
+    failed: int = Field(
+        description="Calls that got no answer: those that a default followed, and those that were paid for "
+        "and made again."
+    )
     estimated: int = Field(description="Calls whose tokens the provider did not count.")
     http_calls: int = Field(description="HTTP requests made for the calls.")
     prompt_tokens: int
     cached_tokens: int = Field(description="Prompt tokens that the provider found in its cache.")
     cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
     completion_tokens: int
+    reasoning_tokens: int | None = Field(
+        description="Completion tokens that were reasoning, as far as the provider says. Null: it says so of "
+        "no call."
+    )
     cost: float
     waiting_s: float = Field(description="Seconds spent waiting for models, added over parallel calls.")
 
