@@ -41,6 +41,7 @@ from engine.profile import (
     Reveal,
 )
 from engine.terms import Ending, Kind, Phase, Role, Side
+from evaluators.measures.defaults import EXCLUDE_ABOVE
 
 __all__ = [
     "OVER",
@@ -50,6 +51,7 @@ __all__ = [
     "BatchStatus",
     "BatchView",
     "BudgetView",
+    "Counted",
     "ForkGame",
     "ForkedFrom",
     "GameCreatedView",
@@ -67,10 +69,13 @@ __all__ = [
     "NewGameToken",
     "NewGames",
     "OpenRequest",
+    "PlayedAnew",
     "ProfileSettings",
     "ProfileView",
     "ResumeBatch",
     "Resumed",
+    "Retried",
+    "RetryBatch",
     "Rules",
     "SeatSpec",
     "StepGame",
@@ -298,8 +303,31 @@ class ResumeBatch(Strict):
     on_unusable: OnUnusableField = None
 
 
+class RetryBatch(ResumeBatch):
+    """What is different from now on, and which games are played anew."""
+
+    exclude_above: float = Field(
+        EXCLUDE_ABOVE,
+        ge=0,
+        le=1,
+        description="Play finished games anew in which models defaulted a larger share of their decisions. "
+        "Games marked as invalid are played anew in any case.",
+    )
+
+
 class Resumed(Shown):
     status: Literal["resumed"] = "resumed"
+
+
+class PlayedAnew(Shown):
+    """A game that takes the place of an excluded one."""
+
+    game_id: str
+    instead_of: str = Field(description="The excluded game, which stays as it is, and excluded.")
+
+
+class Retried(Resumed):
+    anew: list[PlayedAnew] = Field(description="In the order of the excluded games.")
 
 
 class StepGame(Strict):
@@ -318,6 +346,10 @@ class InvalidateGame(Strict):
     reason: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(
         description="What makes the game worthless; reports name it."
     )
+
+
+class Counted(Shown):
+    status: Literal["counted"] = "counted"
 
 
 class NewGameToken(Strict):
