@@ -6,9 +6,9 @@ go to every rater, so that the raters' agreement can be measured; each of the ot
 requested. A rater sees only its own judgements.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -38,7 +38,7 @@ from evaluators.errors import UnknownItem
 from evaluators.ground.drawing import Drawing, candidates, why_nothing
 from evaluators.ground.items import Item, items, parse_id
 
-__all__ = ["Prepared", "Tasks"]
+__all__ = ["Changes", "Prepared", "Tasks", "overlaid"]
 
 log = structlog.get_logger()
 
@@ -250,6 +250,13 @@ class Tasks:
         await self._store.insert_judgements(connection, graded)
         return revised
 
+    async def changes(self, prepared: "Prepared") -> "Changes":
+        """What the prepared judgements change in the stored ones."""
+        games = {row.game_id for row in prepared.rows}
+        raters = sorted({row.rater for row in prepared.rows})
+        stored = await self._store.judgements_of(games, caller=prepared.caller, raters=raters)
+        return overlaid(stored, prepared.rows)
+
     async def _row(
         self, prepared: "Prepared", rater: RaterSpec, judgement: JudgementSpec, place: int
     ) -> JudgementRow:
@@ -313,6 +320,41 @@ class Prepared:
     items: dict[str, Item] = field(default_factory=dict)
     turns: set[Turn] = field(default_factory=set)
     """The turns that were asked about, whether or not they could be judged."""
+
+
+class Changes(NamedTuple):
+    """What judgements change in earlier ones of the same raters."""
+
+    rows: list[JudgementRow]
+    """The judgements to store: new ones, and changed ones whole."""
+    same: int
+    """How many change nothing."""
+    contrary: list[int]
+    """Which ones, by place, contradict an earlier value."""
+
+
+def overlaid(before: Iterable[JudgementRow], given: Sequence[JudgementRow]) -> Changes:
+    """Lays judgements over earlier ones of the same raters. A blank takes nothing back: what it leaves out
+    stays as it was.
+    """
+    held = {(row.rater, *row.key): row for row in before}
+    rows, contrary = [], []
+    for place, row in enumerate(given):
+        old = held.get((row.rater, *row.key))
+        if old is None:
+            rows.append(row)
+            continue
+        values = {name: getattr(row, name) for name in ("reasonable", "think", "speak", "comment")}
+        whole = {name: getattr(old, name) if value is None else value for name, value in values.items()}
+        new = replace(old, kind=row.kind, **whole)
+        if new != old:
+            rows.append(new)
+        if any(
+            None not in (getattr(old, name), whole[name]) and getattr(old, name) != whole[name]
+            for name in ("reasonable", "think", "speak")
+        ):
+            contrary.append(place)
+    return Changes(rows, len(given) - len(rows), contrary)
 
 
 def _lot(seed: str, game_id: str, request_id: str) -> tuple[int, str, str]:

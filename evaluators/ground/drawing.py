@@ -7,9 +7,10 @@
         turn = drawing.draw()
 
 The order is fixed by the seed, the games and their conditions: whoever draws more turns later gets the same
-ones first. Turns go round the conditions, and within a condition round its games, so no game gives a second
-turn before every other one of its condition has given one. Within a game the next turn is one of the agent,
-and then of the role, that was drawn least often so far. A game is only read when its first turn is drawn.
+ones first. Turns go round the conditions, each time in another order, so that raters who take turns do not
+get one condition each. Within a condition they go round its games: no game gives a second turn before every
+other one has given one. Within a game the next turn is one of the agent, and then of the role, that was drawn
+least often so far. A game is only read when its first turn is drawn.
 """
 
 from collections import Counter, deque
@@ -81,10 +82,13 @@ class Drawing:
         by_condition: dict[str, list[str]] = {}
         for game_id, condition in games.items():
             by_condition.setdefault(condition, []).append(game_id)
-        self._conditions = deque(
-            (condition, deque(sorted(by_condition[condition], key=lambda game: self._lot("tasks", game))))
-            for condition in sorted(by_condition, key=lambda condition: self._lot("conditions", condition))
-        )
+        self._games = {
+            condition: deque(sorted(named, key=lambda game: self._lot("tasks", game)))
+            for condition, named in by_condition.items()
+        }
+        self._cycle = 0
+        self._waiting: deque[str] = deque()
+        """The conditions that give a turn before the cycle ends."""
         self._held: dict[str, list[Candidate]] = {}
         self._drawn: Counter[tuple[str, ...]] = Counter()
 
@@ -94,7 +98,11 @@ class Drawing:
     @property
     def game(self) -> str | None:
         """The game that gives the next turn; None: there is no turn left."""
-        return self._conditions[0][1][0] if self._conditions else None
+        if not self._waiting:
+            self._cycle += 1
+            cycle = str(self._cycle)
+            self._waiting.extend(sorted(self._games, key=lambda named: self._lot("conditions", cycle, named)))
+        return self._games[self._waiting[0]][0] if self._waiting else None
 
     def knows(self, game_id: str) -> bool:
         """Whether the game's turns were handed in."""
@@ -108,19 +116,24 @@ class Drawing:
         """The next turn; None if the game has none left, and then ``game`` is another one. Raises KeyError if
         the game's turns were not handed in, and IndexError if there is no game left.
         """
-        condition, games = self._conditions[0]
-        game_id = games.popleft()
+        game_id = self.game
+        if game_id is None:
+            raise IndexError("there is no game left")
         turns = self._held[game_id]
+        condition = self._waiting[0]
+        games = self._games[condition]
+        games.popleft()
         if turns:
             chosen = min(turns, key=lambda turn: self._rank(condition, game_id, turn))
             turns.remove(chosen)
             self._drawn[condition, chosen.agent] += 1
             self._drawn[condition, chosen.agent, chosen.role] += 1
             games.append(game_id)
-            self._conditions.rotate(-1)
+            self._waiting.popleft()
             return DrawnTurn(game_id, chosen.request_id)
         if not games:
-            self._conditions.popleft()
+            self._waiting.popleft()
+            del self._games[condition]
         return None
 
     def _rank(self, condition: str, game_id: str, turn: Candidate) -> tuple[object, ...]:

@@ -96,3 +96,11 @@ def test_the_turns_of_a_game_carry_the_speakers_role_and_agent() -> None:
 def test_a_game_that_was_not_handed_in_is_an_error() -> None:
     with pytest.raises(KeyError):
         Drawing({"g_1": "batch"}, "0").draw()
+
+
+def test_raters_who_take_turns_do_not_get_one_condition_each() -> None:
+    games = {f"{letter}_{n}": letter for letter in "ab" for n in range(20)}
+    turns = drawn(games, dict.fromkeys(games, turns_of()), 40)
+    halves = [Counter(game[0] for game, _ in turns[start::2]) for start in (0, 1)]
+    assert min(half[letter] for half in halves for letter in "ab") >= 5
+    assert all(Counter(game[0] for game, _ in turns[:n])["a"] in (n // 2, n - n // 2) for n in range(40))
