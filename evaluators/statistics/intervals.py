@@ -259,8 +259,8 @@ def share(games: Mapping[str, Counts], *, confidence: float = 0.95) -> Estimate:
     hits, trials = (fsum(column) for column in zip((0, 0), *counting, strict=True))
     if trials == len(counting) and all(n == 1 for _, n in counting):
         value = hits / trials if trials else nan
-        interval = score_limits(value, trials, _NORMAL.inv_cdf((1 + confidence) / 2))
-        return Estimate(value, interval, confidence, len(counting), "wilson")
+        known = score_limits(value, trials, _NORMAL.inv_cdf((1 + confidence) / 2))
+        return Estimate(value, known, confidence, len(counting), "wilson")
     spread = jackknife(counting, ratio)
     interval, method = limits(spread, SHARE, confidence)
     found = clustering(spread, trials, fsum(n * n for _, n in counting))

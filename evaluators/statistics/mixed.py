@@ -7,9 +7,10 @@ seeds and opponents add is normal, and all are estimated together (linear mixed 
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, sqrt
+from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from evaluators.statistics.intervals import student_p, student_quantile
@@ -44,6 +45,7 @@ class Mixed:
     df: int = 0
     """The degrees of freedom: seeds that both conditions share less 1, else games less 2."""
     rows: int = 0
+    """The rows given. Of more than 300, each game's mean is one observation."""
     games: int = 0
     variances: dict[str, float] = field(default_factory=dict)
     """The variance that game, seed and opponents add, and what is left over (``rest``). A part that is
@@ -58,34 +60,41 @@ _PARTS: Final[tuple[tuple[str, Callable[[MixedRow], str]], ...]] = (
     ("opponents", lambda row: row.opponents),
 )
 
-_LEVELS: Final = 1500
-"""The most games, seeds and opponents together: the model inverts a matrix of that size some fifty times."""
+_ROWS: Final = 300
+"""The most rows that are taken as they are; of more, each game's mean is an observation. The search for the
+variances takes time that grows with the square of rows and games: some seconds for 300."""
+
+_LEVELS: Final = 400
+"""The most games, seeds and opponents together."""
 
 
 def mixed(rows: Iterable[MixedRow], first: str, second: str) -> Mixed:
     """The effect of the condition ``first`` against ``second``. Rows of other conditions are left out."""
     used = [row for row in rows if row.condition in (first, second)]
-    games = {(row.condition, row.game) for row in used}
-    counts = {"rows": len(used), "games": len(games)}
+    rows_given, games = len(used), {(row.condition, row.game) for row in used}
+
+    def nothing(why: str) -> Mixed:
+        return Mixed(None, rows=rows_given, games=len(games), note=why)
+
     few = [name for name in (first, second) if sum(condition == name for condition, _ in games) < 2]
     if few:
-        return Mixed(
-            None, **counts, note=f"a mixed model needs two games of each condition; {few[0]} has less"
-        )
+        return nothing(f"a mixed model needs two games of each condition; {few[0]} has less")
     if len({row.value for row in used}) == 1:
-        return Mixed(None, **counts, note="all values are equal")
+        return nothing("all values are equal")
     shared = {row.seed for row in used if row.condition == first and row.seed}
     shared &= {row.seed for row in used if row.condition == second}
     df = len(shared) - 1 if len(shared) > 1 else len(games) - 2
+    if len(used) > _ROWS:
+        used = list(_means(used))
     parts = _parts(used)
     if sum(len(set(levels)) for levels in parts.values()) > _LEVELS:
-        return Mixed(None, **counts, note=f"more than {_LEVELS:,} games, seeds and opponents: not computed")
+        return nothing(f"more than {_LEVELS:,} games, seeds and opponents: not computed")
     try:
         found = _fitted([row.value for row in used], [row.condition == first for row in used], parts)
     except ImportError:
-        return Mixed(None, **counts, note="needs statsmodels: pip install 'interintent-server[statistics]'")
+        return nothing("needs statsmodels: pip install 'interintent-server[statistics]'")
     if isinstance(found, str):
-        return Mixed(None, **counts, note=f"the mixed model did not converge: {found}")
+        return nothing(f"the mixed model did not converge: {found}")
     effect, error, variances = found
     half = student_quantile(0.95, df) * error
     return Mixed(
@@ -94,10 +103,24 @@ def mixed(rows: Iterable[MixedRow], first: str, second: str) -> Mixed:
         effect + half,
         student_p(effect / error, df),
         df,
-        **counts,
+        rows=rows_given,
+        games=len(games),
         variances=variances,
         note="" if variances.keys() - {"rest"} else "neither game, seed nor opponents add any variance",
     )
+
+
+def _means(rows: Sequence[MixedRow]) -> Iterator[MixedRow]:
+    """A row for each game of a condition; its opponents are empty if they vary within the game."""
+    by_game: dict[tuple[str, str], list[MixedRow]] = {}
+    for row in rows:
+        by_game.setdefault((row.condition, row.game), []).append(row)
+    for of_game in by_game.values():
+        opponents = {row.opponents for row in of_game}
+        yield of_game[0]._replace(
+            value=fmean(row.value for row in of_game),
+            opponents=opponents.pop() if len(opponents) == 1 else "",
+        )
 
 
 def _parts(rows: Sequence[MixedRow]) -> dict[str, list[str]]:
@@ -145,6 +168,8 @@ def _fitted(
         return effect, error, {**variances, "rest": scale}
     plain = OLS(y, x).fit()
     error = sqrt(float(plain.cov_params()[1, 1]))
+    if error <= 0:
+        return "the games of each condition do not differ"
     return float(plain.params[1]), error, {"rest": float(plain.scale)}
 
 
