@@ -177,6 +177,16 @@ class GameStore:
         rows = map(_listed, await self._database.mappings(query))
         return {row.game_id: row for row in rows if isinstance(row, GameRow)}
 
+    async def batches_of(self, game_ids: Sequence[str]) -> dict[str, str]:
+        """The batch of each of these games, in their order; without games that are not stored."""
+        batches: dict[str, str] = {}
+        for first in range(0, len(game_ids), 1000):
+            query = select(games.c.game_id, games.c.batch_id).where(
+                games.c.game_id.in_(game_ids[first : first + 1000])
+            )
+            batches.update(dict(await self._database.rows(query)))
+        return {game: batches[game] for game in game_ids if game in batches}
+
     async def heads(self, game_ids: Sequence[str]) -> dict[str, tuple[int, str, str]]:
         """The length of each game's log, its status, and the epochs of its seats' tokens."""
         heads: dict[str, tuple[int, str, str]] = {}
