@@ -22,7 +22,7 @@ from engine.rules import create
 from engine.terms import Role, Seat, side_of
 from evaluators.study.file import FACTORS_OF_RULES, InvalidStudy, Study, label_of, target_of
 
-__all__ = ["IDENTITY", "StudyCell", "Design", "Imbalance", "PlannedGame", "designed", "imbalances"]
+__all__ = ["IDENTITY", "Design", "Imbalance", "PlannedGame", "StudyCell", "designed", "imbalances"]
 
 IDENTITY: Final = 1
 """The version of what identifies a cell. Other fields in ``_identity``, or another meaning of one, take

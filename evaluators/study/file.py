@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from engine.errors import InvalidInput, InvalidProfile
+from engine.errors import InvalidProfile
 from engine.profile import PROFILES, RULES, Profile, make_profile
 from engine.terms import Role, Side
 
@@ -60,11 +60,12 @@ DIMENSIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
 """The dimensions of each kind of evaluation."""
 
 
-class InvalidStudy(InvalidInput):
-    """A study file that cannot be used. ``faults``: a pointer and a sentence for each fault."""
+class InvalidStudy(ValueError):
+    """A study file that cannot be used."""
 
     def __init__(self, faults: list[tuple[str, str]]) -> None:
-        super().__init__("\n".join(f"{pointer or '/'}: {what}" for pointer, what in faults), faults[0][0])
+        """``faults``: a JSON pointer and a sentence for each."""
+        super().__init__("\n".join(f"{pointer or '/'}: {what}" for pointer, what in faults))
         self.faults = faults
 
 
