@@ -325,6 +325,143 @@ def status_command(directory: Dir, as_json: AsJson = False) -> None:
         echo(f"early look ({one['at']}) at {one['games']} of {one['planned']} games")
 
 
+@study_app.command("report")
+def report_command(
+    directory: Dir,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="report.html, report.json or report.csv.  [DIR/report.html]", show_default=False),
+    ] = None,
+    early: Annotated[
+        bool,
+        typer.Option(
+            "--look",
+            help="Look before the planned number of games is there. The look is noted, told in every report, "
+            "and corrected for: later a difference has to be clearer.",
+        ),
+    ] = False,
+) -> None:
+    """Report on the study's games, with its questions, deviations and early looks.
+
+    Before the planned number of games is there, it takes --look.
+
+    Example: interintent study report my-study --out report.html
+    """
+    from app.cli.study_pack import gather, look, report_arguments, run_report
+
+    folder = folder_of(directory)
+    study, design = opened(folder)
+    where = folder.store / "gathered"
+    try:
+        _complete(folder, design, early=early)
+        if early and not state_of(folder, design).complete:
+            look(folder, design)
+        gather(folder, study, design, where)
+    except StudyFault as fault:
+        fail(str(fault))
+    run_report(report_arguments(study, where), where, out or folder.path / "report.html")
+
+
+def _complete(folder: StudyFolder, design: Design, *, early: bool) -> None:
+    """Raises StudyFault if games or judgements are missing, unless it may be looked at early."""
+    state = state_of(folder, design)
+    if not state.complete and not early:
+        lacking = [
+            f"{one.rater} has judged {len(state.rated[rater_key(one)])}"
+            for one in state.raters
+            if len(state.rated[rater_key(one)]) < design.size
+        ]
+        words = "; ".join([f"{state.done} of {design.size} games are there", *lacking])
+        raise StudyFault(
+            f"{words}: go on with interintent study run {folder.path}, or take an early look with --look, "
+            "which is noted and corrected for"
+        )
+
+
+@study_app.command("pack")
+def pack_command(
+    directory: Dir,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The archive, .tar.gz or .zip; its folder lies beside it.  [DIR/pack.tar.gz]",
+            show_default=False,
+        ),
+    ] = None,
+    early: Annotated[
+        bool, typer.Option("--look", help="Pack before everything is there: an early look, as for report.")
+    ] = False,
+) -> None:
+    """Pack a study for others: one folder and one archive with games, items, judgements, stored answers,
+    report, versions and checksums, and with the command that makes the report anew. Keys are never in it.
+
+    Packed twice from the same run, both are equal byte by byte.
+
+    Example: interintent study pack my-study --out my-study.zip
+    """
+    from app.cli.study_pack import archive, look, pack
+
+    folder = folder_of(directory)
+    study, design = opened(folder)
+    target = folder.path / "pack.tar.gz" if out is None else out
+    suffix = next((end for end in (".tar.gz", ".tgz", ".zip") if target.name.endswith(end)), None)
+    if suffix is None or target.name == suffix:
+        fail(f"--out ends in .tar.gz or .zip, got {target}")
+    where = target.with_name(target.name.removesuffix(suffix))
+    if where.exists() and not (where / "SHA256SUMS").exists() and any(where.iterdir()):
+        fail(f"{where} exists and is no pack: name another archive with --out")
+    try:
+        _complete(folder, design, early=early)
+        if early and not state_of(folder, design).complete:
+            look(folder, design)
+        pack(folder, study, design, where, lambda step: note(f"packing: {step}"))
+        archive(where, target)
+    except StudyFault as fault:
+        fail(str(fault))
+    echo(f"{where} and {target}")
+
+
+@study_app.command("merge")
+def merge_command(
+    directory: Dir,
+    others: Annotated[list[Path], typer.Argument(metavar="OTHER…", help="Folders of the same study.")],
+) -> None:
+    """Join the games of several folders of the same study, as the shards of a cluster make them.
+
+    Every folder must have been frozen from the same study file. Games that are in both are left as they are.
+
+    Example: interintent study merge my-study shard-1 shard-2
+    """
+    folder = folder_of(directory)
+    study, design = opened(folder)
+    try:
+        frozen = folder.frozen()
+        for path in others:
+            other = folder_of(path)
+            if not (other.path / FILE).exists():
+                raise StudyFault(f"{other.path} holds no {FILE}: it is no folder of a study")
+            theirs = other.frozen()
+            mine = folder.design(study).cells
+            if {cell.id for cell in other.design().cells} != {cell.id for cell in mine}:
+                raise StudyFault(f"{other.path} holds another study: its cells are others")
+            if frozen is not None and theirs is not None and theirs.sha256 != frozen.sha256:
+                raise StudyFault(f"{other.path} was frozen from another study file: join only the same")
+            if frozen is None and theirs is not None:
+                folder.write(
+                    "frozen.json", orjson.loads((other.path / "frozen.json").read_bytes()), at=folder.path
+                )
+                frozen = folder.frozen()
+            with folder.locked():
+                taken, differing = folder.take(other)
+            note(f"{other.path}: {taken} games taken")
+            for game in differing:
+                note(f"{game} is in both and differs; that of {folder.path} stays")
+        state = state_of(folder, design)
+    except StudyFault as fault:
+        fail(str(fault))
+    echo(f"{state.done} of {design.size} games are there")
+
+
 def _status_json(folder: StudyFolder, study: Study, design: Design) -> dict[str, Any]:
     state = state_of(folder, design)
     frozen = folder.frozen()

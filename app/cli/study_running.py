@@ -145,7 +145,9 @@ async def _run(
     left = [(cell, game) for cell, game in work if not folder.has(cell.id, game.id)]
     games.check(left)
     expected = expectation(folder, state, settings, left).calls
-    progress = _Progress(account, earlier.calls, expected, len(work), len(work) - len(left), limits.max_cost)
+    progress = _RunProgress(
+        account, earlier.calls, expected, len(work), len(work) - len(left), limits.max_cost
+    )
     try:
         with work_bar("study") as show:
             shown = asyncio.create_task(progress.follow(show))
@@ -178,7 +180,7 @@ async def _rate(
     design: Design,
     work: list[tuple[StudyCell, PlannedGame]],
     raters: StudyRaters,
-    progress: "_Progress",
+    progress: "_RunProgress",
     *,
     stop: bool,
 ) -> None:
@@ -193,7 +195,7 @@ async def _rate(
 
 
 @dataclass(slots=True)
-class _Progress:
+class _RunProgress:
     """What is done of what is expected."""
 
     account: Account
