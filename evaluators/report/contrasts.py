@@ -16,7 +16,7 @@ from engine.terms import Seat
 from evaluators.measures.comparing import holm
 from evaluators.measures.play import PUBLISHED
 from evaluators.report.columns import Contrast, GameColumns
-from evaluators.report.tables import Column, ReportTable, TableRow, Unit, place
+from evaluators.report.tables import GROUPS, QUESTIONS, Column, ReportTable, TableRow, Unit, place
 from evaluators.statistics.contrasts import FEW, Difference, contrast, worst_case
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind, nothing
 from evaluators.statistics.resampling import Counts
@@ -28,7 +28,6 @@ CONTRASTS: Final = "contrasts"
 
 _PARTS: Final = "contrast_parts"
 _MEANS: Final = "contrast_means"
-_SECTION: Final = "Contrasts"
 
 MISSING: Final = "contrasts need the extra reports: pip install 'interintent-server[reports]'"
 
@@ -613,7 +612,7 @@ def _table(name: str, rows: Sequence[TableRow], empty: str) -> ReportTable:
     unit: Unit = "number" if name == _MEANS else "share"
     return ReportTable(
         name,
-        _SECTION,
+        QUESTIONS if name == CONTRASTS else GROUPS,
         title,
         "The first level less the second, with its interval over games; for crossed columns how that "
         "difference changes. Paired where games of both levels share a deal. p: exchanges of whole games, or "

@@ -193,7 +193,8 @@ class EvaluationCalls:
             overlap=overlap,
             seed=seed,
         )
-        return Tasks(tuple(Task.read(task) for task in dealt["tasks"]), dealt["left"])
+        without = {left_out["game_id"]: left_out["reason"] for left_out in dealt.get("without_tasks", ())}
+        return Tasks(tuple(Task.read(task) for task in dealt["tasks"]), dealt["left"], without)
 
     async def annotate(
         self,
@@ -242,7 +243,7 @@ class EvaluationCalls:
         self,
         *,
         batch: str,
-        format: Literal["html", "csv"],
+        format: Literal["html", "csv", "latex"],
         group_by: str | None = None,
         where: Sequence[str] = (),
         contrasts: Sequence[str] = (),
@@ -252,7 +253,7 @@ class EvaluationCalls:
         self,
         *,
         batch: str,
-        format: Literal["json", "html", "csv"] = "json",  # noqa: A002
+        format: Literal["json", "html", "csv", "latex"] = "json",  # noqa: A002
         group_by: str | None = None,
         where: Sequence[str] = (),
         contrasts: Sequence[str] = (),
