@@ -16,7 +16,7 @@ from engine.events import payload, type_name
 from engine.profile import Profile, profile_from_settings
 from engine.rules import create
 from engine.state import State
-from evaluators.measures.play import PlayMetrics
+from evaluators.measures.play import PlayFigures
 
 __all__ = ["Plan", "Result", "game_id", "lines_of", "run"]
 
@@ -46,7 +46,7 @@ class Result:
 
     games: int = 0
     events: int = 0
-    metrics: PlayMetrics = field(default_factory=PlayMetrics)
+    figures: PlayFigures = field(default_factory=PlayFigures)
     lines: bytes = b""
 
 
@@ -74,7 +74,7 @@ async def _play(plan: Plan, profile: Profile, indices: range, *, keep: bool) -> 
         state = await play(log, seat_agents(seats, str(seed)), journal)
         result.games += 1
         result.events += len(state.log)
-        result.metrics.add(state)
+        result.figures.add(game_id(seed), state)
         if keep:
             lines.append(lines_of(state, game_id(seed)))
     result.lines = b"".join(lines)

@@ -8,7 +8,7 @@ from evaluators.ground.judgements import SCORES
 from evaluators.measures.defaults import CAUSES
 from evaluators.measures.impact import ImpactCounts
 from evaluators.measures.judged import sign_test
-from evaluators.measures.play import MODELS, PUBLISHED
+from evaluators.measures.play import MODELS, PUBLISHED, play_figure
 from evaluators.measures.ratings import Rating, head_to_head
 from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
@@ -273,14 +273,12 @@ def _play(tally: FigureTally) -> Iterator[ReportTable]:
             for side in ("loyal", "evil"):
                 if side == "loyal" and measure in _EVIL_ONLY:
                     continue
-                kind: Kind = "mean_of_shares" if measure == "quest engagement" else "share"
-                key = FigureKey("play", "", measure, side, "share")
                 published = PUBLISHED.get(measure, {})
                 rows.append(
                     TableRow(
                         (measure, side),
                         {
-                            "ours": tally.figure(key, kind, "nothing to count in these games"),
+                            "ours": play_figure(tally, measure, side, "nothing to count in these games"),
                             **{
                                 model: _published(getattr(published[model], side))
                                 for model in MODELS
@@ -384,7 +382,7 @@ def _following(builder: ReportBuilder) -> ReportTable:
         [
             *(_ColumnSpec(str(score)) for score in SCORES),
             _ColumnSpec("good"),
-            _ColumnSpec("mean", "mean", "number"),
+            _ColumnSpec("mean", "score", "number"),
         ],
         empty=_NO_JUDGEMENTS,
     )
@@ -395,7 +393,7 @@ _F1: Final = [
     _ColumnSpec("recall", "recall", counts="f1"),
     _ColumnSpec("f1", "f1", counts="f1"),
 ]
-_CHANCE: Final = _ColumnSpec("chance", "mean", whole=True)
+_CHANCE: Final = _ColumnSpec("chance", "fraction", whole=True)
 
 
 def _scores(builder: ReportBuilder, dimension: str) -> Iterator[ReportTable]:
@@ -461,7 +459,7 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         heads,
         [
             _ColumnSpec("accuracy"),
-            _ColumnSpec("brier", "mean", "number", whole=True, empty="no confidence was stated"),
+            _ColumnSpec("brier", "fraction", "number", whole=True, empty="no confidence was stated"),
         ],
         empty="nobody named a role",
     )
@@ -473,7 +471,7 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         "Of the role guesses stated with each confidence 0 to 5: how many were right, beside what was stated "
         f"(confidence / {STEPS[-1]}).",
         {"of": "rater", "label": "confidence"},
-        [_ColumnSpec("right"), _ColumnSpec("stated", "mean")],
+        [_ColumnSpec("right"), _ColumnSpec("stated", "fraction")],
         empty="nobody stated a confidence",
     )
 
@@ -600,7 +598,7 @@ def _hallucination(tally: FigureTally) -> ReportTable:
         [
             _ColumnSpec("speeches with one"),
             _ColumnSpec("statements refuted", empty="no statement was decided"),
-            _ColumnSpec("refuted a speech", "mean", "number"),
+            _ColumnSpec("refuted a speech", "rate", "number"),
             _ColumnSpec("undecided", "sum", "count"),
         ],
         empty="nobody spoke",
