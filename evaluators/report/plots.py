@@ -175,7 +175,7 @@ def _over_rounds(report: Report) -> Iterator[Chart]:
         _point(figure, guesser=labels[0], history=column.name, round=labels[1])
         for column in table.columns
         for labels, figure in _rows(table, column.name)
-        if labels[1] != "all"
+        if labels[1] != "all" and not labels[0].endswith("only what was followed")
     ]
     if points:
         base = alt.Chart(_data(points), width=340, height=260).encode(
@@ -184,7 +184,17 @@ def _over_rounds(report: Report) -> Iterator[Chart]:
         )
         value = _percent("y", "F1", scale=alt.Scale(domain=[0, 1]))
         dash = alt.StrokeDash(
-            "history:N", title=None, scale=alt.Scale(domain=[c.name for c in table.columns], range=_DASHES)
+            "history:N",
+            title=None,
+            scale=alt.Scale(domain=[column.name for column in table.columns], range=_DASHES),
+            legend=alt.Legend(
+                orient="top",
+                symbolType="stroke",
+                symbolStrokeColor="#888888",
+                symbolStrokeWidth=2,
+                symbolSize=400,
+                columns=2,
+            ),
         )
         lines = base.mark_line(point=True).encode(value, dash)
         chart = lines + base.mark_rule(opacity=0.6).encode(alt.Y("low:Q", title="F1"), alt.Y2("high:Q"))
