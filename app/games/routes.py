@@ -469,6 +469,13 @@ async def export_batch(
 ) -> StreamingResponse:
     """All events of all games, one per line, ordered by game and position.
 
+    Each game opens with a line of the type `provenance`. With `view=full` it names, by seat, the agents with
+    the models that were asked and that answered, presets, prompts and parameters; the seed; study, cell and
+    labels; the version of the server, the hash of the catalogue, the prices, and how many decisions were
+    played by default. In the public view it holds the profile, the names and the version. Thoughts have four
+    more fields than in `GET /games/{g}/events`: `round`, `attempt`, `turn` and the `request_id` that they
+    belong to.
+
     The last line is `{"t":"export.end","games":…,"events":…,"sha256":…}` over all lines before it, also those
     that `after` leaves out, so that truncation is detected. In place of a game whose log is damaged there is
     one line `{"t":"export.damaged","game":…}`, and the last line counts those games as `damaged`.

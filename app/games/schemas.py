@@ -16,6 +16,9 @@ from agents.llm.options import Mechanism
 from app.base.schemas import (
     AS_WHOLE,
     FEW,
+    MAX_LABEL,
+    MAX_LABEL_NAME,
+    MAX_LABELS,
     Cost,
     GameStatus,
     ModelName,
@@ -139,6 +142,16 @@ Deadlines = Annotated[
 
 Models = Annotated[dict[ModelName, ModelSpec], Field(max_length=20), FEW]
 
+Labels = Annotated[
+    dict[
+        Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_NAME)],
+        Annotated[str, StringConstraints(max_length=MAX_LABEL)],
+    ],
+    Field(max_length=MAX_LABELS),
+    FEW,
+]
+"""What callers call their games by, as name and value."""
+
 
 class GameBudget(Strict):
     """Limits on what the models of one game may use."""
@@ -241,14 +254,11 @@ class NewGames(Strict):
         description="Allow `seeds` together with `remote` seats. Whoever guesses a seed knows the deal.",
     )
     reveal: Reveal = Field("roles", description="What the end of the game reveals to everybody.")
-    labels: Annotated[
-        dict[
-            Annotated[str, StringConstraints(min_length=1, max_length=64)],
-            Annotated[str, StringConstraints(max_length=256)],
-        ],
-        Field(max_length=32),
-        FEW,
-    ] = Field(default_factory=dict, description="Kept with the batch, for your own book-keeping.")
+    labels: Labels = Field(
+        default_factory=dict,
+        description="Kept with the batch, its forks and its full export. Reports can group by them; `study` "
+        "and `cell` name the study that the games belong to.",
+    )
 
 
 class AfterRequest(Strict):
@@ -290,6 +300,10 @@ class ForkGame(Strict):
     on_unusable: OnUnusableField = None
     drive: Literal["auto", "manual"] = "auto"
     deadlines_s: Deadlines | None = Field(None, description="Left out: those of the original's batch.")
+    labels: Labels = Field(
+        default_factory=dict,
+        description="In addition to those of the original's batch; an equal name replaces its value.",
+    )
 
 
 class ResumeBatch(Strict):

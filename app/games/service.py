@@ -70,7 +70,7 @@ from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, Invalidation, NewGame, Tallied, new_id
 from app.store.inbox import no_answer
-from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, game_texts
+from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, export_texts
 from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
@@ -84,6 +84,7 @@ from engine.rules import Request, cancel, create, decide, pending, usual_names
 from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Seat, Viewer
 from engine.view import observe, project
+from evaluators.ground.provenance import catalogue_digest, package_version, provenance_of
 from evaluators.measures.defaults import DecisionCounter
 
 __all__ = ["Games", "batch_status"]
@@ -374,6 +375,7 @@ class Games:
             taken = await off_loop(cut_after_phase, events, after.round, after.attempt, after.phase)
         batch = await self.batch_row(row.batch_id)
         spec = _fork_spec(game_id, whole(batch.spec), fork)
+        labels = {**whole(batch.labels), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:
             if seat_spec["agent"] == LLM:
@@ -410,8 +412,8 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            batch = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)})
-            await self._store.insert_batch(connection, batch)
+            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels)
+            await self._store.insert_batch(connection, forked)
             await self._store.insert_games(connection, batch_id, [game], at)
 
         await self._database.writer.run(work)
@@ -484,8 +486,8 @@ class Games:
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
-        lines; the last line counts and signs all of them. A game that cannot be read gives one line that
-        names it. Raises Unfinished before it yields anything.
+        lines; the last line counts and signs all of them. Each game opens with its provenance. A game that
+        cannot be read gives one line that names it. Raises Unfinished before it yields anything.
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
@@ -497,8 +499,8 @@ class Games:
         ids = await self._store.ids(batch_id)
         for game_id in ids:
             try:
-                texts = await game_texts(self._reader, game_id, viewer)
-                events += len(texts)
+                texts = await self.game_texts(game_id, row, viewer)
+                events += len(texts) - 1
             except CorruptLog as fault:
                 log.error("a game is left out of an export", game=game_id, cause=str(fault))
                 damaged.append(game_id)
@@ -513,6 +515,27 @@ class Games:
         if damaged:
             end["damaged"] = len(damaged)
         yield [orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"]
+
+    async def game_texts(self, game_id: str, batch: BatchRow, viewer: Viewer) -> list[bytes]:
+        """One game as an export has it: its provenance, then the viewer's events so far. Raises CorruptLog
+        unless all of its log can be read.
+        """
+        lines, events = await self._reader.whole_log(game_id)
+        texts = export_texts(game_id, lines, events, viewer)
+        if viewer != FULL:
+            return [provenance_of(game_id, events, server=package_version()).line(full=False), *texts]
+        try:
+            provenance = await self._models.provenance(await self.row(game_id), batch, events)
+        except CorruptLog as fault:
+            log.error("the provenance of a game is that of its log alone", game=game_id, cause=str(fault))
+            provenance = provenance_of(
+                game_id,
+                events,
+                server=package_version(),
+                batch_id=batch.batch_id,
+                catalogue=catalogue_digest(),
+            )
+        return [provenance.line(full=True), *texts]
 
     # --- stepping and cancelling -------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from app.store.db import Conflict, Database
 from app.store.rows import is_readable, row_name
 from app.store.tables import events, games, model_calls
 from engine.errors import CorruptLog
+from engine.terms import Seat
 
 __all__ = ["CallStore", "CalledGame"]
 
@@ -228,6 +229,19 @@ class CallStore:
                 use = Use(*map(int, sums[:7]), *map(float, sums[7:]))
                 uses[UseKey(endpoint, model, step)] = use
         return uses
+
+    async def served(self, game: str) -> dict[Seat, set[str]]:
+        """By seat, the models that answered in a game, as their providers name them."""
+        query = (
+            select(_c.seat, _c.model)
+            .where(_c.game_id == game, _c.attempt > 0, _c.text.is_not(None))
+            .distinct()
+        )
+        served: dict[Seat, set[str]] = {}
+        for seat, model in await self._database.rows(query):
+            if type(seat) is int and type(model) is str:
+                served.setdefault(seat, set()).add(model)
+        return served
 
     async def stopped_by_budget(self, batch_id: str) -> int:
         """How many games of the batch ended because their budget allowed no further call."""

@@ -12,7 +12,6 @@ by the items that several raters judged.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal, get_args
 
 from engine.intentions import BY_ID
@@ -20,6 +19,7 @@ from engine.terms import Role, Seat, Side, side_of
 from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Item, Variant, items
 from evaluators.ground.judgements import SCORES, Judgement, follow_scores
+from evaluators.ground.provenance import package_version
 from evaluators.ground.turns import Game
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.measures.comparing import judged_counts
@@ -205,6 +205,8 @@ class ReportBuilder:
         self.profiles: Counter[str] = Counter()
         self.left_out: list[tuple[str, str]] = []
         """The first games that were left out, with the reason; of excluded games, in ``set_aside``."""
+        self.served: dict[str, set[str]] = {}
+        """By endpoint, the models that answered, as the provider names them."""
         self.invalid: dict[str, str] = {}
         """Games that were marked as invalid: when, by whom and why."""
 
@@ -230,7 +232,14 @@ class ReportBuilder:
 
     def use(self, uses: Iterable[SeatUse]) -> None:
         """Adds the model calls of the games."""
-        self.uses += uses
+        for use in uses:
+            self.uses.append(use)
+            if use.calls > use.failed:
+                self.served.setdefault(use.endpoint, set()).add(use.model)
+
+    def _add_served(self, served: Mapping[str, Collection[str]]) -> None:
+        for endpoint, models in served.items():
+            self.served.setdefault(endpoint, set()).update(models)
 
     def _excluded(self, about: str) -> Counter[str]:
         return self.excluded.setdefault(about, Counter())
@@ -280,6 +289,8 @@ class ReportBuilder:
                 tally.count(key, tuple(counts), items=n)
 
         self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        if game.provenance is not None:
+            self._add_served(game.provenance.served)
         if exclusion is not None:
             self.exclusions[exclusion] += 1
             if len(self.left_out) < _NAMED:
@@ -696,6 +707,7 @@ class ReportBuilder:
                 self.shared[part].setdefault(rater, {}).update(rated)
         self.played += other.played
         self.uses += other.uses
+        self._add_served(other.served)
 
     def made_of(self) -> dict[str, Any]:
         """The data behind the report, by name: games, items, answers and judgements."""
@@ -735,7 +747,8 @@ class ReportBuilder:
             "confidence": 0.95,
             "intervals": "bootstrap over games (BCa, 1,000 resamples); Wilson's where games do not differ or "
             "are single trials",
-            "version": _version(),
+            "served": {endpoint: sorted(models) for endpoint, models in sorted(self.served.items())},
+            "version": package_version(),
         }
 
     def _made_of_excluded(self) -> dict[str, Any]:
@@ -764,15 +777,12 @@ class ReportBuilder:
         """Notes that reveal whether seats recorded thoughts, or what excluded games hold."""
         if self.set_aside is not None:
             yield "Where excluded games change a figure, it stands a second time, with them in."
+        for endpoint, models in sorted(self.served.items()):
+            if len(models) > 1:
+                names = ", ".join(sorted(models))
+                yield f"{endpoint} was served by {len(models)} models ({names}): its figures pool them."
         if self.games and not any(self.items.values()):
             yield "No items: these games hold no thoughts, as imported games and plain bots have none."
-
-
-def _version() -> str:
-    try:
-        return version("interintent-server")
-    except PackageNotFoundError:  # run from a folder that was never installed
-        return "unknown"
 
 
 Count = Callable[..., None]

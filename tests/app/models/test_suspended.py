@@ -18,6 +18,8 @@ from tests.app.calling import WITHIN_S, Caller, calling, problem, until
 from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
 
 SEEDS = {"from": 1}
+ONE_SEAT = [*DIRECT, *[{"agent": "random"}] * 4]
+"""For many games: the model plays one seat, which speaks, votes and sums up in each."""
 
 
 def _refusing(fake: FakeModel, name: str) -> None:
@@ -129,7 +131,7 @@ async def test_a_question_that_the_provider_turns_down_fails_its_game_with_the_p
         faking(FakeOptions(faults=(read_fault("context_length:1:1"),))) as fake,
         calling_with(fake, database_url, parallel_games=1) as caller,
     ):
-        batch, games = await caller.create(seats=DIRECT, count=30, seeds=SEEDS)
+        batch, games = await caller.create(seats=ONE_SEAT, count=30, seeds=SEEDS)
         view = await caller.over(batch)
         # One of thirty is less than a twentieth: the others go on.
         assert (view["status"], view["games"]["failed"], view["games"]["finished"]) == ("failed", 1, 29)
@@ -145,7 +147,7 @@ async def test_a_batch_of_which_more_than_a_twentieth_fails_is_suspended(databas
         faking(FakeOptions(faults=(read_fault("context_length:1:1"),))) as fake,
         calling_with(fake, database_url, parallel_games=1) as caller,
     ):
-        batch, _ = await caller.create(seats=DIRECT, count=19, seeds=SEEDS)
+        batch, _ = await caller.create(seats=ONE_SEAT, count=19, seeds=SEEDS)
         why = await _suspended(caller, batch)
         assert (why["endpoint"], why["cause"]) == ("", "games_failed")
         assert why["words"].startswith("1 of 19 games failed; the last: fake: context_length: ")
@@ -361,16 +363,16 @@ async def test_games_in_which_many_calls_wait_end_as_if_nothing_had_been(
         faking() as fake,
         calling(database_url, models=endpoints(fake, attempts=1)) as caller,
     ):
-        batch, games = await caller.create(seats=seats, count=4, seeds=SEEDS)
+        batch, games = await caller.create(seats=seats, count=2, seeds=SEEDS)
         for n in range(3):
-            await until(lambda n=n: fake.counts.answered >= 60 * n + 30)  # type: ignore[misc]
+            await until(lambda n=n: fake.counts.answered >= 40 * n + 20)  # type: ignore[misc]
             _refusing(fake, "status_503")
             await _waiting(caller, batch)
             fake.faults = ()
         view = await caller.over(batch)
-        assert (view["status"], view["games"]["finished"]) == ("done", 4)
+        assert (view["status"], view["games"]["finished"]) == ("done", 2)
         assert await stored_calls(database_url) == fake.counts.answered
-        _, again = await caller.played(seats=seats, count=4, seeds=SEEDS)
+        _, again = await caller.played(seats=seats, count=2, seeds=SEEDS)
         for game, other in zip(games, again, strict=True):
             lines, others = [
                 [{**line, "at": "", "game": ""} for line in await caller.lines(f"/games/{one}/events")]
