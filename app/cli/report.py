@@ -4,8 +4,9 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, NoReturn, get_args
+from typing import Annotated, Any, Final, NoReturn, get_args
 
 import typer
 from rich import box
@@ -25,6 +26,7 @@ from evaluators.report.builder import DAMAGED, ReportBuilder
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable, TableRow, as_csv
 from evaluators.statistics.figures import Figure
+from evaluators.study.told import notes_of
 
 __all__ = ["commands", "fail_without_games", "note_games"]
 
@@ -84,6 +86,10 @@ def report_command(
         bool, typer.Option(help="For --agents: they moved by one seat after each game.")
     ] = False,
     exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
+    study: Annotated[
+        Path | None,
+        typer.Option(help="The study.json of a packed study: when it was frozen, deviations, early looks."),
+    ] = None,
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -134,7 +140,7 @@ def report_command(
             fail("a batch brings its judgements, answers and agents; --judgements and the like are for files")
         builder = _of_batches(batch, _title(title, batch), group_by, exclude_above, database_url)
     _note_passed_over(builder)
-    _write(builder, out, form, figures)
+    _write(builder, out, form, figures, None if study is None else _study(study))
 
 
 def _title(title: str | None, named: list[str]) -> str:
@@ -247,8 +253,25 @@ NAMED: Final = 5
 """The most games or rows that are named for each reason."""
 
 
-def _write(builder: ReportBuilder, out: Path | None, form: str, figures: Path | None) -> None:
+def _study(file: Path) -> dict[str, Any]:
+    """What a study's pack tells of the study. Ends the command for another file."""
+    import orjson
+
+    try:
+        told = orjson.loads(file.read_bytes())
+        notes_of(told)
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        fail(f"{file} is not the study.json of a packed study")
+    return dict(told)
+
+
+def _write(
+    builder: ReportBuilder, out: Path | None, form: str, figures: Path | None, study: dict[str, Any] | None
+) -> None:
     report = make_report(builder)
+    if study is not None:
+        notes = (*notes_of(study), *report.notes)
+        report = replace(report, notes=notes, made_of={**report.made_of, "study": study})
     content = _content(report, form)
     # The figures first, so that nobody finds a finished report beside missing figures.
     names = [] if figures is None else _write_figures(report, figures)

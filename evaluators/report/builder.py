@@ -144,6 +144,8 @@ class SeatUse:
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    reasoning_tokens: int | None
+    """Completion tokens that were reasoning; None: the provider does not say."""
     cost: float
 
 

@@ -529,32 +529,38 @@ def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
     )
 
 
-_USE: Final = ("calls", "failed", "prompt_tokens", "cached_tokens", "completion_tokens", "cost")
+_USE: Final = (
+    *("calls", "failed", "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "cost"),
+)
 
 
 def _use(builder: ReportBuilder) -> ReportTable:
-    summed: dict[tuple[str, str], list[float]] = {}
+    summed: dict[tuple[str, str], dict[str, float]] = {}
     for use in builder.uses:
-        sums = summed.setdefault((use.endpoint, use.model), [0] * len(_USE))
-        for index, name in enumerate(_USE):
-            sums[index] += getattr(use, name)
+        sums = summed.setdefault((use.endpoint, use.model), {})
+        for name in _USE:
+            if (value := getattr(use, name)) is not None:
+                sums[name] = sums.get(name, 0) + value
     note = "a sum over these games, not a sample: no interval"
     return ReportTable(
         "models",
         WHO,
         "What models were asked",
-        "Calls, tokens and cost, summed over the games. Cost is what the endpoint's configured prices say.",
+        "Calls, tokens and cost, summed over the games. Reasoning tokens are a part of the completion's, as "
+        "far as the provider says; none: it does not say. Cost is what the endpoint's configured prices say.",
         ("endpoint", "model"),
         tuple(Column(name.replace("_", " "), "number" if name == "cost" else "count") for name in _USE),
         tuple(
             TableRow(
                 key,
                 {
-                    name.replace("_", " "): Figure(value, num=value, games=builder.games, note=note)
-                    for name, value in zip(_USE, values, strict=True)
+                    name.replace("_", " "): Figure(sums[name], num=sums[name], games=builder.games, note=note)
+                    if name in sums
+                    else Figure(None, note="the provider does not say")
+                    for name in _USE
                 },
             )
-            for key, values in sorted(summed.items())
+            for key, sums in sorted(summed.items())
         ),
         "" if summed else "no model was asked, or nothing was kept of it",
         "full",

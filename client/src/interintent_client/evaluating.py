@@ -196,7 +196,8 @@ class EvaluationCalls:
             overlap=overlap,
             seed=seed,
         )
-        return Tasks(tuple(Task.read(task) for task in dealt["tasks"]), dealt["left"])
+        without = {left_out["game_id"]: left_out["reason"] for left_out in dealt.get("without_tasks", ())}
+        return Tasks(tuple(Task.read(task) for task in dealt["tasks"]), dealt["left"], without)
 
     async def annotate(
         self,

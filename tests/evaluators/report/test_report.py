@@ -98,7 +98,7 @@ def built() -> ReportBuilder:
     for seed in SEEDS:
         builder.add(given(seed))
     builder.pass_over("not finished", 2)
-    builder.use([SeatUse("near", "m<1>", 10, 1, 1000, 500, 200, 0.25)])
+    builder.use([SeatUse("near", "m<1>", 10, 1, 1000, 500, 200, 60, 0.25)])
     return builder
 
 
@@ -456,7 +456,7 @@ def test_parts_counted_apart_make_the_same_report_in_any_order() -> None:
     for part in parts:
         whole.merge(part)
     whole.pass_over("not finished", 2)
-    whole.use([SeatUse("near", "m<1>", 10, 1, 1000, 500, 200, 0.25)])
+    whole.use([SeatUse("near", "m<1>", 10, 1, 1000, 500, 200, 60, 0.25)])
     ours, theirs = make_report(whole).as_json(), made().as_json()
     assert ours["made_of"] == theirs["made_of"]
     assert ours["excluded"] == theirs["excluded"]

@@ -36,11 +36,11 @@ BELIEFS: Final = "beliefs"
 """What is asked of a seat that plays: every reader, the lists of every role."""
 USES: Final = (
     {"endpoint": "near", "model": "m", "calls": 10, "failed": 1, "prompt_tokens": 900, "cached_tokens": 400,
-     "completion_tokens": 70, "cost": 0.25},
+     "completion_tokens": 70, "reasoning_tokens": 30, "cost": 0.25},
     {"endpoint": "near", "model": "m", "calls": 5, "failed": 0, "prompt_tokens": 100, "cached_tokens": 0,
-     "completion_tokens": 7, "cost": 0.5},
+     "completion_tokens": 7, "reasoning_tokens": None, "cost": 0.5},
     {"endpoint": "far", "model": "n", "calls": 2, "failed": 2, "prompt_tokens": 0, "cached_tokens": 0,
-     "completion_tokens": 0, "cost": 0.0},
+     "completion_tokens": 0, "reasoning_tokens": None, "cost": 0.0},
 )  # fmt: skip
 
 
