@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, cast
 
 from evaluators.report.tables import PAPER, Column, ReportTable, TableRow
 from evaluators.statistics.agreement import GROUPINGS, Level, all_raters, alpha_of, grouped, pairwise
-from evaluators.statistics.figures import Figure, nothing
+from evaluators.statistics.figures import Figure, GameSet, nothing
 from evaluators.statistics.resampling import Statistic, bootstrap
 
 __all__ = ["agreement", "kappa_with"]
@@ -104,15 +104,17 @@ def _figure(value: float, counts: GameCounts, statistic: Statistic, behind: Coll
         return nothing(_UNDEFINED)
     estimate = bootstrap(counts, statistic, resamples=_RESAMPLES)
     low, high = estimate.interval or (None, None)
+    games = sorted({_game(item) for item in behind})
     return Figure(
         value,
         low,
         high,
         den=len(behind),
-        games=len({_game(item) for item in behind}),
+        games=len(games),
         items=len({item.rsplit("/", 1)[0] for item in behind}),
         method=estimate.method,
         note="" if estimate.interval is not None else "one game, or games that do not differ: no interval",
+        of_games=GameSet(games, (1 << len(games)) - 1),
     )
 
 

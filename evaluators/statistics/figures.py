@@ -244,8 +244,11 @@ class FigureTally:
         """The figure of counts that are put together from those of this tally; ``empty`` as in ``figure``."""
         if not clusters.counts:
             return nothing(empty)
-        made = _figure(clusters, kind, empty)
-        return replace(made, of_games=GameSet(self._names, clusters.mask))
+        return replace(_figure(clusters, kind, empty), of_games=self.games_of(clusters))
+
+    def games_of(self, clusters: Clusters) -> GameSet:
+        """The games with counts."""
+        return GameSet(self._names, clusters.mask)
 
 
 def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str) -> Figure:

@@ -87,7 +87,10 @@ def test_raters_in_files_are_compared_as_the_report_compares_them(games: Path, t
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     report = json.loads(interintent("report", games, "--answers", answers).stdout)
-    assert told == next(one for one in report["tables"] if one["name"] == "raters")
+    raters = next(one for one in report["tables"] if one["name"] == "raters")
+    for figure_ in raters["rows"][0]["figures"].values():
+        assert int(report["sources"]["sets"][figure_.pop("from")], 16).bit_count() == figure_["games"]
+    assert told == raters
     (row,) = told["rows"]
     assert row["labels"] == ["guessing F1", "seer", "silent"]
     # Right in all three games, the other in none: of 8 exchanges two are as large.

@@ -283,6 +283,35 @@ def test_confusions_are_of_the_items_that_had_the_intention() -> None:
         assert (figure.num, figure.den) == (n, counted.by_intention[missed].gold)
 
 
+def test_the_items_behind_a_figure_are_found_by_its_games_its_rater_and_its_group() -> None:
+    told = made().as_json()
+    games, sets = told["sources"]["games"], told["sources"]["sets"]
+    by_id = {scripted_game(seed).id: seed for seed in SEEDS}
+    checked = 0
+    for table in told["tables"]:
+        if table["name"] not in ("guessing", "summarisation"):
+            continue
+        assert table["items"]["followed"] is False
+        for row in table["rows"]:
+            rater, by, group = row["labels"]
+            figure = row["figures"]["f1"]
+            if by not in ("all", "round", "role") or rater.startswith("model_1 ("):
+                continue
+            within = [game for at, game in enumerate(games) if int(sets[figure["from"]], 16) >> at & 1]
+            found = 0
+            for game_id in within:
+                game = scripted_game(by_id[game_id])
+                given = answers(by_id[game_id], rater, "human", dimension=table["items"]["dimension"])
+                asked = {guess.item_id for guess in given.guesses}
+                for item in items(game, table["items"]["dimension"], ALL, with_gold=True):
+                    assert item.speaker_role is not None
+                    label = {"all": "all", "round": str(item.round), "role": item.speaker_role.value}[by]
+                    found += item.id in asked and label == group
+            assert found == figure["items"], row["labels"]
+            checked += 1
+    assert checked > 40
+
+
 # --- notices --------------------------------------------------------------------------------------------
 
 
