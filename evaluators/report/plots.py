@@ -183,21 +183,19 @@ def _over_rounds(report: Report) -> Iterator[Chart]:
             alt.Color("guesser:N", title=None, scale=alt.Scale(range=_COLOURS)),
         )
         value = _percent("y", "F1", scale=alt.Scale(domain=[0, 1]))
-        dash = alt.StrokeDash(
+        names = [column.name for column in table.columns]
+        dash = alt.StrokeDash("history:N", scale=alt.Scale(domain=names, range=_DASHES), legend=None)
+        shape = alt.Shape(
             "history:N",
             title=None,
-            scale=alt.Scale(domain=[column.name for column in table.columns], range=_DASHES),
-            legend=alt.Legend(
-                orient="top",
-                symbolType="stroke",
-                symbolStrokeColor="#888888",
-                symbolStrokeWidth=2,
-                symbolSize=400,
-                columns=2,
-            ),
+            scale=alt.Scale(domain=names, range=["circle", "triangle-up"]),
+            legend=alt.Legend(orient="top", symbolFillColor="#808080", symbolStrokeColor="#808080"),
         )
-        lines = base.mark_line(point=True).encode(value, dash)
-        chart = lines + base.mark_rule(opacity=0.6).encode(alt.Y("low:Q", title="F1"), alt.Y2("high:Q"))
+        chart = (
+            base.mark_line().encode(value, dash)
+            + base.mark_point(filled=True, size=60, opacity=1).encode(value, shape)
+            + base.mark_rule(opacity=0.6).encode(alt.Y("low:Q", title="F1"), alt.Y2("high:Q"))
+        )
         yield "rounds_f1", "history", table.title, chart
 
 
@@ -297,10 +295,10 @@ def _with_intervals(
 def _beside_published(report: Report, name: str, title: str) -> Iterator[Chart]:
     table = report.table(name)
     points = [
-        _point(figure, label=", ".join(labels), by=column.name)
-        for column in table.columns
-        if column.name not in ("chance", "ceiling")
-        for labels, figure in _rows(table, column.name)
+        _point(figure, label=", ".join(row.labels), by=name)
+        for row in table.rows
+        for name, figure in row.figures.items()
+        if figure.value is not None and name not in ("chance", "ceiling")
     ]
     if any(point["by"] == "ours" for point in points):
         yield f"{name}_plot", name, title, _with_intervals(points, "%")
