@@ -295,10 +295,10 @@ def _with_intervals(
 def _beside_published(report: Report, name: str, title: str) -> Iterator[Chart]:
     table = report.table(name)
     points = [
-        _point(figure, label=", ".join(row.labels), by=name)
+        _point(figure, label=", ".join(row.labels), by=column)
         for row in table.rows
-        for name, figure in row.figures.items()
-        if figure.value is not None and name not in ("chance", "ceiling")
+        for column, figure in row.figures.items()
+        if figure.value is not None and column not in ("chance", "ceiling")
     ]
     if any(point["by"] == "ours" for point in points):
         yield f"{name}_plot", name, title, _with_intervals(points, "%")
