@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import altair as alt
 
+from evaluators.report.contrasts import CONTRASTS
 from evaluators.report.tables import Report, ReportTable
 from evaluators.statistics.figures import Figure
 
@@ -310,6 +311,18 @@ def _published(report: Report) -> Iterator[Chart]:
     yield from _beside_published(report, "play", "How the sides play, beside the published figures")
 
 
+def _contrasts(report: Report) -> Iterator[Chart]:
+    """A plot for each contrast; a report without questions lacks the table."""
+    for table in report.tables:
+        if table.name == CONTRASTS:
+            by_contrast: dict[str, list[dict[str, Any]]] = {}
+            for (asked, measure), figure in _rows(table, "difference"):
+                by_contrast.setdefault(asked, []).append(_point(figure, label=measure, by=asked))
+            for number, (asked, points) in enumerate(by_contrast.items(), 1):
+                chart = _with_intervals(points, "difference", domain=(-1, 1))
+                yield f"contrast_{number}", table.name, f"Differences: {asked}", chart
+
+
 def _columns(
     name: str, title: str, columns: tuple[str, ...], what: str, label: str = "{}"
 ) -> Callable[[Report], Iterator[Chart]]:
@@ -331,6 +344,7 @@ def _columns(
 
 _CHARTS: Final[tuple[Callable[[Report], Iterator[Chart]], ...]] = (
     _published,
+    _contrasts,
     _following,
     _guessers,
     _people,

@@ -21,6 +21,7 @@ from evaluators.report.plots import plot_files
 from evaluators.report.reading import RaterKind
 from evaluators.report.sections import make_report
 from evaluators.report.tables import PAPER, QUESTIONS, SECTIONS, Report, limited
+from tests.evaluators.report.test_contrasts import unpaired
 from tests.evaluators.report.test_report import judged
 from tests.evaluators.scripted_games import scripted_game
 
@@ -181,6 +182,17 @@ def test_every_plot_is_told_in_words_with_its_numbers() -> None:
     for words in outline().images:
         assert re.search(r"\d %", words), words
         assert words.endswith("The table below has every number.")
+
+
+def test_every_question_of_the_study_has_a_plot_after_the_paper_s_page() -> None:
+    report = unpaired()
+    asked = list(dict.fromkeys(row.labels[0] for row in report.table("contrasts").rows))
+    shown = as_html(report)
+    assert [f'id="plot-contrast_{n}"' in shown for n in range(1, len(asked) + 2)] == [True] * len(asked) + [
+        False
+    ]
+    assert shown.index("about-agreement") < shown.index("about-contrasts") < shown.index("<details>")
+    assert r"\label{tab:contrasts}" in as_latex(report)
 
 
 # --- people ---------------------------------------------------------------------------------------------
