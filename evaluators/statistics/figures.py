@@ -276,7 +276,11 @@ class FigureTally:
         if not clusters.counts:
             return nothing(empty)
         made = _figure(clusters, kind, empty, within)
-        return replace(made, of_games=GameSet(self._names, clusters.mask))
+        return replace(made, of_games=self.games_of(clusters))
+
+    def games_of(self, clusters: Clusters) -> GameSet:
+        """The games with counts."""
+        return GameSet(self._names, clusters.mask)
 
 
 def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None) -> Figure:
