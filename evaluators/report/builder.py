@@ -38,7 +38,9 @@ from evaluators.measures.judged import (
 from evaluators.measures.play import PlayMetrics
 from evaluators.measures.ratings import Played
 from evaluators.measures.scoring import RoleScores, Scores
+from evaluators.report.corrections import count_overlap
 from evaluators.report.raters import Rated, count_pairs
+from evaluators.report.rulings import count_rulings
 from evaluators.report.statements import count_statements
 from evaluators.statistics.agreement import ratings_of
 from evaluators.statistics.figures import FigureKey, FigureTally
@@ -271,6 +273,7 @@ class ReportBuilder:
         self._count_speeches(game, count)
         self.judged_speeches.update(count_statements(game, reported.statements, count))
         self._count_items(game)
+        count_rulings(game, count)
         self._count_beliefs(game, count)
         ours = [judgement for judgement in reported.judgements if judgement.game_id == game.id]
         people = [judgement for judgement in ours if judgement.rater not in reported.judges]
@@ -284,6 +287,7 @@ class ReportBuilder:
             self.judges.add(judge)
             its = [judgement for judgement in ours if judgement.rater == judge]
             self._count_judge(game, judge, its, count)
+            count_overlap(self.tally, game, judge, its, people, reported.agents)
             if not people:
                 self._count_links(game, its, count, f", by {judge}")
         judgements = people or ours

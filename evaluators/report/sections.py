@@ -13,8 +13,10 @@ from evaluators.measures.ratings import Rating, head_to_head
 from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
 from evaluators.report.builder import DEFAULTS, EXCLUDED, Exclusion, ReportBuilder
+from evaluators.report.corrections import judges_corrected
 from evaluators.report.groups import side_by_side
 from evaluators.report.raters import raters_compared
+from evaluators.report.rulings import rulings
 from evaluators.report.statements import statement_tables
 from evaluators.report.tables import (
     IMPACTFUL_BY,
@@ -90,6 +92,8 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
         }
     )
     yield _judges(builder)
+    yield judges_corrected(builder.tally)
+    yield rulings(builder.tally)
     yield raters_compared(builder.tally, lambda judge, part: _lacking(builder, judge, part))
     yield from _agents(builder)
     yield _defaults(builder.tally)

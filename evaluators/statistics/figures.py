@@ -57,7 +57,9 @@ precision, recall: of (matched, predicted, gold). mean_of_shares: the unweighted
 pairs of counts that occur. sum: the count itself, which is not a sample and has no interval.
 """
 
-Method = Literal["bca", "wilson", "rating", "published", "count", "none"]
+Method = Literal[
+    "bca", "wilson", "wilson, design effect", "score", "t", "rating", "published", "count", "none"
+]
 """How the interval was computed. count: there is none, since the figure counts input and reveals nothing
 about gold."""
 
