@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "simulate": Command(
         "simulate", "Play games in this process, without a server, and print the paper's game metrics."
     ),
+    "study": Command("study", "Plan, run, report and pack a study that one file describes."),
     "export": Command(
         "export",
         "Write a stored batch or game as NDJSON, straight from the database; no server needs to be running.",

@@ -10,7 +10,7 @@ from engine.terms import Role, Side, side_of
 from evaluators.ground.judgements import Judgement, good
 from evaluators.ground.turns import Game
 from evaluators.measures.judged import judged_turns
-from evaluators.report.tables import Column, ReportTable, TableRow, place
+from evaluators.report.tables import OURS, Column, ReportTable, TableRow, place
 from evaluators.statistics.corrected import CorrectedShare, Correction, Overlap, corrected
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
 
@@ -80,7 +80,7 @@ def judges_corrected(tally: FigureTally) -> ReportTable:
                 rows.append(TableRow((judge, part, group, label), _figures(corrected(games))))
     return ReportTable(
         CORRECTED,
-        "What we add",
+        OURS,
         "Judges corrected by people",
         "Raw: reasonable selections, and following scored 4 or 5, as the judge says. Corrected: the same as "
         "people would say, from the judge's verdicts on all items and people's on those that both judged "

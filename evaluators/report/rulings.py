@@ -7,7 +7,8 @@ from typing import Final, get_args
 from engine.intentions import IntentionId
 from evaluators.ground.turns import Game
 from evaluators.judges.rules import Rule, ruled
-from evaluators.report.tables import Column, ReportTable, TableRow, place
+from evaluators.report.counted import CountedColumn, counted_table
+from evaluators.report.tables import OURS, ReportTable
 from evaluators.statistics.figures import FigureKey, FigureTally
 
 __all__ = ["RULINGS", "count_rulings", "rulings"]
@@ -38,29 +39,17 @@ def count_rulings(game: Game, count: Callable[..., None]) -> None:
 
 def rulings(tally: FigureTally) -> ReportTable:
     """How many selections of each intention the rules refuse, and by which rule."""
-    columns = ("refused", *_RULES)
-    labels = sorted({(key.group, key.label) for key in tally.keys(RULINGS)}, key=place)
-    rows = [
-        TableRow(
-            (group, label),
-            {
-                column: tally.figure(FigureKey(RULINGS, "", group, label, column), "share", "never selected")
-                for column in columns
-            },
-        )
-        for group, label in labels
-    ]
-    return ReportTable(
+    return counted_table(
+        tally,
         RULINGS,
-        "What we add",
+        OURS,
         "Selections that the rules refuse",
         "Of all selections (first ones, and final ones that modification changed): those that the role may "
         "not select, that refer to a fact which the record does not have, or that contradict another one "
         "selected with them. A lower bound of what is unreasonable: what the rules do not refuse they leave "
         "undecided.",
-        ("by", "group"),
-        tuple(Column(column) for column in columns),
-        tuple(rows),
-        "" if rows else "no items: imported games and plain bots hold no thoughts",
-        "full",
+        {"group": "by", "label": "group"},
+        [CountedColumn(column) for column in ("refused", *_RULES)],
+        empty="no items: imported games and plain bots hold no thoughts",
+        audience="full",
     )

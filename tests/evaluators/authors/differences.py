@@ -17,18 +17,11 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "differences.md"
 
 Rows = list[tuple[str, str, str]]
 
-_RELEASED = {
-    "express concerns about a player from a failed quest team and suggest to not include them in the current "
-    "team",
-    "question a player on why they didnt vote for the last team",
-}
+_CONCERN = "express concerns about a player from a failed quest team and suggest to not include them in "
+_RELEASED = {f"{_CONCERN}the current team", "question a player on why they didnt vote for the last team"}
 """Two labels of the released impactful set."""
 
-_IN_DATA = {
-    "express concerns about a player from a failed quest team and suggest to not include them in current "
-    "team",
-    "question a player on why he didnt vote for the last team",
-}
+_IN_DATA = {f"{_CONCERN}current team", "question a player on why he didnt vote for the last team"}
 """The same intentions as the program offers them."""
 
 
