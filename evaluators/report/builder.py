@@ -47,6 +47,7 @@ from evaluators.report.columns import (
     selected,
 )
 from evaluators.report.contrasts import ContrastCounts
+from evaluators.report.corrections import count_overlap
 from evaluators.report.raters import Rated, count_pairs
 from evaluators.report.reading import (
     Answerer,
@@ -55,6 +56,7 @@ from evaluators.report.reading import (
     count_guesses,
     limit_counts,
 )
+from evaluators.report.rulings import count_rulings
 from evaluators.report.statements import count_statements
 from evaluators.statistics.agreement import ratings_of
 from evaluators.statistics.figures import FigureKey, FigureTally
@@ -375,6 +377,7 @@ class ReportBuilder:
         self._count_speeches(game, count, only)
         statements = [one for one in reported.statements if whole or _seat_of(one.key.request_id) in seats]
         self.judged_speeches.update(count_statements(game, statements, count))
+        count_rulings(own, count)
         scored = self._count_beliefs(game, count, only)
         count_guesses(None, scored, reported.agents, count)
         ours = _judgements_of(reported, seats)
@@ -406,6 +409,10 @@ class ReportBuilder:
         if ours:
             self.judged_games += 1
             self._count_raters(ours)
+        people = [judgement for judgement in ours if judgement.rater not in reported.judges]
+        for judge in sorted(reported.judges & {judgement.rater for judgement in ours}):
+            its = [judgement for judgement in ours if judgement.rater == judge]
+            count_overlap(self.tally, reported.game, judge, its, people, reported.agents)
         for part_ in ("reasonable", "think", "speak"):
             for rater, counts in judged_counts(reported.game, ours, part_).items():
                 units.setdefault(part_, []).append(Rated(rater, counts, counts))

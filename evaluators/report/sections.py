@@ -13,6 +13,7 @@ from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
 from evaluators.report.builder import DEFAULTS, EXCLUDED, Exclusion, ReportBuilder
 from evaluators.report.contrasts import contrasted
+from evaluators.report.corrections import judges_corrected
 from evaluators.report.counted import CountedColumn, counted_rows, counted_table
 from evaluators.report.groups import side_by_side
 from evaluators.report.notices import warnings
@@ -27,6 +28,7 @@ from evaluators.report.paper import (
 )
 from evaluators.report.raters import raters_compared
 from evaluators.report.reading import confusions, guessers, history
+from evaluators.report.rulings import rulings
 from evaluators.report.statements import is_withheld, statement_tables
 from evaluators.report.tables import (
     DIMENSIONS,
@@ -132,6 +134,8 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield from _correction(tally)
     yield from statement_tables(tally)
     yield _judges(builder)
+    yield judges_corrected(builder.tally)
+    yield rulings(builder.tally)
     yield raters_compared(builder.tally, lambda judge, part: _lacking(builder, judge, part))
     yield from _agents(builder)
     yield _defaults(builder.tally)
