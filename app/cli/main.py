@@ -31,7 +31,9 @@ COMMANDS: Final = {
         "export",
         "Write a stored batch or game as NDJSON, straight from the database; no server needs to be running.",
     ),
-    "annotations": Command("annotations", "Raters' judgements of selection and following, as CSV."),
+    "annotations": Command(
+        "annotations", "Raters' judgements of selection and following: sheets to fill in, and CSV."
+    ),
     "answers": Command("export", "Models' recorded answers, with which a run can be repeated."),
     "authors": Command(
         "authors",
