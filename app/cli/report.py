@@ -4,8 +4,9 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, NoReturn, get_args
+from typing import Annotated, Any, Final, NoReturn, get_args
 
 import typer
 from rich import box
@@ -23,8 +24,9 @@ from evaluators.ground.items import Options, Variant
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 from evaluators.report.builder import DAMAGED, ReportBuilder
 from evaluators.report.sections import make_report
-from evaluators.report.tables import ReportTable, TableRow
+from evaluators.report.tables import Report, ReportTable, TableRow, as_csv
 from evaluators.statistics.figures import Figure
+from evaluators.study.told import notes_of
 
 __all__ = ["commands", "fail_without_games", "note_games"]
 
@@ -33,7 +35,8 @@ commands = typer.Typer()
 _OF_SEATS: Final = ("agent", "model", "mechanism", "timing", "profile", "players")
 """Repeats ``app.evaluations.reports.GROUPS``, since importing that module takes a second."""
 
-_FORMATS: Final = (".html", ".json", ".csv")
+_FORMATS: Final = {".html": "html", ".json": "json", ".csv": "csv", ".tex": "latex"}
+"""The format of a report, by the ending of its file's name."""
 
 ExcludeAbove = Annotated[
     float,
@@ -51,7 +54,17 @@ def report_command(
     batch: Batches = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="report.html, report.json or report.csv. Left out: JSON on standard output."),
+        typer.Option(help="report.html, .json, .csv or .tex. Left out: standard output."),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="html, json, csv or latex (the paper's tables). Left out: as --out ends, else json.",
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="A directory to write every plot to, as SVG and as PDF.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="The report's heading.")] = None,
     judgements: Judgements = None,
@@ -73,6 +86,10 @@ def report_command(
         bool, typer.Option(help="For --agents: they moved by one seat after each game.")
     ] = False,
     exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
+    study: Annotated[
+        Path | None,
+        typer.Option(help="The study.json of a packed study: when it was frozen, deviations, early looks."),
+    ] = None,
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -91,9 +108,12 @@ def report_command(
     Games in which models defaulted more than --exclude-above of their decisions are excluded, and so are
     games that were marked as invalid. Where that changes a figure, a second one has them in.
     """
-    form = ".json" if out is None else out.suffix
-    if form not in _FORMATS:
-        fail(f"--out ends in {', '.join(_FORMATS)}, got {out}")
+    if form is None:
+        if out is not None and out.suffix not in _FORMATS:
+            fail(f"--out ends in {', '.join(_FORMATS)}, or --format says what it is; got {out}")
+        form = "json" if out is None else _FORMATS[out.suffix]
+    if form not in _FORMATS.values():
+        fail(f"--format takes {', '.join(_FORMATS.values())}, got {form}")
     if bool(sources) == bool(batch):
         fail("name files with games, or a batch with --batch")
     known = ("batch", *_OF_SEATS) if batch else ("file", "profile", "players", "agents", "agent")
@@ -120,7 +140,7 @@ def report_command(
             fail("a batch brings its judgements, answers and agents; --judgements and the like are for files")
         builder = _of_batches(batch, _title(title, batch), group_by, exclude_above, database_url)
     _note_passed_over(builder)
-    _write(builder, out, form)
+    _write(builder, out, form, figures, None if study is None else _study(study))
 
 
 def _title(title: str | None, named: list[str]) -> str:
@@ -233,24 +253,70 @@ NAMED: Final = 5
 """The most games or rows that are named for each reason."""
 
 
-def _write(builder: ReportBuilder, out: Path | None, form: str) -> None:
+def _study(file: Path) -> dict[str, Any]:
+    """What a study's pack tells of the study. Ends the command for another file."""
     import orjson
 
+    try:
+        told = orjson.loads(file.read_bytes())
+        notes_of(told)
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        fail(f"{file} is not the study.json of a packed study")
+    return dict(told)
+
+
+def _write(
+    builder: ReportBuilder, out: Path | None, form: str, figures: Path | None, study: dict[str, Any] | None
+) -> None:
     report = make_report(builder)
-    if form == ".html":
-        from evaluators.report.page import as_html
-
-        text = as_html(report).encode()
-    elif form == ".csv":
-        from evaluators.report.tables import as_csv
-
-        text = as_csv(report).encode()
-    else:
-        text = orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2) + b"\n"
+    if study is not None:
+        notes = (*notes_of(study), *report.notes)
+        report = replace(report, notes=notes, made_of={**report.made_of, "study": study})
+    content = _content(report, form)
+    # The figures first, so that nobody finds a finished report beside missing figures.
+    names = [] if figures is None else _write_figures(report, figures)
     with writing(out) as file:
-        file.write(text)
+        file.write(content)
     if out is not None:
         echo(f"{'1 game' if builder.games == 1 else f'{builder.games} games'} in {out}")
+    if figures is not None:
+        note(f"{len(names)} plots in {figures}, each as SVG and PDF")
+
+
+def _content(report: Report, form: str) -> bytes:
+    if form == "html":
+        from evaluators.report.page import as_html
+
+        return as_html(report).encode()
+    if form == "csv":
+        return as_csv(report).encode()
+    if form == "latex":
+        from evaluators.report.latex import as_latex
+
+        return as_latex(report).encode()
+    import orjson
+
+    return orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def _write_figures(report: Report, directory: Path) -> list[str]:
+    """Writes every plot, and returns their names. Ends the command if they cannot be drawn or written."""
+    names = []
+    try:
+        from evaluators.report.plots import plot_files
+
+        directory.mkdir(parents=True, exist_ok=True)
+        for plot in plot_files(report):
+            (directory / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
+            (directory / f"{plot.name}.pdf").write_bytes(plot.pdf)
+            names.append(plot.name)
+    except ImportError:
+        from evaluators.report.page import MISSING
+
+        fail(f"--figures: {MISSING}")
+    except OSError as fault:
+        fail(f"--figures: {fault}")
+    return names
 
 
 # --- compare ------------------------------------------------------------------------------------

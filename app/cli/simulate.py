@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 import typer
 
 from app.base.errors import BudgetSpent
-from app.base.schemas import OnUnusable
+from app.base.schemas import MAX_LABEL, MAX_LABEL_NAME, MAX_LABELS, OnUnusable
 from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
 from app.cli.terminal import count_bar, fail, note, print_json, reason
@@ -21,6 +21,8 @@ from app.seats.seating import seat_agents
 from engine.errors import AvalonError
 from engine.events import Event, GameCreated, GameEnded, read_event
 from engine.profile import Profile, make_profile
+from evaluators.ground.places import without_place
+from evaluators.ground.provenance import PROVENANCE
 
 if TYPE_CHECKING:
     from app.runner.simulating_models import ModelRun
@@ -57,6 +59,13 @@ def simulate(
         bool, typer.Option(help="Continue the file of --out where an earlier run stopped.")
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace the file of --out.")] = False,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Call the games by a name and a value in --out, e.g. --label cell=paper; reports can group "
+            "by it. Repeatable."
+        ),
+    ] = None,
     jobs: Jobs = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     model: Annotated[
@@ -127,7 +136,7 @@ def simulate(
             roles=None if roles is None else [role.strip() for role in roles.split(",")],
             rules=_read_named("--rule", rule or []),
         )
-        plan = Plan(chosen.settings(), specs, first_seed, rotate)
+        plan = Plan(chosen.settings(), specs, first_seed, rotate, _read_labels(label or []))
         models = None
         if "llm" in kinds:
             from app.cli.simulate_models import model_run
@@ -269,6 +278,24 @@ def _read_named(option: str, texts: list[str]) -> dict[str, Any]:
     return read
 
 
+def _read_labels(texts: list[str]) -> dict[str, str]:
+    """Labels of the form name=value, within the limits of ``POST /games``."""
+    labels: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not 1 <= len(name) <= MAX_LABEL_NAME or len(value) > MAX_LABEL:
+            fail(
+                f"--label takes name=value: a name of 1 to {MAX_LABEL_NAME} characters, a value of at most "
+                f"{MAX_LABEL}; got {text!r}"
+            )
+        if name in labels:
+            fail(f"--label names {name} twice")
+        labels[name] = value
+    if len(labels) > MAX_LABELS:
+        fail(f"--label can be given {MAX_LABELS} times, got {len(labels)}")
+    return labels
+
+
 def _export_end(path: Path, games: int, events: int) -> bytes:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
@@ -292,9 +319,12 @@ def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games
             read += len(line)
             if values.pop("game") != expected(done.games):
                 fail(f"{path} holds another run: game {done.games + 1} does not have this seed")
+            type_ = values.pop("type")
+            if type_ == PROVENANCE:
+                continue
             del values["seq"]
             try:
-                log.append(read_event(values.pop("type"), values))
+                log.append(read_event(type_, without_place(type_, values)))
             except AvalonError as fault:
                 fail(f"{path} holds something else: {fault}")
             if isinstance(log[-1], GameCreated) and log[-1].profile != profile:
@@ -309,6 +339,10 @@ def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games
     return done
 
 
+_OPENING: Final = b'{"type":"provenance","game":'
+"""The beginning of the line that opens a game."""
+
+
 def _event_values(path: Path, line: bytes) -> dict[str, Any] | None:
     """The values of an event's line; None for a line that ends a run, be it the signature or an incomplete
     line.
@@ -317,12 +351,12 @@ def _event_values(path: Path, line: bytes) -> dict[str, Any] | None:
         values = orjson.loads(line)
     except orjson.JSONDecodeError:
         values = None
-    starts = (b'{"seq":', b'{"t":"export.end"')
+    starts = (b'{"seq":', b'{"t":"export.end"', _OPENING)
     if not line.endswith(b"\n") and any(start.startswith(line[: len(start)]) for start in starts):
         return None
     if isinstance(values, dict):
         if values.get("t") == "export.end":
             return None
-        if values.keys() >= {"seq", "type", "game"}:
+        if values.keys() >= {"seq", "type", "game"} or line.startswith(_OPENING):
             return values
     return fail(f"{path} holds something else: {line[:40]!r} is not an event of a simulated game")

@@ -25,6 +25,7 @@ from evaluators.ground.judgements import Judgement
 from evaluators.ground.turns import read_game
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
+from evaluators.report.latex import as_latex
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, as_csv, limited
@@ -41,7 +42,7 @@ __all__ = [
     "report_of",
 ]
 
-Format = Literal["json", "html", "csv"]
+Format = Literal["json", "html", "csv", "latex"]
 
 T = TypeVar("T")
 
@@ -111,6 +112,8 @@ def rendered(report: Report, format_: Format) -> bytes:
         return as_html(report).encode()
     if format_ == "csv":
         return as_csv(report).encode()
+    if format_ == "latex":
+        return as_latex(report).encode()
     return orjson.dumps(report.as_json(), option=orjson.OPT_NON_STR_KEYS)
 
 

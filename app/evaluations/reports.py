@@ -287,6 +287,7 @@ class Reports:
                 use.prompt_tokens,
                 use.cached_tokens,
                 use.completion_tokens,
+                use.reasoning_tokens,
                 use.cost,
             )
             for key, use in (await self._models.uses(batch_id)).items()

@@ -469,7 +469,7 @@ async def create_judgements(
             200: {
                 "content": {
                     "application/json": {"schema": {"type": "object"}},
-                    **in_text("text/html", "text/csv"),
+                    **in_text("text/html", "text/csv", "application/x-latex"),
                 },
                 "description": "The report in the requested format.",
             },
@@ -483,7 +483,11 @@ async def show_report(
     caller: CallerDep,
     batch: Annotated[str, comma_list("b_[a-z0-9]{1,32}", "Of the finished games of this batch.")],
     format_: Annotated[
-        Format, Query(alias="format", description="`html`: one self-contained page.")
+        Format,
+        Query(
+            alias="format",
+            description="`html`: one self-contained page. `latex`: the paper's tables alone.",
+        ),
     ] = "json",
     group_by: Annotated[
         GroupBy | None,
@@ -540,7 +544,12 @@ async def show_report(
     return Response(report.content, media_type=_MEDIA[format_], headers=headers)
 
 
-_MEDIA = {"json": "application/json", "html": "text/html; charset=utf-8", "csv": "text/csv; charset=utf-8"}
+_MEDIA = {
+    "json": "application/json",
+    "html": "text/html; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+    "latex": "application/x-latex; charset=utf-8",
+}
 
 
 @router.get(

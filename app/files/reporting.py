@@ -116,7 +116,10 @@ def _count(bundle: Bundle, work: ReportWork, first: int) -> ReportBuilder:
         if isinstance(game, Unusable):
             builder.leave_out(game.what, game.reason)
             continue
+        known = game.provenance
         agents = work.agents_of(index)
+        if agents is None and known is not None:
+            agents = tuple(agent.name for agent in known.agents) or None
         if agents is not None and len(agents) != len(game.roles):
             builder.pass_over(f"{len(game.roles)} seats, --agents names {len(agents)}")
             continue
@@ -128,7 +131,10 @@ def _count(bundle: Bundle, work: ReportWork, first: int) -> ReportBuilder:
                 agents,
                 work.groups_of(game, bundle.file, agents),
                 work.judges,
-                models=_models(agents),
+                models=_models(agents) if known is None else known.models,
+                invalid=known is not None and known.invalid is not None,
             )
         )
+        if known is not None and known.invalid is not None:
+            builder.invalid[game.id] = known.words_of_invalid()
     return builder

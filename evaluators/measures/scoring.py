@@ -38,11 +38,13 @@ __all__ = [
     "STEPS",
     "Bin",
     "Counts",
+    "Limits",
     "RoleScores",
     "Scores",
     "Totals",
     "estimate_as_json",
     "limited",
+    "limits_of",
     "micro_f1",
     "per_item",
     "score",
@@ -193,8 +195,10 @@ class Scores:
         ``by_intention`` has the hits."""
         self.unmapped_texts: Counter[str] = Counter()
         """The number of occurrences of each text that named no intention."""
+        self.limits: dict[tuple[str, str], Limits] = {}
+        """What guesses of the same length score by chance and at best, by group and label (as text). In total
+        (``all``, ``all``), and for the groups that hold whole items: round, role, side and stage."""
         self._item_f1 = 0.0
-        self._by_chance = 0.0
 
     def add(self, item: Item, guess: Guess | None) -> F1:
         """Counts one item and the rater's guess (None if there is no guess). Returns the F1 of the item.
@@ -211,17 +215,19 @@ class Scores:
         self.silent += guess is None
         self.total = self.total.plus(counts)
         _count(self.by_game, item.game_id, counts)
+        limits = limits_of(item, counts)
+        self._limit(("all", "all"), limits)
         for group, key, of_group in _groups(item, item.gold, named):
             _count(getattr(self, f"by_{group}"), key, of_group)
             self.behind[group, str(key)] += 1
+            if group in _OF_WHOLE_ITEMS:
+                self._limit((group, str(key)), limits)
         for missed in item.gold - named:
             for wrong in named - item.gold:
                 if wrong in BY_ID:
                     self.confusion[missed, wrong] += 1
         if guess is not None:
             self.unmapped_texts.update(guess.unmapped)
-        if item.options:
-            self._by_chance += counts.predicted * counts.gold / len(item.options)
         f1 = counts.f1
         self._item_f1 += f1
         return f1
@@ -251,7 +257,10 @@ class Scores:
         in the hits.
         """
         total = self.total.predicted + self.total.gold
-        return 2 * self._by_chance / total if total else None
+        return 2 * self.limits["all", "all"].chance / total if total else None
+
+    def _limit(self, place: tuple[str, str], limits: "Limits") -> None:
+        self.limits[place] = self.limits.get(place, _NO_LIMITS).plus(limits)
 
     def as_json(self) -> dict[str, Any]:
         """Every number with its counts, groups sorted by key; without ``by_game``, which only intervals
@@ -280,6 +289,30 @@ class Scores:
                 "different": len(self.unmapped_texts),
             },
         }
+
+
+class Limits(NamedTuple):
+    """The hits that guesses of the same length would have; twice the hits by predicted + gold is an F1. The
+    limits of disjoint items add up.
+    """
+
+    chance: float
+    """Expected, of names drawn at random from each item's options."""
+    ceiling: int
+    """Of the best names: all of the gold, or as much of it as there are names."""
+
+    def plus(self, other: "Limits") -> "Limits":
+        return Limits(self.chance + other.chance, self.ceiling + other.ceiling)
+
+
+_NO_LIMITS: Final = Limits(0.0, 0)
+_OF_WHOLE_ITEMS: Final = ("round", "role", "side", "stage")
+
+
+def limits_of(item: Item, counts: "Counts | F1") -> Limits:
+    """The limits of a guess with these counts; without options, chance has no hits."""
+    predicted, gold = counts.predicted, counts.gold
+    return Limits(predicted * gold / len(item.options) if item.options else 0.0, min(predicted, gold))
 
 
 def _named(guess: Guess | None, unmapped: Unmapped) -> frozenset[str]:

@@ -7,7 +7,7 @@ from math import isnan, nan
 from statistics import pstdev
 from typing import Final, NamedTuple, cast
 
-from evaluators.report.tables import Column, ReportTable, TableRow
+from evaluators.report.tables import PAPER, Column, ReportTable, TableRow
 from evaluators.statistics.agreement import GROUPINGS, Level, all_raters, alpha_of, grouped, pairwise
 from evaluators.statistics.figures import Figure, nothing
 from evaluators.statistics.intervals import RATE, SIGNED, Range, Statistic, estimate
@@ -25,7 +25,7 @@ def agreement(shared: Mapping[str, Ratings]) -> ReportTable:
     rows = [row for what, ratings in shared.items() if len(ratings) > 1 for row in _rows(what, ratings)]
     return ReportTable(
         "agreement",
-        "What we add",
+        PAPER,
         "Agreement of raters",
         "Over items (an intention of a stage) that several raters judged; n is how many, of pairs the sum "
         "over pairs. All raters: Fleiss' kappa on the items that every rater judged. Pairwise: mean and "

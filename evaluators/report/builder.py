@@ -12,14 +12,14 @@ by the items that several raters judged.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal, get_args
 
 from engine.intentions import BY_ID
 from engine.terms import Seat, Side, side_of
 from evaluators.ground.answers import Guess, Unmapped
-from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Variant, items
+from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Item, Variant, items
 from evaluators.ground.judgements import SCORES, Judgement, follow_scores
+from evaluators.ground.provenance import package_version
 from evaluators.ground.turns import Game
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.measures.comparing import judged_counts
@@ -37,8 +37,15 @@ from evaluators.measures.judged import (
 )
 from evaluators.measures.play import PlayMetrics
 from evaluators.measures.ratings import Played
-from evaluators.measures.scoring import RoleScores, Scores
+from evaluators.measures.scoring import F1, RoleScores, Scores
 from evaluators.report.raters import Rated, count_pairs
+from evaluators.report.reading import (
+    Answerer,
+    RaterKind,
+    count_confusions,
+    count_guesses,
+    limit_counts,
+)
 from evaluators.report.statements import count_statements
 from evaluators.statistics.agreement import ratings_of
 from evaluators.statistics.figures import FigureKey, FigureTally
@@ -68,11 +75,11 @@ class Answered:
     variant: Variant = field(default_factory=lambda: Variant(reader="all"))
     """How the items were made; by default every other seat guesses."""
     unmapped: Unmapped = "count"
+    kind: RaterKind = "program"
 
     @property
-    def name(self) -> str:
-        """The rater with every setting that differs from the default, since scores of different variants
-        cannot be compared."""
+    def settings(self) -> str:
+        """Every setting that differs from the default; empty if none does."""
         plain = Variant()
         differences = [
             str(getattr(self.variant, name))
@@ -81,7 +88,17 @@ class Answered:
         ]
         if self.unmapped != "count":
             differences.append(f"unmapped {self.unmapped}ed")
-        return f"{self.rater} ({', '.join(differences)})" if differences else self.rater
+        return ", ".join(differences)
+
+    @property
+    def name(self) -> str:
+        """The rater with its settings, since scores of different variants cannot be compared."""
+        return f"{self.rater} ({self.settings})" if self.settings else self.rater
+
+    @property
+    def answerer(self) -> Answerer:
+        with_history = replace(self, variant=replace(self.variant, history="all"))
+        return Answerer(self.kind, self.settings, with_history.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +144,8 @@ class SeatUse:
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    reasoning_tokens: int | None
+    """Completion tokens that were reasoning; None: the provider does not say."""
     cost: float
 
 
@@ -173,6 +192,8 @@ class ReportBuilder:
         self.judged_speeches: Counter[str] = Counter()
         """The number of speeches that each judge read for statements."""
         self.answers: Counter[tuple[Dimension, str]] = Counter()
+        self.raters: dict[str, Answerer] = {}
+        """Who answered, by name. Who ever answered as a model or a program is no person."""
         self.variants: dict[str, dict[str, Any]] = {}
         self.excluded: dict[str, Counter[str]] = {}
         self.paper_impact = ImpactCounts(PAPER)
@@ -186,6 +207,8 @@ class ReportBuilder:
         self.profiles: Counter[str] = Counter()
         self.left_out: list[tuple[str, str]] = []
         """The first games that were left out, with the reason; of excluded games, in ``set_aside``."""
+        self.served: dict[str, set[str]] = {}
+        """By endpoint, the models that answered, as the provider names them."""
         self.invalid: dict[str, str] = {}
         """Games that were marked as invalid: when, by whom and why."""
 
@@ -211,7 +234,14 @@ class ReportBuilder:
 
     def use(self, uses: Iterable[SeatUse]) -> None:
         """Adds the model calls of the games."""
-        self.uses += uses
+        for use in uses:
+            self.uses.append(use)
+            if use.calls > use.failed:
+                self.served.setdefault(use.endpoint, set()).add(use.model)
+
+    def _add_served(self, served: Mapping[str, Collection[str]]) -> None:
+        for endpoint, models in served.items():
+            self.served.setdefault(endpoint, set()).update(models)
 
     def _excluded(self, about: str) -> Counter[str]:
         return self.excluded.setdefault(about, Counter())
@@ -261,6 +291,8 @@ class ReportBuilder:
                 tally.count(key, tuple(counts), items=n)
 
         self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        if game.provenance is not None:
+            self._add_served(game.provenance.served)
         if exclusion is not None:
             self.exclusions[exclusion] += 1
             if len(self.left_out) < _NAMED:
@@ -271,7 +303,8 @@ class ReportBuilder:
         self._count_speeches(game, count)
         self.judged_speeches.update(count_statements(game, reported.statements, count))
         self._count_items(game)
-        self._count_beliefs(game, count)
+        scored = self._count_beliefs(game, count)
+        count_guesses(None, scored, reported.agents, count)
         ours = [judgement for judgement in reported.judgements if judgement.game_id == game.id]
         people = [judgement for judgement in ours if judgement.rater not in reported.judges]
         if ours:
@@ -291,7 +324,7 @@ class ReportBuilder:
         self._count_impact(game, judgements, count)
         units: dict[str, list[Rated]] = {}
         for answered in reported.answers:
-            for part, rated in self._count_answers(game, answered, judgements, count):
+            for part, rated in self._count_answers(game, answered, judgements, count, reported.agents):
                 units.setdefault(part, []).append(rated)
         for part_ in ("reasonable", "think", "speak"):
             for rater, counts in judged_counts(game, ours, part_).items():
@@ -410,6 +443,7 @@ class ReportBuilder:
                 ("statements refuted", statements),
                 ("refuted a speech", (statements.num, speeches.den)),
                 ("undecided", (hallucinations.unparsed(whose),)),
+                ("coverage", (statements.den, statements.den + hallucinations.unparsed(whose))),
             ):
                 count(key._replace(column=column), counts, speeches.den)
 
@@ -422,9 +456,12 @@ class ReportBuilder:
             if excluded:
                 self._excluded(dimension).update(excluded)
 
-    def _count_beliefs(self, game: Game, count: "Count", seats: Collection[Seat] | None = None) -> None:
+    def _count_beliefs(
+        self, game: Game, count: "Count", seats: Collection[Seat] | None = None
+    ) -> list[tuple[Item, F1]]:
+        """Counts beliefs, and returns the items whose intentions were scored, with their F1."""
         scores = BeliefScores()
-        scores.add(game, seats)
+        scored = scores.add(game, seats)
         self.beliefs += scores.beliefs
         if scores.beliefs > scores.scored:
             self._excluded("beliefs")["about a speech that gives no item"] += scores.beliefs - scores.scored
@@ -435,6 +472,7 @@ class ReportBuilder:
         if scores.scored:
             _count_scores("beliefs", "beliefs", scores.intentions, count)
             _count_roles("beliefs", scores.roles, count)
+        return scored
 
     def _count_judgements(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
         selection, following = SelectionScores(), FollowingScores()
@@ -567,10 +605,16 @@ class ReportBuilder:
             total.merge(counts)
 
     def _count_answers(
-        self, game: Game, answered: Answered, judgements: list[Judgement], count: "Count"
+        self,
+        game: Game,
+        answered: Answered,
+        judgements: list[Judgement],
+        count: "Count",
+        agents: Sequence[str] | None = None,
     ) -> Iterator[tuple[str, Rated]]:
         """Counts one rater's answers, and yields the counts of each item for the comparison of raters."""
         name = answered.name
+        self._know(name, answered.answerer)
         self.answers[answered.dimension, name] += len(answered.guesses)
         self.variants[f"{answered.dimension} {name}"] = {
             **replace(answered.variant, followed=None).as_json(),
@@ -584,11 +628,14 @@ class ReportBuilder:
         for filter_, variant in filters:
             totals, roles = Scores(answered.unmapped), RoleScores()
             units: dict[str, Counts] = {}
+            guesses_scored: list[tuple[Item, F1]] = []
             for item in items(game, answered.dimension, variant, with_gold=True):
                 guess = guesses.get(item.id)
                 if guess is None:
                     continue  # not asked
-                units[item.id] = totals.add(item, guess).counts
+                f1 = totals.add(item, guess)
+                units[item.id] = f1.counts
+                guesses_scored.append((item, f1))
                 roles.add(item, guess)
             counted = len(units)
             table = answered.dimension if filter_ == UNFILTERED else f"{answered.dimension}_followed"
@@ -599,10 +646,18 @@ class ReportBuilder:
                 _count_scores(table, name, totals, count)
                 if filter_ == UNFILTERED:
                     _count_roles(name, roles, count)
+                if table == "guessing":
+                    count_guesses(name, guesses_scored, agents, count)
+                    count_confusions(name, totals, count)
             if filter_ == UNFILTERED and len(guesses) > counted:
                 self._excluded(f"answers ({answered.dimension})")["about no item that counts"] += (
                     len(guesses) - counted
                 )
+
+    def _know(self, name: str, rater: Answerer) -> None:
+        known = self.raters.get(name)
+        if known is None or known.kind == "human":
+            self.raters[name] = rater
 
     # --- many games -------------------------------------------------------------------------------
 
@@ -634,6 +689,8 @@ class ReportBuilder:
         self.unseated += other.unseated
         self.left_out = [*self.left_out, *other.left_out][:_NAMED]
         self.invalid |= other.invalid
+        for name, answerer in sorted(other.raters.items()):
+            self._know(name, answerer)
         self.variants.update(other.variants)
         for about, reasons in other.excluded.items():
             self._excluded(about).update(reasons)
@@ -644,6 +701,7 @@ class ReportBuilder:
                 self.shared[part].setdefault(rater, {}).update(rated)
         self.played += other.played
         self.uses += other.uses
+        self._add_served(other.served)
 
     def made_of(self) -> dict[str, Any]:
         """The data behind the report, by name: games, items, answers and judgements."""
@@ -662,6 +720,7 @@ class ReportBuilder:
                 {
                     "dimension": dimension,
                     "rater": name,
+                    "kind": self.raters[name].kind,
                     "answers": n,
                     "variant": self.variants[f"{dimension} {name}"],
                 }
@@ -682,7 +741,8 @@ class ReportBuilder:
             "confidence": 0.95,
             "intervals": "over games (jackknife, Student's t); of shares Wilson's with the design effect, or "
             "with each game as one trial where games do not differ or are single trials",
-            "version": _version(),
+            "served": {endpoint: sorted(models) for endpoint, models in sorted(self.served.items())},
+            "version": package_version(),
         }
 
     def _made_of_excluded(self) -> dict[str, Any]:
@@ -711,15 +771,12 @@ class ReportBuilder:
         """Notes that reveal whether seats recorded thoughts, or what excluded games hold."""
         if self.set_aside is not None:
             yield "Where excluded games change a figure, it stands a second time, with them in."
+        for endpoint, models in sorted(self.served.items()):
+            if len(models) > 1:
+                names = ", ".join(sorted(models))
+                yield f"{endpoint} was served by {len(models)} models ({names}): its figures pool them."
         if self.games and not any(self.items.values()):
             yield "No items: these games hold no thoughts, as imported games and plain bots have none."
-
-
-def _version() -> str:
-    try:
-        return version("interintent-server")
-    except PackageNotFoundError:  # run from a folder that was never installed
-        return "unknown"
 
 
 Count = Callable[..., None]
@@ -773,10 +830,10 @@ def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
         for label, counts in table_counts.items():
             n = scores.items if group == "all" else scores.behind[group, str(label)]
             count(FigureKey(name, of, group, str(label), "f1"), counts, n)
-    predicted_and_gold = scores.total.predicted + scores.total.gold
-    if scores.chance is not None:
-        by_chance = (scores.chance * predicted_and_gold, predicted_and_gold)
-        count(FigureKey(table, of, "all", "all", "chance"), by_chance, scores.items)
+            if (group, str(label)) in scores.limits:
+                limits = scores.limits[group, str(label)]
+                for column, limit in limit_counts(limits, counts.predicted + counts.gold).items():
+                    count(FigureKey(table, of, group, str(label), column), limit, n)
 
 
 def _count_roles(of: str, roles: RoleScores, count: Count) -> None:

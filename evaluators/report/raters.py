@@ -7,7 +7,7 @@ from math import isnan
 from typing import Final, NamedTuple
 
 from evaluators.measures.comparing import MEASURES, Part, Units, each, holm, joined
-from evaluators.report.tables import Column, ReportTable, TableRow
+from evaluators.report.tables import OURS, Column, ReportTable, TableRow
 from evaluators.statistics.figures import (
     Clusters,
     Figure,
@@ -92,7 +92,7 @@ def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> R
             )
     return ReportTable(
         _TABLE,
-        "What we add",
+        OURS,
         "Raters compared, pairwise, on the same items",
         "Each pair on what both answered or judged, and on nothing else; what one of them alone did is "
         "counted beside it. Difference: the first's figure less the second's; its interval is over games. p: "

@@ -15,7 +15,7 @@ from evaluators.judges.statement_scores import (
     against_rules,
 )
 from evaluators.judges.statements import StatementVerdict
-from evaluators.report.tables import Column, ReportTable, TableRow, place
+from evaluators.report.tables import OURS, Column, ReportTable, TableRow, place
 from evaluators.statistics.agreement import BAR
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
 
@@ -111,7 +111,7 @@ def statement_tables(tally: FigureTally) -> Iterator[ReportTable]:
     rows = [row for judge in judges for row in _rows(tally, judge, agreement[judge])]
     yield ReportTable(
         _READ,
-        "What we add",
+        OURS,
         "Statements that the record refutes, by rules and by a judge",
         "Over the speeches that the judge read. What rules decide is theirs; the judge adds statements that "
         "they cannot read, each with its quote and a line of the record. What it adds is shown when it "
@@ -123,7 +123,7 @@ def statement_tables(tally: FigureTally) -> Iterator[ReportTable]:
     )
     yield ReportTable(
         _JUDGES,
-        "What we add",
+        OURS,
         "Judges of statements against the rules",
         "Sentences of the speeches by who decided one of their statements; undecided: neither could, of a "
         "statement that one of them saw. Precision: what the judge refutes and the rules refute too; recall: "

@@ -12,7 +12,7 @@ games; two tallies of different games merge into what one tally would have count
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from math import isnan, nan, sqrt
 from typing import Any, Final, Literal, NamedTuple
@@ -40,11 +40,13 @@ from evaluators.statistics.rates import wilson
 
 __all__ = [
     "BLOCKS",
+    "MEANS",
     "Clusters",
     "Figure",
     "FigureKey",
     "FigureMethod",
     "FigureTally",
+    "GameSet",
     "Kind",
     "estimated",
     "nothing",
@@ -66,9 +68,21 @@ mean_of_shares: the unweighted mean of the shares of all pairs of counts that oc
 which is not a sample and has no interval.
 """
 
+MEANS: Final = frozenset[Kind]({"mean", "score", "rate"})
+"""The kinds of figures that need not lie in [0, 1]."""
+
 FigureMethod = IntervalMethod | Literal["rating", "published", "count"]
 """How the interval was computed. count: there is none, since the figure counts input and reveals nothing
 about gold."""
+
+
+class GameSet(NamedTuple):
+    """The games behind a figure, a bit for each game, so that the names of many games are kept only once."""
+
+    names: Sequence[str]
+    """Every game of the tally, in the order in which they were counted."""
+    mask: int
+    """Bit i is set if the i-th game (from 0) has counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +110,12 @@ class Figure:
     """The intraclass correlation: what items of one game have in common."""
     with_excluded: "Figure | None" = None
     """The same figure over all games, the excluded ones too. None: they do not change it."""
+    of_games: GameSet | None = field(default=None, compare=False, repr=False)
+    """The games with counts. None: not known."""
 
     def as_json(self) -> dict[str, Any]:
-        """By name; ``with_excluded`` only where there is one."""
-        values = {name: getattr(self, name) for name in Figure.__dataclass_fields__}
+        """By name; ``with_excluded`` only where there is one. The games are left to the report's list."""
+        values = {name: getattr(self, name) for name in Figure.__dataclass_fields__ if name != "of_games"}
         second = values.pop("with_excluded")
         return values if second is None else {**values, "with_excluded": second.as_json()}
 
@@ -130,10 +146,25 @@ class Clusters:
 
     counts: dict[str, Counts] = field(default_factory=dict)
     """The counts by game, or by block of games."""
-    squares: Counts | None = None
-    """The sums over games of the squared counts; None as long as counts are kept by game."""
     games: int = 0
     items: int = 0
+    mask: int = 0
+    """The games with counts, as in ``GameSet``."""
+    squares: Counts | None = None
+    """The sums over games of the squared counts; None as long as counts are kept by game."""
+
+    def beside(self, other: "Clusters") -> "Clusters":
+        """Both counts of every game, first these and then those of ``other``."""
+        width, more = (max(map(len, one.counts.values()), default=0) for one in (self, other))
+        counts: dict[str, Counts] = {
+            name: (
+                *_wide(self.counts.get(name, ()), width),
+                *_wide(other.counts.get(name, ()), more),
+            )
+            for name in sorted(self.counts.keys() | other.counts.keys())
+        }
+        mask = self.mask | other.mask
+        return Clusters(counts, mask.bit_count(), self.items + other.items, mask)
 
     def add(self, cluster: str, counts: Counts) -> None:
         """Adds to the counts of a game or block."""
@@ -144,6 +175,10 @@ class Clusters:
         self.counts[cluster] = counts
 
 
+def _wide(counts: Counts, width: int) -> Counts:
+    return (*counts, *(0,) * (width - len(counts)))
+
+
 class FigureTally:
     """Counts of many figures over games that are added one by one."""
 
@@ -152,6 +187,10 @@ class FigureTally:
         self._ids: set[str] | None = set()
         """The games so far; None if there are too many, so that counts are kept by block."""
         self._cluster = ""
+        self._names: list[str] = []
+        """Every game, in the order of counting; ``GameSet`` refers to it."""
+        self._bit = 0
+        """The current game's bit in a ``GameSet``."""
         self.games = 0
 
     def begin(self, game_id: str) -> None:
@@ -162,6 +201,8 @@ class FigureTally:
             if len(self._ids) > BLOCKS:
                 self._collapse()
         self._cluster = game_id if self._ids is not None else _block(game_id)
+        self._bit = 1 << len(self._names)
+        self._names.append(game_id)
 
     def count(self, key: FigureKey, counts: Counts, *, items: int = 0) -> None:
         """Adds the current game's counts of one figure; counts that are all 0 are ignored."""
@@ -175,6 +216,7 @@ class FigureTally:
             clusters.squares = _squares([counts], clusters.squares)
         clusters.games += 1
         clusters.items += items
+        clusters.mask |= self._bit
 
     def merge(self, other: "FigureTally") -> None:
         """Adds the counts of ``other``, which counted other games."""
@@ -184,10 +226,13 @@ class FigureTally:
         if self._ids is not None and other._ids is not None:
             self._ids |= other._ids
         blocks = self._ids is None and other._ids is not None
+        before = len(self._names)
+        self._names += other._names
         for key, theirs in other._figures.items():
             clusters = self._figures.setdefault(key, Clusters())
             clusters.games += theirs.games
             clusters.items += theirs.items
+            clusters.mask |= theirs.mask << before
             if self._ids is None:
                 more = _squares(theirs.counts.values()) if blocks else theirs.squares
                 clusters.squares = _added(clusters.squares, more)
@@ -219,28 +264,39 @@ class FigureTally:
         clusters = self._figures.get(key)
         if clusters is None:
             return Figure(0.0, num=0.0, games=0, note=_SUM) if kind == "sum" else nothing(empty)
-        width = max(map(len, clusters.counts.values()))
-        by_cluster = {
-            name: (*counts, *(0,) * (width - len(counts))) for name, counts in clusters.counts.items()
-        }
-        sums = [sum(column) for column in zip(*by_cluster.values(), strict=True)]
-        games, n = clusters.games, clusters.items or None
-        if kind == "sum":
-            return Figure(sums[0], num=sums[0], games=games, items=n, note=_SUM)
-        num, den = _made_of(kind, sums)
-        if kind == "share" and sums[1] == games:
-            # Each game is a single trial, and these are independent.
-            low, high = wilson(int(sums[0]), games)
-            return Figure(sums[0] / games, low, high, num, den, games, n, "wilson")
-        statistic, within = _RULES[kind]
-        spread = jackknife(by_cluster.values(), statistic)
-        if isnan(spread.value):
-            return Figure(None, num=num, den=den, games=games, items=n, note=empty)
-        interval, method = limits(spread._replace(games=games), within)
-        found = Estimate(
-            spread.value, interval, 0.95, games, method, _clustering(kind, spread, clusters, sums)
-        )
-        return estimated(found, games, n, num, den)
+        return self.figure_of(clusters, kind, empty)
+
+    def figure_of(
+        self, clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None = None
+    ) -> Figure:
+        """The figure of counts that are put together from those of this tally; ``empty`` as in ``figure``.
+        ``within`` is the range of a statistic that is no kind.
+        """
+        if not clusters.counts:
+            return nothing(empty)
+        made = _figure(clusters, kind, empty, within)
+        return replace(made, of_games=GameSet(self._names, clusters.mask))
+
+
+def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None) -> Figure:
+    width = max(map(len, clusters.counts.values()))
+    by_cluster = [_wide(counts, width) for counts in clusters.counts.values()]
+    sums = [sum(column) for column in zip(*by_cluster, strict=True)]
+    games, n = clusters.games, clusters.items or None
+    if kind == "sum":
+        return Figure(sums[0], num=sums[0], games=games, items=n, note=_SUM)
+    num, den = (None, None) if callable(kind) else _made_of(kind, sums)
+    if kind == "share" and sums[1] == games:
+        # Each game is a single trial, and these are independent.
+        low, high = wilson(int(sums[0]), games)
+        return Figure(sums[0] / games, low, high, num, den, games, n, "wilson")
+    statistic, within = (kind, within) if callable(kind) else _RULES[kind]
+    spread = jackknife(by_cluster, statistic)
+    if isnan(spread.value):
+        return Figure(None, num=num, den=den, games=games, items=n, note=empty)
+    interval, method = limits(spread._replace(games=games), within)
+    together = None if callable(kind) else _clustering(kind, spread, clusters, sums)
+    return estimated(Estimate(spread.value, interval, 0.95, games, method, together), games, n, num, den)
 
 
 def estimated(

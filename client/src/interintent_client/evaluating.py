@@ -196,7 +196,8 @@ class EvaluationCalls:
             overlap=overlap,
             seed=seed,
         )
-        return Tasks(tuple(Task.read(task) for task in dealt["tasks"]), dealt["left"])
+        without = {left_out["game_id"]: left_out["reason"] for left_out in dealt.get("without_tasks", ())}
+        return Tasks(tuple(Task.read(task) for task in dealt["tasks"]), dealt["left"], without)
 
     async def annotate(
         self,
@@ -243,7 +244,7 @@ class EvaluationCalls:
         self,
         *,
         batch: str,
-        format: Literal["html", "csv"],
+        format: Literal["html", "csv", "latex"],
         group_by: GroupBy | None = None,
         timeout_s: float = REPORT_S,
     ) -> str: ...
@@ -251,7 +252,7 @@ class EvaluationCalls:
         self,
         *,
         batch: str,
-        format: Literal["json", "html", "csv"] = "json",  # noqa: A002
+        format: Literal["json", "html", "csv", "latex"] = "json",  # noqa: A002
         group_by: GroupBy | None = None,
         timeout_s: float = REPORT_S,
     ) -> Json | str:
