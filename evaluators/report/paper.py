@@ -15,7 +15,7 @@ from evaluators.report.builder import ReportBuilder
 from evaluators.report.counted import CountedColumn, counted_table, published
 from evaluators.report.tables import PAPER, Column, ReportTable, TableRow
 from evaluators.statistics.figures import Clusters, Figure, FigureKey, FigureTally, nothing
-from evaluators.statistics.intervals import SIGNED, pooled_f1
+from evaluators.statistics.intervals import SHARE, SIGNED, pooled_f1
 
 __all__ = [
     "NO_JUDGEMENTS",
@@ -106,8 +106,8 @@ def _by_raters(tally: FigureTally, dimension: str) -> Iterator[TableRow]:
                 (f"{dimension} F1, {rater}{filter_}",),
                 {
                     "ours": tally.figure(key, "f1", "no answers"),
-                    "chance": tally.figure(key._replace(column="chance"), "mean", "no options"),
-                    "ceiling": tally.figure(key._replace(column="ceiling"), "mean", "nothing was named"),
+                    "chance": tally.figure(key._replace(column="chance"), "fraction", "no options"),
+                    "ceiling": tally.figure(key._replace(column="ceiling"), "fraction", "nothing was named"),
                 },
             )
 
@@ -201,7 +201,7 @@ def _people_figures(tally: FigureTally, table: str, persons: Sequence[str], mode
         of_people = of_people.beside(tally.clusters(key))
     count = Figure(float(len(persons)), num=len(persons), games=of_people.games, method="count", note=_COUNT)
     figures = {
-        "people": replace(tally.figure_of(of_people, _mean_f1, "no answers"), den=len(persons)),
+        "people": replace(tally.figure_of(of_people, _mean_f1, "no answers", SHARE), den=len(persons)),
         "deviation": Figure(
             pstdev(values) if len(values) > 1 else None,
             den=len(values),
