@@ -46,7 +46,7 @@ from evaluators.report.columns import (
     columns_of,
     selected,
 )
-from evaluators.report.contrasts import ContrastCounts
+from evaluators.report.contrasts import FOUND_BELOW, ContrastCounts
 from evaluators.report.raters import Rated, count_pairs
 from evaluators.report.reading import (
     Answerer,
@@ -184,11 +184,14 @@ class ReportBuilder:
         exclude_above: float = EXCLUDE_ABOVE,
         where: Sequence[Condition] = (),
         contrasts: Sequence[Contrast] = (),
+        level: float = FOUND_BELOW,
     ) -> None:
         """``variant`` says how the counted items are made; ``made_of`` shows it. ``exclude_above``: games
         whose models defaulted a larger share of their decisions are excluded; with 1, none is. ``where``:
-        only seats that meet every condition are counted.
+        only seats that meet every condition are counted. ``level``: the greatest p value of a contrast that
+        counts.
         """
+        self.level = level
         self.title = title
         self.where = tuple(where)
         self.contrasts = [ContrastCounts(one) for one in contrasts]
@@ -308,6 +311,7 @@ class ReportBuilder:
             exclude_above=self.exclude_above,
             where=self.where,
             contrasts=[counts.asked for counts in self.contrasts],
+            level=self.level,
         )
 
     def with_excluded(self) -> "ReportBuilder":

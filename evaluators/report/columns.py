@@ -46,6 +46,7 @@ SEAT_COLUMNS: Final = ("agent", "model", "preset", "steps", "prompts", "memory",
 _OTHER_NAMES: Final = {"mechanism": "preset"}
 _NAME: Final = re.compile(r"(label:)?[a-z][a-z0-9_]{0,31}")
 _CROSSED: Final = re.compile(r"\s+[x×]\s+")
+_WHERE: Final = re.compile(r"\s+where\s+")
 
 _LEVELS: Final = 6
 """The most levels of one contrast: more make over 15 pairs."""
@@ -220,12 +221,20 @@ class Contrast(NamedTuple):
 
     factor: Factor
     by: Factor | None = None
+    where: tuple[Condition, ...] = ()
+    """Only seats that meet these conditions are contrasted."""
+    question: str = ""
+    """The question in words, if somebody has put it."""
+    measure: str = ""
+    """The name of the one figure that decides the question; empty: none does alone."""
 
     def __str__(self) -> str:
-        return str(self.factor) if self.by is None else f"{self.factor} × {self.by}"
+        words = str(self.factor) if self.by is None else f"{self.factor} × {self.by}"
+        return f"{words}, {' and '.join(map(str, self.where))}" if self.where else words
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The columns whose levels are contrasted."""
         return (self.factor.column,) if self.by is None else (self.factor.column, self.by.column)
 
     @property
@@ -238,8 +247,9 @@ class Contrast(NamedTuple):
 
     def seats(self, columns: GameColumns) -> tuple[frozenset[Seat], ...]:
         """The seats of the game in each cell."""
+        kept = selected(columns, self.where)
         of_factor = columns.seats(self.factor.column)
-        ours = [of_factor.get(level, frozenset()) for level in (self.factor.first, self.factor.second)]
+        ours = [of_factor.get(level, frozenset()) & kept for level in (self.factor.first, self.factor.second)]
         if self.by is None:
             return tuple(ours)
         of_other = columns.seats(self.by.column)
@@ -258,7 +268,11 @@ class Split(NamedTuple):
     def columns(self) -> Mapping[str, str]:
         """The columns that are used, each with what names it: ``contrast``, ``where`` or ``group_by``."""
         return {
-            **{column: "contrast" for contrast in self.contrasts for column in contrast.columns},
+            **{
+                column: "contrast"
+                for contrast in self.contrasts
+                for column in (*contrast.columns, *(condition.column for condition in contrast.where))
+            },
             **{condition.column: "where" for condition in self.where},
             **({} if self.group_by is None else {self.group_by: "group_by"}),
         }
@@ -297,11 +311,14 @@ def read_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
 
 def read_contrasts(texts: Iterable[str]) -> tuple[Contrast, ...]:
     """Contrasts such as ``preset=paper,direct`` or, as an interaction, ``preset=paper,direct x model=a,b``;
-    more than two levels give every pair. Raises UnknownColumn.
+    more than two levels give every pair. ``… where side=evil and model=a`` restricts a contrast. Raises
+    UnknownColumn.
     """
     found: list[Contrast] = []
     for text in texts:
-        parts = [_read_one(part, "--contrast") for part in _CROSSED.split(text.strip())]
+        asked, *conditions = _WHERE.split(text.strip(), maxsplit=1)
+        where = read_conditions(re.split(r"\s+and\s+", conditions[0])) if conditions else ()
+        parts = [_read_one(part, "--contrast") for part in _CROSSED.split(asked)]
         if len(parts) > 2:
             raise UnknownColumn(f"--contrast crosses two columns at most, got {text!r}")
         if len(parts) == 2 and parts[0].column == parts[1].column:
@@ -314,9 +331,9 @@ def read_contrasts(texts: Iterable[str]) -> tuple[Contrast, ...]:
                 )
             factors.append([Factor(part.column, *pair) for pair in combinations(part.values, 2)])
         if len(factors) == 1:
-            found += [Contrast(factor) for factor in factors[0]]
+            found += [Contrast(factor, None, where) for factor in factors[0]]
         else:
-            found += [Contrast(factor, other) for factor in factors[0] for other in factors[1]]
+            found += [Contrast(factor, other, where) for factor in factors[0] for other in factors[1]]
     return tuple(dict.fromkeys(found))
 
 

@@ -60,7 +60,7 @@ def make_report(builder: ReportBuilder) -> Report:
     notes_on_gold = list(builder.notes_on_gold())
     if builder.contrasts:
         aside = None if builder.set_aside is None else builder.set_aside.contrasts
-        found = contrasted(builder.contrasts, aside, lambda key: _is_withheld(builder, key))
+        found = contrasted(builder.contrasts, aside, lambda key: _is_withheld(builder, key), builder.level)
         tables[:0] = found.tables
         notes_on_gold[:0] = found.notes
     return Report(

@@ -1,5 +1,6 @@
 """Contrasts of a report: the games' own counts, paired by deals, with and without excluded games."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -236,3 +237,26 @@ def test_where_restricts_every_table_that_has_seats_and_says_where_it_cannot() -
 
 def table_of(report: Report, name: str) -> ReportTable:
     return report.table(name)
+
+
+def test_a_question_is_answered_by_the_figure_that_decides_it() -> None:
+    games = [*(labelled(seed, "calm") for seed in CALM), *(labelled(seed, "wild") for seed in WILD)]
+    (asked,) = read_contrasts(["mood=calm,wild where side=evil"])
+    for measure, says in (
+        (
+            "seats won, evil",
+            r"Do they\? mood: calm − wild, side=evil, seats won, evil: calm .* %; no diff",
+        ),
+        ("luck", "no figure is called 'luck'; there are seats won, evil, "),
+    ):
+        builder = ReportBuilder(contrasts=[asked._replace(question="Do they?", measure=measure)])
+        for game in games:
+            builder.add(game)
+        assert re.match(f".*{says}", make_report(builder).notes_on_gold[0])
+
+
+def test_at_an_early_look_less_counts_as_found() -> None:
+    games = [*(labelled(seed, "calm") for seed in CALM), *(labelled(seed, "wild") for seed in WILD)]
+    notes = [reported(games, "mood=calm,wild", level=level).notes_on_gold[0] for level in (0.9, 1e-9)]
+    assert "differ" in notes[0].partition("no difference")[0]
+    assert "no difference was found in any" in notes[1]
