@@ -44,6 +44,7 @@ from evaluators.report.columns import (
     Contrast,
     GameColumns,
     columns_of,
+    rule_set,
     selected,
 )
 from evaluators.report.contrasts import FOUND_BELOW, ContrastCounts
@@ -337,7 +338,7 @@ class ReportBuilder:
             assert reported.columns is not None
             for seats, write in contrast.begin(game.id, reported.columns, kept):
                 parts.setdefault(seats, []).append(write)
-        self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        self.profiles[rule_set(game.profile)] += 1
         if game.provenance is not None:
             self._add_served(game.provenance.served)
         if exclusion is not None:
@@ -832,6 +833,9 @@ class ReportBuilder:
             yield f"Excluded: {self.exclusion_words()}."
         elif not self.games:
             yield "There is no finished game to report on."
+        if len(self.profiles) > 1:
+            sets = "; ".join(f"{name}: {games:,}" for name, games in sorted(self.profiles.items()))
+            yield f"{len(self.profiles)} rule sets are pooled; group by rules to set them apart. Games of each: {sets}."
         if 0 < self.games < 15:
             yield "With fewer than 15 games the intervals are too narrow."
 

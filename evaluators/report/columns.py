@@ -12,12 +12,14 @@ column of its name (``label:NAME`` if a column has that name already).
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, InvalidProfile
 from engine.events import AgentsSeated, RolesDealt
+from engine.profile import RULES, Profile, make_profile
 from engine.seated import SeatedAgent
 from engine.terms import Role, Seat, Side
 from evaluators.ground.turns import Game
@@ -37,10 +39,11 @@ __all__ = [
     "model_seats",
     "read_conditions",
     "read_contrasts",
+    "rule_set",
     "selected",
 ]
 
-GAME_COLUMNS: Final = ("profile", "players", "batch", "file", "agents", "seating", "seed")
+GAME_COLUMNS: Final = ("profile", "rules", "players", "batch", "file", "agents", "seating", "seed")
 SEAT_COLUMNS: Final = ("agent", "model", "preset", "steps", "prompts", "memory", "timing", "role", "side")
 
 _OTHER_NAMES: Final = {"mechanism": "preset"}
@@ -124,6 +127,22 @@ def _agent_name(agent: SeatedAgent) -> str:
     return " ".join(str(word) for word in named if word)
 
 
+@lru_cache(64)
+def rule_set(profile: Profile) -> str:
+    """The name of a rule set: profile and players, with every rule and role that differs from them."""
+    words = f"{profile.name}, {profile.players} players"
+    try:
+        usual = make_profile(profile.name, profile.players)
+    except InvalidProfile:
+        return words
+    changed = [
+        f"{name}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name in ("roles", *RULES)
+        if (value := getattr(profile, name)) != getattr(usual, name)
+    ]
+    return ", ".join([words, *changed])
+
+
 def columns_of(
     game: Game,
     *,
@@ -139,7 +158,11 @@ def columns_of(
     preset and timing of each seat where the log does not record its agents.
     """
     players = len(game.roles)
-    of_game = {"profile": game.profile.name, "players": f"{players} players"}
+    of_game = {
+        "profile": game.profile.name,
+        "rules": rule_set(game.profile),
+        "players": f"{players} players",
+    }
     if file:
         of_game["file"] = PurePath(file).name
     seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
@@ -305,7 +328,9 @@ def _read_one(text: str, option: str) -> Condition:
 
 
 def read_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
-    """Conditions such as ``role=merlin,percival``. Raises UnknownColumn."""
+    """Conditions such as ``role=merlin,percival``. A value may hold commas itself, as names of rule sets do.
+    Raises UnknownColumn.
+    """
     return tuple(_read_one(text, "--where") for text in texts)
 
 
@@ -342,5 +367,6 @@ def selected(columns: GameColumns, where: Iterable[Condition]) -> frozenset[Seat
     seats = frozenset(range(1, columns.players + 1))
     for condition in where:
         by_value = columns.seats(condition.column)
-        seats &= frozenset().union(*(by_value.get(value, frozenset()) for value in condition.values))
+        values = {*condition.values, ", ".join(condition.values)}
+        seats &= frozenset().union(*(by_value.get(value, frozenset()) for value in values))
     return seats

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.profile import make_profile
 from engine.terms import Role, Side
 from evaluators.ground.turns import Game
 from evaluators.measures.hallucination import Hallucinations
@@ -260,3 +261,17 @@ def test_at_an_early_look_less_counts_as_found() -> None:
     notes = [reported(games, "mood=calm,wild", level=level).notes_on_gold[0] for level in (0.9, 1e-9)]
     assert "differ" in notes[0].partition("no difference")[0]
     assert "no difference was found in any" in notes[1]
+
+
+def test_rule_sets_are_never_pooled_without_a_word() -> None:
+    game = scripted_game(1)
+    other = replace(game, id="other", profile=make_profile("interintent", 5, rules={"summaries": False}))
+    report = reported([ReportedGame(game), ReportedGame(other)])
+    assert any(
+        note.startswith("2 rule sets are pooled")
+        and "interintent, 5 players, summaries=False (1 games)" in note
+        for note in report.notes
+    )
+    assert not any("pooled" in note for note in reported([ReportedGame(game)]).notes)
+    alone = reported([ReportedGame(game), ReportedGame(other)], where=["rules=interintent"])
+    assert alone.made_of["games"] == 0
