@@ -267,11 +267,8 @@ def test_rule_sets_are_never_pooled_without_a_word() -> None:
     game = scripted_game(1)
     other = replace(game, id="other", profile=make_profile("interintent", 5, rules={"summaries": False}))
     report = reported([ReportedGame(game), ReportedGame(other)])
-    assert any(
-        note.startswith("2 rule sets are pooled")
-        and "interintent, 5 players, summaries=False (1 games)" in note
-        for note in report.notes
-    )
+    (note,) = [note for note in report.notes if note.startswith("2 rule sets are pooled")]
+    assert note.endswith("interintent, 5 players: 1; interintent, 5 players, summaries=False: 1.")
     assert not any("pooled" in note for note in reported([ReportedGame(game)]).notes)
-    alone = reported([ReportedGame(game), ReportedGame(other)], where=["rules=interintent"])
-    assert alone.made_of["games"] == 0
+    alone = reported([ReportedGame(game), ReportedGame(other)], where=["rules=interintent, 5 players"])
+    assert alone.made_of["profiles"] == {"interintent, 5 players": 1}
