@@ -44,9 +44,10 @@ from evaluators.report.columns import (
     Contrast,
     GameColumns,
     columns_of,
+    rule_set,
     selected,
 )
-from evaluators.report.contrasts import ContrastCounts
+from evaluators.report.contrasts import FOUND_BELOW, ContrastCounts
 from evaluators.report.corrections import count_overlap
 from evaluators.report.raters import Rated, count_pairs
 from evaluators.report.reading import (
@@ -186,11 +187,14 @@ class ReportBuilder:
         exclude_above: float = EXCLUDE_ABOVE,
         where: Sequence[Condition] = (),
         contrasts: Sequence[Contrast] = (),
+        level: float = FOUND_BELOW,
     ) -> None:
         """``variant`` says how the counted items are made; ``made_of`` shows it. ``exclude_above``: games
         whose models defaulted a larger share of their decisions are excluded; with 1, none is. ``where``:
-        only seats that meet every condition are counted.
+        only seats that meet every condition are counted. ``level``: the greatest p value of a contrast that
+        counts.
         """
+        self.level = level
         self.title = title
         self.where = tuple(where)
         self.contrasts = [ContrastCounts(one) for one in contrasts]
@@ -310,6 +314,7 @@ class ReportBuilder:
             exclude_above=self.exclude_above,
             where=self.where,
             contrasts=[counts.asked for counts in self.contrasts],
+            level=self.level,
         )
 
     def with_excluded(self) -> "ReportBuilder":
@@ -335,7 +340,7 @@ class ReportBuilder:
             assert reported.columns is not None
             for seats, write in contrast.begin(game.id, reported.columns, kept):
                 parts.setdefault(seats, []).append(write)
-        self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        self.profiles[rule_set(game.profile)] += 1
         if game.provenance is not None:
             self._add_served(game.provenance.served)
         if exclusion is not None:
@@ -827,6 +832,10 @@ class ReportBuilder:
             yield f"Excluded: {self.exclusion_words()}."
         elif not self.games:
             yield "There is no finished game to report on."
+        if len(self.profiles) > 1:
+            sets = "; ".join(f"{name}: {games:,}" for name, games in sorted(self.profiles.items()))
+            told = "rule sets are pooled; group by rules to set them apart. Games of each"
+            yield f"{len(self.profiles)} {told}: {sets}."
         if 0 < self.games < 15:
             yield "With fewer than 15 games the intervals are too narrow."
 
