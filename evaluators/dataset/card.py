@@ -190,6 +190,7 @@ _CONTEXT: Final = {
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
     "extract": "cr:extract",
     "field": "cr:field",
@@ -298,14 +299,15 @@ def _identifier(title: str) -> str:
 def _fields(table: str, columns: Iterable[Column]) -> Iterator[dict[str, Any]]:
     for column in columns:
         inner = column.type.removeprefix("list<").removesuffix(">")
+        if inner not in _DATA_TYPES:
+            continue  # lists of objects: Croissant has no column for them, and the card describes them
         repeated = inner != column.type
         yield {
             "@type": "cr:Field",
             "@id": f"{table}/{column.name}",
             "name": column.name,
             "description": column.meaning + (f" ({column.unit})" if column.unit else ""),
-            # Objects within lists are described as text: Croissant 1.0 has no column for them.
-            "dataType": _DATA_TYPES.get(inner, "sc:Text"),
+            "dataType": _DATA_TYPES[inner],
             **({"repeated": True} if repeated else {}),
             "source": {
                 "fileObject": {"@id": file_of(table)},
