@@ -56,6 +56,9 @@ WITHIN_S: Final = 60.0
 CLOCKED: Final = frozenset({"bell", "claims", "judges", "keys", "pickup", "pulse"})
 """Names of tasks that belong to no journey: they wake up by the clock."""
 
+NO_FUNCTIONS: Final = frozenset({"<module>", "<listcomp>", "<setcomp>", "<dictcomp>"})
+"""Python 3.11 reports a comprehension as a call; later versions, rightly, as part of its function."""
+
 
 @dataclass(frozen=True, slots=True)
 class Journey:
@@ -110,7 +113,11 @@ class Tracer:
         if code is self.starts_at and self._entered is None:
             self._entered = set()
         entered = self._before if self._entered is None else self._entered
-        if code.co_name != "<module>" and code.co_filename not in entered and _task_name() not in CLOCKED:
+        if (
+            code.co_name not in NO_FUNCTIONS
+            and code.co_filename not in entered
+            and _task_name() not in CLOCKED
+        ):
             entered.add(code.co_filename)
 
     def begin(self) -> None:

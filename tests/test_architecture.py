@@ -41,7 +41,7 @@ ROOMS: dict[str, set[str]] = {
     "evaluations": {"base", "edge", "models", "runner", "store"},
     "play": {"base", "edge", "games", "protocol", "seats", "settings", "store", "stream"},
     "pages": {"base", "edge", "games", "models", "protocol", "store"},
-    "files": {"evaluations", "store"},
+    "files": {"base", "evaluations", "store"},
     "instruments": {"base", "edge", "games", "protocol", "seats", "serving", "store"},
     # The composition root joins the rooms; the command line stands on top of it and of the instruments.
     "main": {

@@ -26,11 +26,14 @@ COMMANDS: Final = {
     "simulate": Command(
         "simulate", "Play games in this process, without a server, and print the paper's game metrics."
     ),
+    "study": Command("study", "Plan, run, report and pack a study that one file describes."),
     "export": Command(
         "export",
         "Write a stored batch or game as NDJSON, straight from the database; no server needs to be running.",
     ),
-    "annotations": Command("annotations", "Raters' judgements of selection and following, as CSV."),
+    "annotations": Command(
+        "annotations", "Raters' judgements of selection and following: sheets to fill in, and CSV."
+    ),
     "answers": Command("export", "Models' recorded answers, with which a run can be repeated."),
     "authors": Command(
         "authors",

@@ -273,7 +273,7 @@ class ProgressView(Shown):
 
 
 class LeftOutView(Shown):
-    """A game that cannot be judged."""
+    """A game that is left out."""
 
     game_id: str
     reason: str
@@ -554,3 +554,6 @@ class TasksView(Shown):
     rater: str
     tasks: list[TaskView]
     left: int = Field(description="How many of them were dealt earlier and are not judged yet.")
+    without_tasks: list[LeftOutView] = Field(
+        [], description="Games that were looked at for new tasks and have none, and why."
+    )

@@ -66,7 +66,7 @@ class Evaluations:
         self.store = EvaluationStore(database)
         self.games = FinishedGames(games, reader)
         self.items = Items(self.games, self.store)
-        self.tasks = Tasks(database, self.games, self.store)
+        self.tasks = Tasks(database, self.games, self.store, games)
         self.reports = Reports(games, reader, self.store, models)
         self.judges = Judges(database, self.games, self.store, models, claims)
         self._comparisons = Comparisons(self.games, self.items, self.store)

@@ -14,7 +14,7 @@ from engine.errors import UNREADABLE
 from engine.state import State
 from evaluators.measures.defaults import DecisionCounter, SeatDecisions
 
-__all__ = ["batch_defaults", "seat_defaults"]
+__all__ = ["batch_defaults", "is_excluded", "seat_defaults"]
 
 
 def _defaulted(counted: SeatDecisions) -> dict[str, Any]:
@@ -39,6 +39,21 @@ def seat_defaults(row: GameRow, state: State) -> list[SeatDefaults]:
         )
         for seat, spec in enumerate(specs, 1)
     ]
+
+
+def is_excluded(row: GameRow, above: float) -> bool:
+    """Whether reports exclude this finished game: it is marked as invalid, or models defaulted a share of
+    their decisions above ``above``. False if its counts are missing.
+    """
+    if row.invalid is not None:
+        return True
+    decided = DecisionCounter()
+    decided.seats = {
+        int(seat): SeatDecisions.from_json(value) for seat, value in (whole(row.defaults) or {}).items()
+    }
+    models = {seat for seat, spec in enumerate(whole(row.seats), 1) if spec.get("agent") == LLM}
+    share = decided.of_models(models).rate
+    return share is not None and share > above
 
 
 def batch_defaults(games: Iterable[tuple[str, str]]) -> BatchDefaults:

@@ -44,6 +44,7 @@ from engine.profile import (
     Reveal,
 )
 from engine.terms import Ending, Kind, Phase, Role, Side
+from evaluators.measures.defaults import EXCLUDE_ABOVE
 
 __all__ = [
     "OVER",
@@ -53,6 +54,7 @@ __all__ = [
     "BatchStatus",
     "BatchView",
     "BudgetView",
+    "Counted",
     "ForkGame",
     "ForkedFrom",
     "GameCreatedView",
@@ -70,10 +72,13 @@ __all__ = [
     "NewGameToken",
     "NewGames",
     "OpenRequest",
+    "PlayedAnew",
     "ProfileSettings",
     "ProfileView",
     "ResumeBatch",
     "Resumed",
+    "Retried",
+    "RetryBatch",
     "Rules",
     "SeatSpec",
     "StepGame",
@@ -312,8 +317,31 @@ class ResumeBatch(Strict):
     on_unusable: OnUnusableField = None
 
 
+class RetryBatch(ResumeBatch):
+    """What is different from now on, and which games are played anew."""
+
+    exclude_above: float = Field(
+        EXCLUDE_ABOVE,
+        ge=0,
+        le=1,
+        description="Play finished games anew in which models defaulted a larger share of their decisions. "
+        "Games marked as invalid are played anew in any case.",
+    )
+
+
 class Resumed(Shown):
     status: Literal["resumed"] = "resumed"
+
+
+class PlayedAnew(Shown):
+    """A game that takes the place of an excluded one."""
+
+    game_id: str
+    instead_of: str = Field(description="The excluded game, which stays as it is, and excluded.")
+
+
+class Retried(Resumed):
+    anew: list[PlayedAnew] = Field(description="In the order of the excluded games.")
 
 
 class StepGame(Strict):
@@ -332,6 +360,10 @@ class InvalidateGame(Strict):
     reason: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(
         description="What makes the game worthless; reports name it."
     )
+
+
+class Counted(Shown):
+    status: Literal["counted"] = "counted"
 
 
 class NewGameToken(Strict):
@@ -593,13 +625,20 @@ class Used(Shown):
     """Sums over calls to models."""
 
     calls: int
-    failed: int = Field(description="Calls that got no answer.")
+    failed: int = Field(
+        description="Calls that got no answer: those that a default followed, and those that were paid for "
+        "and made again."
+    )
     estimated: int = Field(description="Calls whose tokens the provider did not count.")
     http_calls: int = Field(description="HTTP requests made for the calls.")
     prompt_tokens: int
     cached_tokens: int = Field(description="Prompt tokens that the provider found in its cache.")
     cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
     completion_tokens: int
+    reasoning_tokens: int | None = Field(
+        description="Completion tokens that were reasoning, as far as the provider says. Null: it says so of "
+        "no call."
+    )
     cost: float
     waiting_s: float = Field(description="Seconds spent waiting for models, added over parallel calls.")
 

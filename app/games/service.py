@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -33,7 +34,7 @@ from app.base.off_loop import off_loop
 from app.base.schemas import OnUnusable
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
-from app.games.defaults import batch_defaults
+from app.games.defaults import batch_defaults, is_excluded
 from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
     OVER,
@@ -47,6 +48,7 @@ from app.games.schemas import (
     GameImported,
     NewBudget,
     NewGames,
+    PlayedAnew,
     SeatSpec,
     SeatView,
 )
@@ -68,7 +70,7 @@ from app.seats.seating import (
 )
 from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
-from app.store.games import OPEN, GameStore, Invalidation, NewGame, Tallied, new_id
+from app.store.games import OPEN, GameStore, Invalidation, NewGame, Retry, Tallied, new_id
 from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, export_texts
 from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
@@ -85,7 +87,7 @@ from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Seat, Viewer
 from engine.view import observe, project
 from evaluators.ground.provenance import catalogue_digest, package_version, provenance_of
-from evaluators.measures.defaults import DecisionCounter
+from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 
 __all__ = ["Games", "batch_status"]
 
@@ -271,11 +273,7 @@ class Games:
         laid = await self._store.rows_laid(batch_id)
         if laid == row.count:
             return
-        # Not orjson: a seed may have 128 bits, and orjson stops at 64.
-        try:
-            new = NewGames.model_validate_json(json.dumps(row.spec))
-        except ValidationError:
-            raise CorruptLog(f"the stored request of {batch_id} cannot be read") from None
+        new = _stored_request(row)
         models = self._model_seats(new)
         while laid < new.count:
             chunk = [
@@ -697,20 +695,65 @@ class Games:
         await self._store.mark_cancelled(batch_id)
         self._spawn(self._cancel_games(batch_id))
 
-    async def resume(
-        self, batch_id: str, on_unusable: OnUnusable | None = None, *, failed: bool = False
-    ) -> None:
+    async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
         """Lets a suspended batch go on: keys and endpoints are read anew, and what was not answered is asked
-        again. ``on_unusable``: from now on; None for what it was. ``failed``: its failed games go on too.
-        Raises NotSuspended, AlreadyOver.
+        again. ``on_unusable``: from now on; None for what it was. Raises NotSuspended, AlreadyOver.
         """
+        await self._not_cancelled(batch_id)
+        if not await self._store.resume(batch_id, _changed(on_unusable)):
+            raise NotSuspended("neither this batch nor any of its games is suspended")
+        await self._go_on(batch_id)
+
+    async def retry(
+        self,
+        batch_id: str,
+        on_unusable: OnUnusable | None = None,
+        *,
+        exclude_above: float = EXCLUDE_ABOVE,
+    ) -> list[PlayedAnew]:
+        """As ``resume``, and failed games go on, too; each excluded game that has not been played anew yet is
+        played anew, as a further game of the batch with the same deal and the same agents. Returns those.
+        Raises NotSuspended, AlreadyOver.
+
+        ``exclude_above``: as reports have it. Nothing is played anew while games of the batch are still to be
+        created, in forks and imports, and where remote seats know the deal.
+        """
+        row = await self._not_cancelled(batch_id)
+        excluded = [
+            game
+            for game in await self._store.to_play_anew(batch_id)
+            if is_excluded(game, exclude_above) and not has_remote(game.seats)
+        ]
+        anew = await off_loop(self._anew, row, excluded) if excluded else []
+        at = self._database.writer.stamp()
+        if not await self._store.resume(batch_id, _changed(on_unusable), Retry(row.count, anew, at)):
+            raise NotSuspended(
+                "nothing of this batch can be played on or anew: no game is suspended, failed or excluded"
+            )
+        metrics.games_created.labels("created").inc(len(anew))
+        await self._go_on(batch_id)
+        return [
+            PlayedAnew(game_id=game.game_id, instead_of=old.game_id)
+            for old, game in zip(excluded, anew, strict=True)
+        ]
+
+    def _anew(self, row: BatchRow, excluded: Sequence[GameRow]) -> list[NewGame]:
+        new = _stored_request(row)
+        models = self._model_seats(new)
+        games = []
+        for position, old in enumerate(excluded, row.count):
+            game = _dealt(new, position, int(old.seed), _stored_seats(old), models)
+            origin = {"game_id": old.game_id, "events": len(game.log)}
+            games.append(replace(game, forked_from=origin))
+        return games
+
+    async def _not_cancelled(self, batch_id: str) -> BatchRow:
         row = await self.batch_row(batch_id)
         if row.cancelled:
             raise AlreadyOver("this batch was cancelled")
-        changes = {} if on_unusable is None else {"on_unusable": on_unusable}
-        if not await self._store.resume(batch_id, changes, failed=failed):
-            what = "suspended or failed" if failed else "suspended"
-            raise NotSuspended(f"neither this batch nor any of its games is {what}")
+        return row
+
+    async def _go_on(self, batch_id: str) -> None:
         self._feed.hint(batch_id)
         await self._pickup.offer(batch_id, None)
 
@@ -829,13 +872,30 @@ def _seats(new: NewGames, players: int, position: int) -> list[Mapping[str, Any]
     return specs[-turn:] + specs[:-turn] if turn else specs
 
 
+def _changed(on_unusable: OnUnusable | None) -> dict[str, Any]:
+    return {} if on_unusable is None else {"on_unusable": on_unusable}
+
+
+def _stored_request(row: BatchRow) -> NewGames:
+    # Not orjson: a seed may have 128 bits, and orjson stops at 64.
+    try:
+        return NewGames.model_validate_json(json.dumps(row.spec))
+    except ValidationError:
+        raise CorruptLog(f"the stored request of {row.batch_id} cannot be read") from None
+
+
 def _new_game(new: NewGames, batch_seed: int, position: int, models: ModelSeats) -> NewGame:
-    profile = _profile(new)
     if new.seeds is not None:
         seed = new.seeds.from_ + position
     else:
         seed = draw(batch_seed, "game", position, "high") << 64 | draw(batch_seed, "game", position, "low")
-    seats = _seats(new, profile.players, position)
+    return _dealt(new, position, seed, _seats(new, _profile(new).players, position), models)
+
+
+def _dealt(
+    new: NewGames, position: int, seed: int, seats: Sequence[Mapping[str, Any]], models: ModelSeats
+) -> NewGame:
+    profile = _profile(new)
     return NewGame(
         game_id=new_id("g"),
         position=position,

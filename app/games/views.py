@@ -186,6 +186,7 @@ def _used(use: Use) -> dict[str, Any]:
         "cached_tokens": use.cached_tokens,
         "cached_share": use.cached_share,
         "completion_tokens": use.completion_tokens,
+        "reasoning_tokens": use.reasoning_tokens,
         "cost": use.cost,
         "waiting_s": use.waiting_s,
     }

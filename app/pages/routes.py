@@ -54,6 +54,7 @@ LINKS: Final = (
     _guide("bots", "Write a bot, in any language"),
     _guide("websocket", "Watch games live"),
     _guide("evaluation", "Items, scores, raters and judges"),
+    _guide("raters", "For people who judge"),
     _guide("reports", "Reports of your own games"),
     _guide("models", "Language models as players"),
     _guide("operating", "Settings, databases, metrics, containers"),

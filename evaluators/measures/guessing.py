@@ -14,9 +14,9 @@ from typing import Final, Literal
 from engine.events import RoundSummarised
 from engine.terms import Seat
 from evaluators.ground.answers import Guess
-from evaluators.ground.items import Variant, items, make_id, parse_id
+from evaluators.ground.items import Item, Variant, items, make_id, parse_id
 from evaluators.ground.turns import Game, Turn
-from evaluators.measures.scoring import RoleScores, Scores
+from evaluators.measures.scoring import F1, RoleScores, Scores
 
 __all__ = ["BELIEFS", "BeliefScores", "Span", "believed"]
 
@@ -100,8 +100,11 @@ class BeliefScores:
         """The number of scored beliefs in games whose beliefs name no intention at all. Such records, as the
         authors' program writes them, hold only roles, so a missing intention does not count as silence."""
 
-    def add(self, game: Game, seats: Collection[Seat] | None = None) -> None:
-        """Counts the beliefs of these seats, or of all seats, in one game."""
+    def add(self, game: Game, seats: Collection[Seat] | None = None) -> list[tuple[Item, F1]]:
+        """Counts the beliefs of these seats, or of all seats, in one game. Returns the items whose intentions
+        were scored, each with its F1.
+        """
+        scored = []
         guesses = {
             guess.item_id: guess
             for guess in believed(game, self._span)
@@ -120,4 +123,5 @@ class BeliefScores:
                 continue
             if self._variant.options == "impactful":
                 guess = replace(guess, intentions=guess.intentions & self._variant.impactful)
-            self.intentions.add(item, guess)
+            scored.append((item, self.intentions.add(item, guess)))
+        return scored

@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from evaluators.report.tables import Column, ReportTable, TableRow, Unit, place
+from evaluators.report.tables import GROUPS, Column, ReportTable, TableRow, Unit, place
 from evaluators.statistics.figures import FigureKey, FigureTally, Kind
 
 __all__ = ["side_by_side"]
-
-_SECTION: Final = "Groups side by side"
 
 _HEADLINES: Final[tuple[tuple[str, FigureKey, Kind], ...]] = (
     ("loyal wins", FigureKey("play", "", "win rate", "loyal", "share"), "share"),
@@ -70,7 +68,7 @@ _COMPARED: Final = (
         "following",
         "Following: mean score",
         ("part and stage", "by", "group"),
-        {"mean": "mean"},
+        {"mean": "score"},
         _WHO,
         "number",
     ),
@@ -140,7 +138,7 @@ def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportT
     )
     return ReportTable(
         "groups",
-        _SECTION,
+        GROUPS,
         "Groups side by side: what a reader looks at first",
         "The same figures for each group: "
         + (", ".join(f"{name} in {groups[name].games:,} games" for name in names) or "there is none")
@@ -181,7 +179,7 @@ def _by_group(layout: _Compared, groups: Mapping[str, FigureTally]) -> ReportTab
     ]
     return ReportTable(
         _NAMES.get((layout.table, layout.unit), f"groups_{layout.table}"),
-        _SECTION,
+        GROUPS,
         f"By group: {layout.title}",
         "As in the table of the same figures above, for each group alone.",
         (*layout.heads, "figure"),

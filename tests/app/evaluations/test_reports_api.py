@@ -232,13 +232,44 @@ async def test_seats_and_games_stand_side_by_side(
         changed = figure(told, "groups_correction", "all", "all", "changed", column="scripted")
         assert changed["den"] == figure(told, "correction", "all", "all", column="changed")["den"] > 0
         assert figure(told, "groups_correction", "all", "all", "changed", column="random")["value"] is None
-        assert "groups_play" not in {one["name"] for one in told["tables"]}
+        # What the seats of a group did as leaders, voters and on quests; who won is not theirs alone.
+        metrics = {row["labels"][0] for row in table(told, "groups_play")["rows"]}
+        assert "approve ballot rate" in metrics
+        assert "win rate" not in metrics
         told = (await report_of(caller, batch, group_by="players")).json()
         whole = figure(told, "play", "failure vote rate", "evil", column="ours")
         grouped = figure(told, "groups_play", "failure vote rate", "evil", "share", column="5 players")
         assert [grouped[name] for name in ("num", "den", "low", "high")] == [
             whole[name] for name in ("num", "den", "low", "high")
         ]
+        for wrong in (
+            {"group_by": "moon"},
+            {"where": "role=wizard"},
+            {"contrast": "preset=paper"},
+            {"contrast": "moon=a,b"},
+        ):
+            problem(await report_of(caller, batch, **wrong), 422, "invalid-request", f"/{next(iter(wrong))}")
         _, key = await make_key(store_of(caller), "eval:read")
         problem(await report_of(caller, batch, bearer(key), group_by="agent"), 403, "forbidden")
-        assert (await report_of(caller, batch, bearer(key), group_by="moon")).status_code == 422
+        problem(await report_of(caller, batch, bearer(key), where="role=merlin"), 403, "forbidden")
+
+
+async def test_conditions_are_contrasted_by_the_labels_of_their_batches(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batches = [
+            (await caller.played(count=3, seeds={"from": 7}, seats=seats, labels={"mood": mood}))[0]
+            for mood, seats in (("calm", [{"agent": "scripted"}]), ("wild", AGENTS))
+        ]
+        told = (await report_of(caller, ",".join(batches), contrast="mood=calm,wild;side=loyal,evil")).json()
+        for sentence in (
+            "mood: calm − wild (games: calm 3, wild 3; paired by 3 deals or games)",
+            "side: loyal − evil (games: loyal 6, evil 6; paired by 6 deals or games)",
+        ):
+            assert any(note.startswith(sentence) for note in told["notes"]), told["notes"]
+        ballots = figure(told, "contrasts", "mood: calm − wild", "win rate, loyal", column="first")
+        assert ballots["games"] == 3
+        only = (await report_of(caller, ",".join(batches), where="mood=calm;role=merlin")).json()
+        assert only["made_of"]["games"] == 3
+        assert only["excluded"]["games"] == {"no seat with mood=calm and role=merlin": 3}
+        assert sum(row["figures"]["won"]["den"] for row in table(only, "seats")["rows"]) == 3
+        assert "which mood=calm and role=merlin does not select" in table(only, "results")["empty"]

@@ -108,7 +108,10 @@ def _dimensions(oracle: Oracle) -> Rows:
             sums = answered.scores(oracle.games, dimension, followed=followed)
             for who in {labels[0] for labels in sums.labels()}:
                 label = f"{dimension} F1, {who}{', only what was followed' if followed else ''}"
-                rows[label,] = {"ours": sums.cell((who, "all", "all"), "f1", "f1")}
+                rows[label,] = {
+                    "ours": sums.cell((who, "all", "all"), "f1", "f1"),
+                    **{limit: sums.cell((who, "all", "all"), limit) for limit in ("chance", "ceiling")},
+                }
     return rows
 
 
@@ -179,6 +182,10 @@ TABLES: dict[str, Callable[[Oracle], Rows]] = {
         for followed in (False, True)
         for single in (False, True)
     },
+    "people": lambda oracle: answered.people(oracle.games),
+    "guessers": lambda oracle: answered.guessers(oracle.games),
+    "history": lambda oracle: answered.history(oracle.games),
+    "confusions": lambda oracle: answered.confusions(oracle.games),
     "beliefs": lambda oracle: answered.score_rows(answered.belief_scores(oracle.games))[0],
     "beliefs_intentions": lambda oracle: answered.score_rows(answered.belief_scores(oracle.games))[1],
     "role_guesses": lambda oracle: answered.role_guesses(oracle.games)[0].rows(
