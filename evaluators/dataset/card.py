@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from evaluators.dataset.columns import TABLES, Audience, Column, TableSpec
+from evaluators.dataset.columns import TABLES, Audience, DataColumn, TableSpec
 from evaluators.dataset.writing import digest_of, file_of
 
 __all__ = ["About", "card", "citation", "croissant"]
@@ -296,7 +296,7 @@ def _identifier(title: str) -> str:
     return "-".join(part for part in plain.split("-") if part) or "dataset"
 
 
-def _fields(table: str, columns: Iterable[Column]) -> Iterator[dict[str, Any]]:
+def _fields(table: str, columns: Iterable[DataColumn]) -> Iterator[dict[str, Any]]:
     for column in columns:
         inner = column.type.removeprefix("list<").removesuffix(">")
         if inner not in _DATA_TYPES:
