@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from evaluators.dataset.rows import Row
 
-__all__ = ["METRICS", "OWN_METRICS", "Counted", "Metric", "counted", "installed_metrics"]
+__all__ = ["METRICS", "OWN_METRICS", "Metric", "TurnCount", "counted", "installed_metrics"]
 
 METRICS: Final = "interintent.metrics"
 """The group of entry points."""
@@ -25,7 +25,7 @@ OWN_METRICS: Final = "own_metrics"
 Metric = Callable[[Mapping[str, Any]], bool | float | tuple[float, float] | None]
 
 
-class Counted(NamedTuple):
+class TurnCount(NamedTuple):
     """What one metric says of one turn."""
 
     numerator: float
@@ -43,7 +43,7 @@ def installed_metrics() -> Mapping[str, Metric]:
 
 def counted(
     metrics: Mapping[str, Metric], rows: Sequence[Row]
-) -> Iterator[tuple[str, Row, Counted | None, str]]:
+) -> Iterator[tuple[str, Row, TurnCount | None, str]]:
     """For each metric and row what it counts; else None, with the reason if the metric failed, and with an
     empty reason if it says nothing.
     """
@@ -63,10 +63,10 @@ def counted(
                 yield name, row, read, ""
 
 
-def _read(value: Any) -> Counted | None:
+def _read(value: Any) -> TurnCount | None:
     if isinstance(value, bool):
-        return Counted(int(value), 1, True)
+        return TurnCount(int(value), 1, True)
     pair = value if isinstance(value, tuple) else (value, 1)
     if len(pair) != 2 or not all(isinstance(part, int | float) and isfinite(part) for part in pair):
         return None
-    return Counted(pair[0], pair[1], False) if pair[1] >= 0 else None
+    return TurnCount(pair[0], pair[1], False) if pair[1] >= 0 else None
