@@ -212,6 +212,9 @@ def test_people_s_figure_is_the_mean_over_persons_beside_its_deviation_and_less_
     assert difference.low is not None
     assert difference.low < mean - model < (difference.high or 0)
     assert difference.games == len(SEEDS)
+    beside = made().table("dimensions").figure(("guessing F1, people",), "ours")
+    assert beside.value == pytest.approx(mean)
+    assert beside.note == f"± {100 * (row['deviation'].value or 0):.2f} over 3 persons"
     published = {one.labels: one.figures for one in made().table("people").rows}
     of_paper = published["guessing F1 on GPT-4's games", "GPT-4, published"]["people minus model"]
     assert of_paper.value == pytest.approx(0.6523 - 0.4687)
