@@ -13,6 +13,7 @@ from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
 from evaluators.report.builder import DEFAULTS, EXCLUDED, Exclusion, ReportBuilder
 from evaluators.report.contrasts import contrasted
+from evaluators.report.corrections import judges_corrected
 from evaluators.report.counted import CountedColumn, counted_rows, counted_table
 from evaluators.report.groups import side_by_side
 from evaluators.report.notices import warnings
@@ -27,6 +28,7 @@ from evaluators.report.paper import (
 )
 from evaluators.report.raters import raters_compared
 from evaluators.report.reading import confusions, guessers, history
+from evaluators.report.rulings import rulings
 from evaluators.report.statements import is_withheld, statement_tables
 from evaluators.report.tables import (
     DIMENSIONS,
@@ -132,6 +134,8 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield from _correction(tally)
     yield from statement_tables(tally)
     yield _judges(builder)
+    yield judges_corrected(builder.tally)
+    yield rulings(builder.tally)
     yield raters_compared(builder.tally, lambda judge, part: _lacking(builder, judge, part))
     yield from _agents(builder)
     yield _defaults(builder.tally)
@@ -200,7 +204,7 @@ def _following(builder: ReportBuilder) -> ReportTable:
         [
             *(CountedColumn(str(score)) for score in SCORES),
             CountedColumn("good"),
-            CountedColumn("mean", "mean", "number"),
+            CountedColumn("mean", "score", "number"),
         ],
         empty=NO_JUDGEMENTS,
     )
@@ -213,7 +217,7 @@ _F1: Final = [
 ]
 _LIMITS: Final = tuple(
     CountedColumn(
-        name, "mean", groups=frozenset({"all", "side", "role", "round", "stage"}), empty="no options"
+        name, "fraction", groups=frozenset({"all", "side", "role", "round", "stage"}), empty="no options"
     )
     for name in ("chance", "ceiling")
 )
@@ -283,7 +287,7 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         [
             CountedColumn("accuracy"),
             CountedColumn(
-                "brier", "mean", "number", groups=frozenset({"all"}), empty="no confidence was stated"
+                "brier", "fraction", "number", groups=frozenset({"all"}), empty="no confidence was stated"
             ),
         ],
         empty="nobody named a role",
@@ -296,7 +300,7 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         "Of the role guesses stated with each confidence 0 to 5: how many were right, beside what was stated "
         f"(confidence / {STEPS[-1]}).",
         {"of": "rater", "label": "confidence"},
-        [CountedColumn("right"), CountedColumn("stated", "mean")],
+        [CountedColumn("right"), CountedColumn("stated", "fraction")],
         empty="nobody stated a confidence",
     )
 
@@ -407,7 +411,7 @@ def _hallucination(tally: FigureTally) -> ReportTable:
         [
             CountedColumn("speeches with one"),
             CountedColumn("statements refuted", empty="no statement was decided"),
-            CountedColumn("refuted a speech", "mean", "number"),
+            CountedColumn("refuted a speech", "rate", "number"),
             CountedColumn("coverage", empty="no statement about the record was found"),
             CountedColumn("undecided", "sum", "count"),
         ],
