@@ -158,7 +158,7 @@ class ModelRun:
             log = create(self._profile, seed, agents=seated(seats, str(seed), self._profile, models))
             state = await play(log, seat_agents(seats, str(seed), models), MemoryJournal())
         result = Result(games=1, events=len(state.log))
-        result.metrics.add(state)
+        result.figures.add(game_id(seed), state)
         if keep:
             result.lines = lines_of(
                 state,

@@ -6,7 +6,7 @@ specification.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import add
 from typing import Any, Final, NamedTuple
@@ -15,9 +15,20 @@ from engine.events import CardPlayed, Event
 from engine.state import State, fold
 from engine.terms import Ending, Role, Seat, Side, side_of
 from evaluators.errors import Unmeasurable
+from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind
+from evaluators.statistics.intervals import Counts
 from evaluators.statistics.rates import Rate
 
-__all__ = ["MODELS", "PUBLISHED", "PlayMetrics", "PlayRow", "RoundResults", "Sides"]
+__all__ = [
+    "MODELS",
+    "PUBLISHED",
+    "PlayFigures",
+    "PlayMetrics",
+    "PlayRow",
+    "RoundResults",
+    "Sides",
+    "play_figure",
+]
 
 
 class Sides(NamedTuple):
@@ -89,6 +100,14 @@ _PAIRS: Final = (
     "yes_votes",
     "votes",
 )
+
+
+_ENGAGEMENT: Final = "quest engagement"
+_ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
+
+
+def _key(label: str, side: str) -> FigureKey:
+    return FigureKey("play", "", label, side, "share")
 
 
 class PlayMetrics:
@@ -280,6 +299,19 @@ class PlayMetrics:
             for round_, counts in sorted(self._rounds.items())
         )
 
+    def counts(self) -> Iterator[tuple[FigureKey, Counts]]:
+        """The counts behind every metric by side, in the form that a tally adds up."""
+        for row in self.table_rows():
+            for side, value in (("loyal", row.loyal), ("evil", row.evil)):
+                if isinstance(value, Rate):
+                    yield _key(row.label, side), value
+        for of_side in Side:
+            # By role, so that the mean over roles can be computed from the sums over games.
+            rates = {role: rate for role, rate in self.engagement().items() if side_of(role) is of_side}
+            if rates:
+                counts = [n for role in _ROLES[of_side] for n in rates.get(role, Rate(0, 0))]
+                yield _key(_ENGAGEMENT, of_side.value), counts
+
     def as_json(self) -> dict[str, Any]:
         """Every metric with numerator, denominator and rate; a rate is None if ``den`` is 0.
 
@@ -313,7 +345,7 @@ class PlayMetrics:
         ours: list[tuple[str, Rate | float | None, Rate | float | None]] = [
             ("win rate", self.wins(loyal), self.wins(evil)),
             ("quest win rate", self.quest_wins(loyal), self.quest_wins(evil)),
-            ("quest engagement", self.side_engagement(loyal), self.side_engagement(evil)),
+            (_ENGAGEMENT, self.side_engagement(loyal), self.side_engagement(evil)),
             ("team selection accuracy", self.team_selection(loyal), self.team_selection(evil)),
             ("failure vote rate", None, self.failure_votes()),
             ("proposal change rate", self.changes(loyal), self.changes(evil)),
@@ -322,3 +354,49 @@ class PlayMetrics:
             ("approve ballot rate", self.approve_ballots(loyal), self.approve_ballots(evil)),
         ]
         return tuple(PlayRow(label, left, right, PUBLISHED.get(label, {})) for label, left, right in ours)
+
+
+def play_figure(tally: FigureTally, label: str, side: str, empty: str) -> Figure:
+    """One metric of a side with its interval over games; ``empty`` is its note if it has no number."""
+    kind: Kind = "mean_of_shares" if label == _ENGAGEMENT else "share"
+    return tally.figure(_key(label, side), kind, empty)
+
+
+class PlayFigures:
+    """``PlayMetrics`` with an interval over games for each of its figures, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.metrics = PlayMetrics()
+        self.tally = FigureTally()
+
+    def add(self, game_id: str, game: State | Iterable[Event]) -> None:
+        """Counts one game, as ``PlayMetrics.add`` does."""
+        of_game = PlayMetrics()
+        of_game.add(game)
+        self.metrics.merge(of_game)
+        self.tally.begin(game_id)
+        for key, counts in of_game.counts():
+            self.tally.count(key, counts)
+
+    def merge(self, other: "PlayFigures") -> None:
+        """Adds the counts of ``other``, which counted other games."""
+        self.metrics.merge(other.metrics)
+        self.tally.merge(other.tally)
+
+    def rows(self) -> Iterator[tuple[PlayRow, str, Figure]]:
+        """Every line of the table with each side to which it applies, and the figure of that side."""
+        for row in self.metrics.table_rows():
+            for side, value in (("loyal", row.loyal), ("evil", row.evil)):
+                if value is not None:
+                    yield (
+                        row,
+                        side,
+                        play_figure(self.tally, row.label, side, "nothing to count in these games"),
+                    )
+
+    def intervals_as_json(self) -> dict[str, Any]:
+        """Every figure by metric and side, with its interval."""
+        figures: dict[str, Any] = {}
+        for row, side, figure in self.rows():
+            figures.setdefault(row.label, {})[side] = figure.as_json()
+        return figures

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
 from engine.intentions import BY_ID
-from engine.terms import Role, Seat, Side, side_of
+from engine.terms import Seat, Side, side_of
 from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Item, Variant, items
 from evaluators.ground.judgements import SCORES, Judgement, follow_scores
@@ -60,8 +60,8 @@ from evaluators.report.rulings import count_rulings
 from evaluators.report.statements import count_statements
 from evaluators.statistics.agreement import ratings_of
 from evaluators.statistics.figures import FigureKey, FigureTally
+from evaluators.statistics.intervals import Counts
 from evaluators.statistics.rates import Rate
-from evaluators.statistics.resampling import Counts
 
 __all__ = [
     "DAMAGED",
@@ -465,16 +465,8 @@ class ReportBuilder:
     def _count_play(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
         metrics = PlayMetrics()
         metrics.add(game.log, seats)
-        for row in metrics.table_rows():
-            for side, value in (("loyal", row.loyal), ("evil", row.evil)):
-                if isinstance(value, Rate):
-                    count(FigureKey("play", "", row.label, side, "share"), value)
-        for side in Side:
-            # By role, so that the mean over roles can be computed from the sums over games.
-            rates = {role: rate for role, rate in metrics.engagement().items() if side_of(role) is side}
-            if rates:
-                counts = [n for role in _ROLES[side] for n in rates.get(role, Rate(0, 0))]
-                count(FigureKey("play", "", "quest engagement", side.value, "share"), counts)
+        for key, counts in metrics.counts():
+            count(key, counts)
         for role, rate in metrics.engagement().items():
             count(FigureKey("roles", "", "role", role.value, "on quests"), rate)
         for role in {game.role(seat) for seat in seats or game.profile.seats}:
@@ -807,8 +799,8 @@ class ReportBuilder:
                 FOLLOWED: "only what was followed with 3 or more, by the mean of the judgements given",
             },
             "confidence": 0.95,
-            "intervals": "bootstrap over games (BCa, 1,000 resamples); Wilson's where games do not differ or "
-            "are single trials",
+            "intervals": "over games (jackknife, Student's t); of shares Wilson's with the design effect, or "
+            "with each game as one trial where games do not differ or are single trials",
             "served": {endpoint: sorted(models) for endpoint, models in sorted(self.served.items())},
             "version": package_version(),
         }
@@ -896,7 +888,6 @@ def _count_wins(game: Game, seats: Collection[Seat], count: Count) -> None:
 
 
 _OF_ROUND: Final = ("succeeded", "evil_on_team", "forced", "first_approved", "changed")
-_ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
 
 
 def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[str, str, str]]:

@@ -19,7 +19,7 @@ from evaluators.report.columns import Contrast, GameColumns
 from evaluators.report.tables import GROUPS, QUESTIONS, Column, ReportTable, TableRow, Unit, place
 from evaluators.statistics.contrasts import FEW, Difference, contrast, worst_case
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind, nothing
-from evaluators.statistics.resampling import Counts
+from evaluators.statistics.intervals import Counts
 
 __all__ = ["CONTRASTS", "MISSING", "ContrastCounts", "Contrasted", "contrasted"]
 

@@ -204,7 +204,7 @@ def _following(builder: ReportBuilder) -> ReportTable:
         [
             *(CountedColumn(str(score)) for score in SCORES),
             CountedColumn("good"),
-            CountedColumn("mean", "mean", "number"),
+            CountedColumn("mean", "score", "number"),
         ],
         empty=NO_JUDGEMENTS,
     )
@@ -217,7 +217,7 @@ _F1: Final = [
 ]
 _LIMITS: Final = tuple(
     CountedColumn(
-        name, "mean", groups=frozenset({"all", "side", "role", "round", "stage"}), empty="no options"
+        name, "fraction", groups=frozenset({"all", "side", "role", "round", "stage"}), empty="no options"
     )
     for name in ("chance", "ceiling")
 )
@@ -287,7 +287,7 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         [
             CountedColumn("accuracy"),
             CountedColumn(
-                "brier", "mean", "number", groups=frozenset({"all"}), empty="no confidence was stated"
+                "brier", "fraction", "number", groups=frozenset({"all"}), empty="no confidence was stated"
             ),
         ],
         empty="nobody named a role",
@@ -300,7 +300,7 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         "Of the role guesses stated with each confidence 0 to 5: how many were right, beside what was stated "
         f"(confidence / {STEPS[-1]}).",
         {"of": "rater", "label": "confidence"},
-        [CountedColumn("right"), CountedColumn("stated", "mean")],
+        [CountedColumn("right"), CountedColumn("stated", "fraction")],
         empty="nobody stated a confidence",
     )
 
@@ -411,7 +411,7 @@ def _hallucination(tally: FigureTally) -> ReportTable:
         [
             CountedColumn("speeches with one"),
             CountedColumn("statements refuted", empty="no statement was decided"),
-            CountedColumn("refuted a speech", "mean", "number"),
+            CountedColumn("refuted a speech", "rate", "number"),
             CountedColumn("coverage", empty="no statement about the record was found"),
             CountedColumn("undecided", "sum", "count"),
         ],

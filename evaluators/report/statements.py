@@ -163,7 +163,7 @@ def _rows(tally: FigureTally, judge: str, agreement: RulesAgreement) -> Iterator
                     key._replace(column="speeches with one"), "share", "nobody spoke"
                 ),
                 "refuted a speech": tally.figure(
-                    key._replace(column="refuted a speech"), "mean", "nobody spoke"
+                    key._replace(column="refuted a speech"), "rate", "nobody spoke"
                 ),
             }
             if withheld and reader != "rules":

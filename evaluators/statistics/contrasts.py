@@ -33,7 +33,7 @@ from math import comb, isnan, nan, sqrt
 from typing import TYPE_CHECKING, Final, Literal
 
 from evaluators.statistics.figures import Kind
-from evaluators.statistics.resampling import Counts
+from evaluators.statistics.intervals import Counts
 
 if TYPE_CHECKING:
     import numpy as np
