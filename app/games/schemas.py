@@ -114,8 +114,8 @@ class SeatSpec(Strict):
     )
     model: ModelName | None = Field(
         None,
-        description="`llm` only: one of `models`, or a model endpoint of this server. "
-        "Left out: the only one there is.",
+        description="For `llm`, and kinds of packages that ask a model: one of `models`, or a model endpoint "
+        "of this server. Left out: the only one there is.",
     )
     mechanism: Mechanism | None = Field(None, description="`llm` only. Left out: `paper`.")
     options: Annotated[dict[str, ReadJson], Field(max_length=50), FEW] = Field(
