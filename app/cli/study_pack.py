@@ -5,6 +5,7 @@ The report is made by ``interintent report`` from these files alone, so anybody 
 
 import gzip
 import hashlib
+import io
 import os
 import platform
 import shlex
@@ -12,7 +13,9 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +36,7 @@ from evaluators.study.told import look_levels
 
 __all__ = ["archive", "gather", "look", "pack", "report_arguments", "run_report"]
 
-REPORTS: Final = ("report.html", "report.json", "report.csv")
+REPORTS: Final = ("report.html", "report.json", "report.csv", "report.tex")
 
 _GAMES: Final = "games.ndjson"
 _JUDGEMENTS: Final = "judgements.json"
@@ -158,15 +161,19 @@ def _filled(file: Path) -> bool:
     return file.exists() and file.stat().st_size > len(b"[]\n")
 
 
-def run_report(arguments: list[str], where: Path, out: Path) -> None:
-    """Makes the report from the gathered files, as the command line would. Ends the command where that would
-    be refused.
+def run_report(arguments: list[str], where: Path) -> None:
+    """Makes the report from the files in a directory, as the command line would there. Ends the command where
+    that would be refused.
     """
     from app.cli.main import command_line
 
-    files = {_GAMES, _JUDGEMENTS, _ANSWERS, _TOLD}
+    files = {_GAMES, _JUDGEMENTS, _ANSWERS, _TOLD, "figures", *REPORTS}
     named = [str(where / word) if word in files else word for word in arguments]
-    command_line("report")(["report", *named, "--out", str(out)], standalone_mode=False)
+    # Its own words about the file that it wrote are for those who type it.
+    with redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+        code = command_line("report")(["report", *named], standalone_mode=False)
+    if code:
+        raise StudyFault("the report cannot be made")
 
 
 # --- the pack -----------------------------------------------------------------------------------------
@@ -189,12 +196,15 @@ def pack(
         on_step("stored answers")
         _write_calls(folder, design, part / "calls")
         arguments = report_arguments(study, part)
-        for name in REPORTS:
-            on_step(name)
-            run_report(arguments, part, part / name)
-        _write_data_set(part)
+        reports = [["--out", name] for name in REPORTS]
+        if _can_draw():
+            reports[0] += ["--figures", "figures"]
+        for more in reports:
+            on_step(more[1])
+            run_report([*arguments, *more], part)
+        _same_drawings(folder, part / "figures")
         _write_json(part / "versions.json", _versions())
-        lines = [f"interintent {shlex.join(['report', *arguments, '--out', name])}\n" for name in REPORTS]
+        lines = [f"interintent {shlex.join(['report', *arguments, *more])}\n" for more in reports]
         (part / "make-report.sh").write_text("#!/bin/sh\nset -e\n" + "".join(lines), "utf-8")
         (part / "README.txt").write_text(_readme(study), "utf-8")
         on_step("checksums")
@@ -251,8 +261,22 @@ def _write_calls(folder: StudyFolder, design: Design, where: Path) -> None:
                 lines.write(signature.line())
 
 
-def _write_data_set(part: Path) -> None:
-    """The data set of the packed games, beside them."""
+def _same_drawings(folder: StudyFolder, figures: Path) -> None:
+    """Puts the PDF of each plot that was packed before in place of the new one: the program that draws them
+    orders the parts of a PDF by chance.
+    """
+    for svg in sorted(figures.glob("*.svg")):
+        pdf = svg.with_suffix(".pdf")
+        known = folder.store / "drawn" / f"{_sha256(svg)}.pdf"
+        if known.exists():
+            shutil.copyfile(known, pdf)
+        else:
+            known.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(pdf, known)
+
+
+def _can_draw() -> bool:
+    return all(find_spec(name) is not None for name in ("altair", "vl_convert"))
 
 
 def _versions() -> dict[str, str]:

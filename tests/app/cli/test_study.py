@@ -15,6 +15,7 @@ import pytest
 from app.cli.study_pack import archive
 from app.instruments.fake_model import FakeModel, read_fault
 from app.runner.study_folder import StudyFolder
+from tests.app.real_server import local_settings, running_server
 from tests.app.studying import SCRIPTED, fake, models_file, study_file, studying
 from tests.app.typed import interintent
 
@@ -330,3 +331,52 @@ async def test_another_model_behind_the_same_name_is_not_mixed_in(tmp_path: Path
         done = await studying("run", folder, "--yes")
     assert done.exit_code == 2
     assert "small asked fake-small; now it asks fake-newer" in done.output
+
+
+# --- on a server ----------------------------------------------------------------------------------------
+
+
+async def test_a_server_plays_the_games_and_the_folder_holds_them_as_if_they_were_played_here(
+    tmp_path: Path,
+) -> None:
+    here, there, small, large = tmp_path / "here", tmp_path / "there", fake(1), fake(2)
+    for folder in (here, there):
+        study_file(folder, games=4, presets='["direct"]')
+    async with small.serving(), large.serving():
+        models_file(here, small=small, large=large)
+        assert (await studying("run", here, "--yes")).exit_code == 0
+        models = {
+            name: {"base_url": f"{model.url}/v1", "model": f"fake-{name}"}
+            for name, model in (("small", small), ("large", large))
+        }
+        before = asked(small, large)
+        async with running_server(local_settings(f"sqlite:///{tmp_path / 'db'}", models=models)) as served:
+            done = await studying("run", there, "--yes", "--server", served.url)
+            assert done.exit_code == 0, done.output
+            again = await studying("run", there, "--yes", "--server", served.url)
+            assert "0 of them new" in again.output
+        assert asked(small, large) == 2 * before
+    played, fetched = logs(here), logs(there)
+    assert played.keys() == fetched.keys()
+    for name, log in played.items():
+        assert events(log) == events(fetched[name])
+    first = json.loads(fetched[min(fetched)].splitlines()[0])
+    assert first["batch_id"].startswith("b_")
+    assert first["stored_as"].startswith("g_")
+    assert first["labels"]["study"] == "Two presets"
+    told = await asyncio.to_thread(status, there)
+    assert told["complete"]
+    assert told["calls"] == pytest.approx(before, abs=8)
+
+
+def events(log: bytes) -> list[Any]:
+    """The events of a log but for commit times and for what the opening line says."""
+    lines = [json.loads(line) for line in log.splitlines()]
+    return [{k: v for k, v in line.items() if k != "at"} for line in lines if line["type"] != "provenance"]
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    done = interintent("study", "run", folder, "--yes", "--server", "http://127.0.0.1:9")
+    assert done.exit_code == 2
+    assert "http://127.0.0.1:9 cannot be reached" in done.output
