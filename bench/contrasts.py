@@ -17,7 +17,7 @@ import numpy as np
 
 from evaluators.statistics.contrasts import contrast
 from evaluators.statistics.figures import Kind
-from evaluators.statistics.resampling import Counts
+from evaluators.statistics.intervals import Counts
 
 __all__ = ["Judged", "judged"]
 

@@ -162,7 +162,7 @@ async def test_the_five_commands_of_a_first_study_make_a_table_of_two_models(
             assert done.returncode == 0, done.stderr
             return done.stdout
 
-        assert "usable: 17 of 17" in await asyncio.to_thread(command, tried)
+        assert "usable: 20 of 20" in await asyncio.to_thread(command, tried)
         assert served == ".venv/bin/interintent serve"
         # The service looks for the files where it was started.
         monkeypatch.chdir(tmp_path)

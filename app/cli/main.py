@@ -55,6 +55,10 @@ COMMANDS: Final = {
         "bot_check",
         "Put a bot through everything that can happen on the wire, and report what it gets wrong.",
     ),
+    "dataset": Command(
+        "dataset",
+        "Write finished games as a data set: Parquet tables with a card that says what every column means.",
+    ),
     "items": Command(
         "items", "Write items of finished games as JSON lines: what raters and models are asked."
     ),

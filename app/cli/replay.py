@@ -25,7 +25,7 @@ from engine.events import Event, GameCreated
 from engine.playthrough import playthrough
 from engine.terms import FULL, Viewer
 from engine.view import read_viewer
-from evaluators.measures.play import PlayMetrics
+from evaluators.measures.play import PlayFigures
 
 __all__ = ["commands"]
 
@@ -98,6 +98,12 @@ def metrics_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print numerators, denominators and rates as JSON.")
     ] = False,
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals", help="With --json: add each figure with its 95 % interval and design effect."
+        ),
+    ] = False,
     skip_failed: Annotated[
         bool, typer.Option("--skip-failed", help="Exit with 0 even if records failed and were left out.")
     ] = False,
@@ -108,12 +114,13 @@ def metrics_command(
     nothing could be counted. The exit status is 0 on success, 1 if a record failed (unless --skip-failed), 2
     if there was no record.
     """
-    metrics = PlayMetrics()
+    figures = PlayFigures()
+    metrics = figures.metrics
     failed = 0
     passed_over: list[PassedOver] = []
     for outcome in _outcomes(paths):
         if isinstance(outcome, Replayed):
-            metrics.add(outcome.state)
+            figures.add(f"{outcome.place} {outcome.id}", outcome.state)
         elif isinstance(outcome, PassedOver):
             passed_over.append(outcome)
         else:
@@ -123,10 +130,11 @@ def metrics_command(
     if failed:
         echo(f"{failed} failed and are not counted", err=True)
     if as_json:
-        echo(json.dumps(metrics.as_json(), indent=1))
+        added = {"intervals": figures.intervals_as_json()} if intervals else {}
+        echo(json.dumps({**metrics.as_json(), **added}, indent=1))
     else:
         games = "1 game" if metrics.games == 1 else f"{metrics.games} games"
-        print_metrics(metrics, games)
+        print_metrics(figures, games)
     _end(metrics.games + failed, 0 if skip_failed else failed, paths)
 
 

@@ -107,7 +107,7 @@ def simulate(
     """Play games in this process, without a server, and print the paper's game metrics.
 
     Equal seeds give equal games, here and on a server (`"seeds": {"from": SEED}`). The table shows each
-    figure with its count and 95 % interval beside those published for GPT-3.5 and GPT-4.
+    figure with its count and 95 % interval over games beside those published for GPT-3.5 and GPT-4.
 
     Seats of the kind llm ask a model (--model, --base-url) or take recorded answers (--answers). A run whose
     budget is spent, or whose model refuses the account or a question, stops with status 3; continue it with
@@ -182,7 +182,8 @@ def simulate(
             "events": done.events,
             "seconds": round(seconds, 3),
             "games_per_second": round(speed, 1),
-            "metrics": done.metrics.as_json(),
+            "metrics": done.figures.metrics.as_json(),
+            "intervals": done.figures.intervals_as_json(),
         }
         if models is not None:
             from app.cli.simulate_models import uses_as_json
@@ -194,7 +195,7 @@ def simulate(
         print_json(report)
     else:
         print_metrics(
-            done.metrics,
+            done.figures,
             f"{done.games} games, profile {profile}, {players} players, {agents}, seed {first_seed} "
             f"({speed:,.0f} games/s)",
         )
@@ -241,7 +242,7 @@ def _played(
             ):
                 done.games += result.games
                 done.events += result.events
-                done.metrics.merge(result.metrics)
+                done.figures.merge(result.figures)
                 if file is not None:
                     file.write(result.lines)
                 advance(done.games, games)
@@ -331,7 +332,7 @@ def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games
             if isinstance(log[-1], GameEnded):
                 done.games += 1
                 done.events += len(log)
-                done.metrics.add(log)
+                done.figures.add(expected(done.games - 1), log)
                 whole = read
                 log = []
         file.truncate(whole)

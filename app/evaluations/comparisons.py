@@ -25,7 +25,7 @@ from evaluators.measures.comparing import PARTS_OF, TEST, Pairing, Part, answer_
 from evaluators.measures.scoring import LEAST
 from evaluators.report.builder import Answered
 from evaluators.statistics.agreement import grouped, judge_agreement, ratings_of
-from evaluators.statistics.resampling import Counts
+from evaluators.statistics.intervals import Counts
 
 __all__ = ["Comparisons"]
 

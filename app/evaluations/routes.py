@@ -18,7 +18,7 @@ from app.edge.headers import REPORT_POLICY
 from app.edge.idempotency import Repeats, RepeatsDep, RequestKey
 from app.edge.queries import comma_list, listed
 from app.evaluations.items import SHOWING
-from app.evaluations.reports import Format, GroupBy, Making
+from app.evaluations.reports import Format, Making, read_split
 from app.evaluations.schemas import (
     ComparisonView,
     EvaluationPage,
@@ -490,10 +490,31 @@ async def show_report(
         ),
     ] = "json",
     group_by: Annotated[
-        GroupBy | None,
+        str | None,
         Query(
-            description="Shows the tables side by side, by what sits in the seats (`agent`, `model`, "
-            "`mechanism`, `timing`) or what is played (`profile`, `players`). Needs `export:full`."
+            max_length=64,
+            description="Shows the tables side by side, by a column of the seats (`agent`, `model`, "
+            "`preset`, `steps`, `prompts`, `memory`, `timing`, `role`, `side`) or of the games (`profile`, "
+            "`players`, `batch`, `agents`, `seating`, `seed`, any label of the batches). Needs "
+            "`export:full`.",
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        Query(
+            max_length=1000,
+            description="Counts only the seats or games with these values of columns, such as "
+            "`role=merlin,percival`. Several conditions are separated by `;`, and all must hold. Needs "
+            "`export:full`.",
+        ),
+    ] = None,
+    contrast: Annotated[
+        str | None,
+        Query(
+            max_length=1000,
+            description="Tests the difference between levels of a column, such as `preset=paper,direct`, or "
+            "how it differs: `preset=paper,direct x model=a,b`. Several contrasts are separated by `;`. "
+            "Needs `export:full`.",
         ),
     ] = None,
     exclude_above: Annotated[
@@ -528,7 +549,12 @@ async def show_report(
     longer than `wait_s`, the response is 202 with its progress: ask again.
     """
     report = await evaluations.reports.rendered(
-        listed(batch, "batch"), caller, format_, group_by, wait_s=wait_s, exclude_above=exclude_above
+        listed(batch, "batch"),
+        caller,
+        format_,
+        read_split(group_by, where, contrast),
+        wait_s=wait_s,
+        exclude_above=exclude_above,
     )
     headers = {"Cache-Control": "private, no-cache"}
     if isinstance(report, Making):

@@ -19,7 +19,7 @@ from engine.state import State
 from engine.terms import Seat
 from evaluators.ground.places import places
 from evaluators.ground.provenance import Provenance, catalogue_digest, package_version, provenance_of
-from evaluators.measures.play import PlayMetrics
+from evaluators.measures.play import PlayFigures
 
 __all__ = ["Plan", "Result", "game_id", "lines_of", "provenance_in", "run"]
 
@@ -51,7 +51,7 @@ class Result:
 
     games: int = 0
     events: int = 0
-    metrics: PlayMetrics = field(default_factory=PlayMetrics)
+    figures: PlayFigures = field(default_factory=PlayFigures)
     lines: bytes = b""
 
 
@@ -111,7 +111,7 @@ async def _play(plan: Plan, profile: Profile, indices: range, *, keep: bool) -> 
         state = await play(log, seat_agents(seats, str(seed)), journal)
         result.games += 1
         result.events += len(state.log)
-        result.metrics.add(state)
+        result.figures.add(game_id(seed), state)
         if keep:
             lines.append(lines_of(state, game_id(seed), provenance_in(plan, seed, state)))
     result.lines = b"".join(lines)

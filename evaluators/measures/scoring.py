@@ -21,8 +21,16 @@ from engine.terms import Role, Side, side_of
 from evaluators.errors import UnknownItem
 from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import Item
+from evaluators.statistics.intervals import (
+    SHARE,
+    Estimate,
+    Statistic,
+    estimate,
+    pooled_f1,
+    pooled_recall,
+    ratio,
+)
 from evaluators.statistics.rates import Rate, rates_as_json, tally
-from evaluators.statistics.resampling import Estimate, Statistic, bootstrap, pooled_f1, pooled_recall, ratio
 
 __all__ = [
     "F1",
@@ -44,7 +52,7 @@ __all__ = [
 
 
 class Counts(NamedTuple):
-    """The counts behind F1. Counts of disjoint items add up, so a bootstrap may resample them."""
+    """The counts behind F1. Counts of disjoint items add up, over games too."""
 
     matched: int
     predicted: int
@@ -255,7 +263,7 @@ class Scores:
         self.limits[place] = self.limits.get(place, _NO_LIMITS).plus(limits)
 
     def as_json(self) -> dict[str, Any]:
-        """Every number with its counts, groups sorted by key; without ``by_game``, which only the bootstrap
+        """Every number with its counts, groups sorted by key; without ``by_game``, which only intervals
         needs.
         """
         tables = {
@@ -361,8 +369,8 @@ LEAST: Final = 20
 class Totals:
     """Scores of one rater's guesses with intervals over games, in total and by group.
 
-    ``Scores`` holds the exact counts. For the intervals every group also keeps its counts by game, since a
-    bootstrap draws whole games.
+    ``Scores`` holds the exact counts. For the intervals every group also keeps its counts by game, since
+    whole games are the trials.
     """
 
     def __init__(self, unmapped: Unmapped = "count") -> None:
@@ -378,14 +386,14 @@ class Totals:
             if group != "intention":
                 _count(self._by_game.setdefault((group, str(key)), {}), item.game_id, counts)
 
-    def as_json(self, *, seed: int | str = 0) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Precision, recall and F1 with 95 % intervals over games, in total and by group."""
         exact = self.scores.as_json()
         totals: dict[str, Any] = {
             "items": self.scores.items,
             "games": len(self.scores.by_game),
             "silent": self.scores.silent,
-            "micro": _with_intervals(self.scores.by_game, seed),
+            "micro": _with_intervals(self.scores.by_game),
             "macro": self.scores.macro,
             "chance": self.scores.chance,
             **{name: {} for name in _GROUP_TABLES},
@@ -395,7 +403,7 @@ class Totals:
             totals[f"by_{group}"][label] = {
                 "items": self.scores.behind[group, label],
                 "games": len(by_game),
-                **_with_intervals(by_game, seed),
+                **_with_intervals(by_game),
             }
         totals["unmapped"]["most"] = dict(self.scores.unmapped_texts.most_common(20))
         return totals
@@ -424,24 +432,29 @@ _SINGLE_ITEM_KEYS: Final = ("mean_item", "by_intention", "confusion", "unmapped"
 _SHARES: Final[Mapping[str, Statistic]] = {"precision": ratio, "recall": pooled_recall, "f1": pooled_f1}
 
 
-def _with_intervals(by_game: dict[str, Counts], seed: int | str) -> dict[str, Any]:
+def _with_intervals(by_game: dict[str, Counts]) -> dict[str, Any]:
     total = _NOTHING
     for counts in by_game.values():
         total = total.plus(counts)
-    shares = {name: estimate_as_json(bootstrap(by_game, share, seed=seed)) for name, share in _SHARES.items()}
+    shares = {name: estimate_as_json(estimate(by_game, of, within=SHARE)) for name, of in _SHARES.items()}
     return {**total._asdict(), **shares}
 
 
-def estimate_as_json(estimate: Estimate) -> dict[str, Any]:
-    """Value, 95 % interval and number of games. An undefined value or limit is None."""
-    interval = estimate.interval
+def estimate_as_json(found: Estimate) -> dict[str, Any]:
+    """Value, 95 % interval, number of games, and how much the items of one game hang together; None where
+    undefined.
+    """
+    interval = found.interval
+    effect, icc = found.clustering or (None, None)
     return {
-        "value": None if isnan(estimate.value) else estimate.value,
+        "value": None if isnan(found.value) else found.value,
         "low": None if interval is None else interval.low,
         "high": None if interval is None else interval.high,
-        "confidence": estimate.confidence,
-        "games": estimate.games,
-        "method": estimate.method,
+        "confidence": found.confidence,
+        "games": found.games,
+        "method": found.method,
+        "design_effect": effect,
+        "icc": icc,
     }
 
 

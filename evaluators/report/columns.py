@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.errors import InvalidInput
 from engine.events import AgentsSeated, RolesDealt
+from engine.seated import SeatedAgent
 from engine.terms import Role, Seat, Side
 from evaluators.ground.turns import Game
 
@@ -28,6 +29,7 @@ __all__ = [
     "Contrast",
     "Factor",
     "GameColumns",
+    "Split",
     "UnknownColumn",
     "agent_names",
     "column_name",
@@ -88,29 +90,36 @@ class GameColumns:
 
 
 def agent_names(game: Game) -> tuple[str, ...] | None:
-    """The agent of each seat by the game's log, such as ``llm small paper``; None if the log has none."""
+    """The agent of each seat, such as ``llm small paper``; None if neither the game's log nor its line of
+    provenance says.
+    """
     seated = _seated(game)
-    return None if seated is None else tuple(_agent_name(agent) for agent in seated.agents)
+    return None if seated is None else tuple(map(_agent_name, seated))
 
 
 def model_seats(game: Game) -> frozenset[Seat] | None:
-    """The seats that models held by the game's log; None if the log does not say."""
+    """The seats that models held; None if neither the game's log nor its line of provenance says."""
     seated = _seated(game)
     if seated is None:
         return None
-    return frozenset(seat for seat, agent in enumerate(seated.agents, 1) if agent.agent == "llm")
+    return frozenset(seat for seat, agent in enumerate(seated, 1) if agent.agent == "llm")
 
 
-def _seated(game: Game) -> AgentsSeated | None:
-    last = None
+def _seated(game: Game) -> Sequence[SeatedAgent] | None:
+    agents: Sequence[SeatedAgent] = ()
     for event in game.log:
         if isinstance(event, AgentsSeated):
-            last = event
-    return last if last is not None and len(last.agents) == len(game.roles) else None
+            agents = event.agents
+    if not agents and game.provenance is not None:
+        agents = [
+            SeatedAgent(agent.agent, agent.endpoint, agent.model, agent.parameters)
+            for agent in game.provenance.agents
+        ]
+    return agents if len(agents) == len(game.roles) else None
 
 
-def _agent_name(agent: Any) -> str:
-    named = (agent.agent, agent.endpoint or agent.model, agent.parameters.get("mechanism"))
+def _agent_name(agent: SeatedAgent) -> str:
+    named = (agent.agent, agent.model or agent.endpoint, agent.parameters.get("mechanism"))
     return " ".join(str(word) for word in named if word)
 
 
@@ -132,8 +141,6 @@ def columns_of(
     of_game = {"profile": game.profile.name, "players": f"{players} players"}
     if file:
         of_game["file"] = PurePath(file).name
-    if batch:
-        of_game["batch"] = batch
     seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
     if seed is not None:
         of_game["seed"] = str(seed)
@@ -144,9 +151,15 @@ def columns_of(
     if names:
         of_game["agents"] = ", ".join(sorted(set(names)))
         of_game["seating"] = ", ".join(names)
+    known = game.provenance
+    if known is not None:
+        labels = {**known.labels, **(labels or {})}
+        batch = batch or known.batch_id or ""
     for name, value in (labels or {}).items():
         taken = name in GAME_COLUMNS or name in SEAT_COLUMNS or name in _OTHER_NAMES
         of_game[f"label:{name}" if taken else name] = value
+    if batch:
+        of_game["batch"] = batch
     of_seats["role"] = tuple(role.value for role in game.roles)
     of_seats["side"] = tuple(game.side(seat).value for seat in range(1, players + 1))
     return GameColumns(players, of_game, of_seats)
@@ -168,7 +181,7 @@ def _of_agents(game: Game, specs: Sequence[Mapping[str, Any]] | None) -> dict[st
                 else "+".join(steps) or "none",
                 **{name: agent.parameters.get(name) for name in ("prompts", "memory", "timing")},
             }
-            for agent in seated.agents
+            for agent in seated
         ]
     elif specs is not None and len(specs) == len(game.roles):
         rows = list(specs)
@@ -232,6 +245,23 @@ class Contrast(NamedTuple):
         of_other = columns.seats(self.by.column)
         others = [of_other.get(level, frozenset()) for level in (self.by.first, self.by.second)]
         return tuple(seats & other for other in others for seats in ours)
+
+
+class Split(NamedTuple):
+    """By what the figures of a report are split, restricted and contrasted."""
+
+    group_by: str | None = None
+    where: tuple[Condition, ...] = ()
+    contrasts: tuple[Contrast, ...] = ()
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns that are used, each with what names it: ``contrast``, ``where`` or ``group_by``."""
+        return {
+            **{column: "contrast" for contrast in self.contrasts for column in contrast.columns},
+            **{condition.column: "where" for condition in self.where},
+            **({} if self.group_by is None else {self.group_by: "group_by"}),
+        }
 
 
 def column_name(text: str) -> str:

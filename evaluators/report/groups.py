@@ -68,7 +68,7 @@ _COMPARED: Final = (
         "following",
         "Following: mean score",
         ("part and stage", "by", "group"),
-        {"mean": "mean"},
+        {"mean": "score"},
         _WHO,
         "number",
     ),

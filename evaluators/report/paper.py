@@ -10,12 +10,12 @@ from math import nan
 from statistics import fmean, pstdev
 from typing import Final
 
-from evaluators.measures.play import MODELS, PUBLISHED
+from evaluators.measures.play import MODELS, PUBLISHED, play_figure
 from evaluators.report.builder import ReportBuilder
 from evaluators.report.counted import CountedColumn, counted_table, published
 from evaluators.report.tables import PAPER, Column, ReportTable, TableRow
-from evaluators.statistics.figures import Clusters, Figure, FigureKey, FigureTally, Kind, nothing
-from evaluators.statistics.resampling import pooled_f1
+from evaluators.statistics.figures import Clusters, Figure, FigureKey, FigureTally, nothing
+from evaluators.statistics.intervals import SIGNED, pooled_f1
 
 __all__ = [
     "NO_JUDGEMENTS",
@@ -218,7 +218,7 @@ def _people_figures(tally: FigureTally, table: str, persons: Sequence[str], mode
     return {
         **figures,
         "model": tally.figure(key, "f1", "no answers"),
-        "people minus model": tally.figure_of(joint, _people_less_model, "no answers"),
+        "people minus model": tally.figure_of(joint, _people_less_model, "no answers", SIGNED),
     }
 
 
@@ -261,14 +261,12 @@ def results_of_games(tally: FigureTally) -> Iterator[ReportTable]:
             for side in ("loyal", "evil"):
                 if side == "loyal" and measure in _EVIL_ONLY:
                     continue
-                kind: Kind = "mean_of_shares" if measure == "quest engagement" else "share"
-                key = FigureKey("play", "", measure, side, "share")
                 of_models = PUBLISHED.get(measure, {})
                 rows.append(
                     TableRow(
                         (measure, side),
                         {
-                            "ours": tally.figure(key, kind, "nothing to count in these games"),
+                            "ours": play_figure(tally, measure, side, "nothing to count in these games"),
                             **{
                                 model: published(getattr(of_models[model], side))
                                 for model in MODELS

@@ -12,6 +12,8 @@ from evaluators.measures.ratings import Rating, head_to_head
 from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
 from evaluators.report.builder import DEFAULTS, EXCLUDED, Exclusion, ReportBuilder
+from evaluators.report.contrasts import contrasted
+from evaluators.report.corrections import judges_corrected
 from evaluators.report.counted import CountedColumn, counted_rows, counted_table
 from evaluators.report.groups import side_by_side
 from evaluators.report.notices import warnings
@@ -26,7 +28,8 @@ from evaluators.report.paper import (
 )
 from evaluators.report.raters import raters_compared
 from evaluators.report.reading import confusions, guessers, history
-from evaluators.report.statements import statement_tables
+from evaluators.report.rulings import rulings
+from evaluators.report.statements import is_withheld, statement_tables
 from evaluators.report.tables import (
     DIMENSIONS,
     IMPACTFUL_BY,
@@ -54,14 +57,41 @@ def make_report(builder: ReportBuilder) -> Report:
     tables = list(_all_tables(builder))
     if builder.set_aside is not None:
         tables = list(_joined(builder, tables))
+    if builder.limited:
+        tables = [_without_games(builder, table) for table in tables]
+    notes_on_gold = list(builder.notes_on_gold())
+    if builder.contrasts:
+        aside = None if builder.set_aside is None else builder.set_aside.contrasts
+        found = contrasted(builder.contrasts, aside, lambda key: _is_withheld(builder, key))
+        tables[:0] = found.tables
+        notes_on_gold[:0] = found.notes
     return Report(
         title=builder.title,
         made_of=builder.made_of(),
         excluded={about: dict(sorted(n.items())) for about, n in sorted(builder.excluded.items())},
         tables=in_order(tables),
         notes=tuple(builder.notes()),
-        notes_on_gold=(*builder.notes_on_gold(), *warnings(builder, tables)),
+        notes_on_gold=(*notes_on_gold, *warnings(builder, tables)),
     )
+
+
+_OF_GAMES: Final = frozenset({"results", "rounds", "link", "standings", "duels", "models", EXCLUDED})
+"""The tables whose figures are those of whole games, not of seats."""
+
+
+def _without_games(builder: ReportBuilder, table: ReportTable) -> ReportTable:
+    if table.name not in _OF_GAMES:
+        return table
+    why = f"these are figures of whole games, which {builder.where_words()} does not select"
+    return replace(table, rows=(), empty=why)
+
+
+def _is_withheld(builder: ReportBuilder, key: FigureKey) -> bool:
+    """Whether the figure of a judge may not be shown beside those of people or of the rules."""
+    if key.table == "judges":
+        beside_people = bool(builder.judgements.keys() - builder.judges)
+        return beside_people and bool(_lacking(builder, key.label, key.column))
+    return key.table == "hallucination_judged" and is_withheld(builder.tally, key.of)
 
 
 def _joined(builder: ReportBuilder, tables: Sequence[ReportTable]) -> Iterator[ReportTable]:
@@ -77,6 +107,8 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     """Every table; an empty table says why it is empty."""
     tally = builder.tally
     yield dimensions(builder)
+    if builder.limited:
+        yield _seats(tally)
     yield from _selection(builder)
     yield _following(builder)
     for dimension in ("summarisation", "guessing"):
@@ -102,6 +134,8 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield from _correction(tally)
     yield from statement_tables(tally)
     yield _judges(builder)
+    yield judges_corrected(builder.tally)
+    yield rulings(builder.tally)
     yield raters_compared(builder.tally, lambda judge, part: _lacking(builder, judge, part))
     yield from _agents(builder)
     yield _defaults(builder.tally)
@@ -111,6 +145,20 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
 
 _BY: Final = {"group": "by", "label": "group"}
 _NO_THOUGHTS: Final = "no items: imported games and plain bots hold no thoughts"
+
+
+def _seats(tally: FigureTally) -> ReportTable:
+    return counted_table(
+        tally,
+        "seats",
+        PAPER,
+        "Seats: games won",
+        "Of the games of these seats, those that their side won; several seats of one game count each.",
+        {"label": "side"},
+        [CountedColumn("won", counts="share")],
+        empty="no finished games",
+        audience="full",
+    )
 
 
 # --- the four dimensions --------------------------------------------------------------------------
@@ -156,7 +204,7 @@ def _following(builder: ReportBuilder) -> ReportTable:
         [
             *(CountedColumn(str(score)) for score in SCORES),
             CountedColumn("good"),
-            CountedColumn("mean", "mean", "number"),
+            CountedColumn("mean", "score", "number"),
         ],
         empty=NO_JUDGEMENTS,
     )
@@ -169,7 +217,7 @@ _F1: Final = [
 ]
 _LIMITS: Final = tuple(
     CountedColumn(
-        name, "mean", groups=frozenset({"all", "side", "role", "round", "stage"}), empty="no options"
+        name, "fraction", groups=frozenset({"all", "side", "role", "round", "stage"}), empty="no options"
     )
     for name in ("chance", "ceiling")
 )
@@ -239,7 +287,7 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         [
             CountedColumn("accuracy"),
             CountedColumn(
-                "brier", "mean", "number", groups=frozenset({"all"}), empty="no confidence was stated"
+                "brier", "fraction", "number", groups=frozenset({"all"}), empty="no confidence was stated"
             ),
         ],
         empty="nobody named a role",
@@ -252,7 +300,7 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         "Of the role guesses stated with each confidence 0 to 5: how many were right, beside what was stated "
         f"(confidence / {STEPS[-1]}).",
         {"of": "rater", "label": "confidence"},
-        [CountedColumn("right"), CountedColumn("stated", "mean")],
+        [CountedColumn("right"), CountedColumn("stated", "fraction")],
         empty="nobody stated a confidence",
     )
 
@@ -363,7 +411,7 @@ def _hallucination(tally: FigureTally) -> ReportTable:
         [
             CountedColumn("speeches with one"),
             CountedColumn("statements refuted", empty="no statement was decided"),
-            CountedColumn("refuted a speech", "mean", "number"),
+            CountedColumn("refuted a speech", "rate", "number"),
             CountedColumn("coverage", empty="no statement about the record was found"),
             CountedColumn("undecided", "sum", "count"),
         ],

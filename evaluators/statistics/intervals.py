@@ -30,10 +30,10 @@ from typing import Final, Literal, NamedTuple
 from evaluators.statistics.rates import Interval, score_limits
 
 __all__ = [
-    "AGREEMENT",
     "RATE",
     "SCORE",
     "SHARE",
+    "SIGNED",
     "Clustering",
     "Counts",
     "Estimate",
@@ -65,7 +65,7 @@ Range = tuple[float, float]
 SHARE: Final[Range] = (0.0, 1.0)
 RATE: Final[Range] = (0.0, inf)
 SCORE: Final[Range] = (1.0, 5.0)
-AGREEMENT: Final[Range] = (-1.0, 1.0)
+SIGNED: Final[Range] = (-1.0, 1.0)
 """Of kappa and alpha, and of the difference of two shares."""
 
 IntervalMethod = Literal["wilson", "wilson, design effect", "score", "t", "none"]
@@ -115,11 +115,12 @@ def jackknife(games: Collection[Counts], statistic: Statistic = ratio) -> Spread
     value = statistic(sums) if games else nan
     if isnan(value):
         return Spread(nan, nan, 0, len(games))
-    deviations = [
-        without - value
-        for counts in games
-        if not isnan(without := statistic([total - count for total, count in zip(sums, counts, strict=True)]))
-    ]
+    deviations = []
+    for counts in games:
+        deviation = statistic([total - count for total, count in zip(sums, counts, strict=True)]) - value
+        # A game without anything to divide by says nothing about the figure.
+        if not isnan(deviation) and (deviation or not isnan(statistic(counts))):
+            deviations.append(deviation)
     size = len(deviations)
     if size < 2:
         return Spread(value, nan, 0, size)
@@ -145,9 +146,12 @@ def _degrees(squares: Sequence[float], total: float) -> int:
 def limits(
     spread: Spread, within: Range | None = None, confidence: float = 0.95
 ) -> tuple[Interval | None, IntervalMethod]:
-    """The interval of a figure, and how it was made. Between two ends there always is one, since each game
-    counts as one trial where the games do not differ; else it is None where the variance is 0 or nan.
+    """The interval of a figure, and how it was made; None if the games do not differ or are fewer than two.
+
+    A share has an interval even then, and so has whatever lies at an end of its range: each game counts as
+    one trial.
     """
+    method: IntervalMethod
     value, variance, df, games = spread
     if isnan(value):
         return None, "none"
@@ -160,11 +164,14 @@ def limits(
         return _above(value, low, quantile * quantile * variance) if known else (None, "none")
     width = high - low
     place = min(max((value - low) / width, 0.0), 1.0)
-    inside = known and 0 < place < 1
-    trials = place * (1 - place) * width * width / variance if inside else max(games, 1)
-    found = score_limits(place, trials, quantile if inside else _NORMAL.inv_cdf((1 + confidence) / 2))
-    interval = Interval(low + width * found.low, low + width * found.high)
-    return interval, "wilson, design effect" if inside else "wilson"
+    if known and 0 < place < 1:
+        trials, method = place * (1 - place) * width * width / variance, "wilson, design effect"
+    elif within == SHARE or place in (0, 1):
+        trials, quantile, method = max(games, 1), _NORMAL.inv_cdf((1 + confidence) / 2), "wilson"
+    else:
+        return None, "none"
+    found = score_limits(place, trials, quantile)
+    return Interval(low + width * found.low, low + width * found.high), method
 
 
 _NORMAL: Final = NormalDist()
@@ -191,8 +198,8 @@ class Clustering(NamedTuple):
     design_effect: float
     """How many times as large the variance is as that of as many independent items."""
     icc: float | None
-    """The intraclass correlation: what two items of one game have in common, from -1 to 1. None if no game
-    has two items."""
+    """The intraclass correlation: what two items of one game have in common; 1 if they are always alike,
+    below 0 if they differ more than by chance. None if no game has two items."""
 
 
 def clustering(spread: Spread, trials: float, squares: float) -> Clustering | None:
@@ -205,7 +212,8 @@ def clustering(spread: Spread, trials: float, squares: float) -> Clustering | No
     value = spread.value
     if not trials or not 0 < value < 1 or isnan(spread.variance):
         return None
-    effect = spread.variance * trials / (value * (1 - value))
+    # value (1 - value) is too small by the variance of the value, on average.
+    effect = spread.variance * trials / (value * (1 - value) + spread.variance)
     size = squares / trials
     return Clustering(effect, (effect - 1) / (size - 1) if size > 1 + 1e-9 else None)
 
@@ -257,7 +265,7 @@ def share(games: Mapping[str, Counts], *, confidence: float = 0.95) -> Estimate:
     """
     counting = _counting(games, confidence)
     hits, trials = (fsum(column) for column in zip((0, 0), *counting, strict=True))
-    if trials == len(counting) and all(n == 1 for _, n in counting):
+    if trials == len(counting):  # n is a whole number, and at least 1
         value = hits / trials if trials else nan
         known = score_limits(value, trials, _NORMAL.inv_cdf((1 + confidence) / 2))
         return Estimate(value, known, confidence, len(counting), "wilson")

@@ -16,13 +16,13 @@ from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.routing import BaseRoute, Route
 from websockets.exceptions import ConnectionClosed
 
+from app.base.clock import now_ms
 from app.edge.auth import KEYLESS, SCOPES, Keys, hash_of, new_key
 from app.edge.auth import Caller as Checked
 from app.edge.tokens import Grant, Secrets, kid_of
 from app.evaluations.schemas import VariantSpec
 from app.games.schemas import ForkGame, NewGames
 from app.protocol.messages import ClientMessage
-from app.store.db import now_ms
 from app.store.games import new_id
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey, EvaluationRow
@@ -297,6 +297,8 @@ def _seen_through(answer: httpx.Response, path: str) -> str:
         return str(answer.json()["viewer"])
     lines = answer.json()["events"] if "/step" in path else read_ndjson(answer.content)
     types = {line["type"] for line in lines if "type" in line}
+    opening = [line for line in lines if line.get("type") == "provenance"]
+    types.discard("provenance")
     if "/step" in path:
         return answer.headers["etag"].strip('"').split(".")[0] if types else "nothing"
     if "roles_dealt" in types:
@@ -306,6 +308,7 @@ def _seen_through(answer: httpx.Response, path: str) -> str:
     if seats:
         return f"seat:{seats.pop()}"
     assert types <= PUBLIC_TYPES
+    assert all("agents" not in line and "seed" not in line for line in opening)
     return "public"
 
 

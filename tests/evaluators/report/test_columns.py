@@ -62,7 +62,7 @@ def test_seats_are_told_apart_by_the_record_of_agents_and_the_deal() -> None:
         assert columns.seats(name) == {value: whole}
     assert columns.seats("mood") == {}
     assert agent_names(game) == (
-        "llm at-a paper", "llm at-b direct", "scripted", "llm at-a paper", "llm at-b paper"
+        "llm model-a paper", "llm model-b direct", "scripted", "llm model-a paper", "llm model-b paper"
     )  # fmt: skip
     assert model_seats(game) == {1, 2, 4, 5}
 

@@ -35,7 +35,7 @@ from evaluators.report.sections import make_report
 from evaluators.report.tables import LEAST_ITEMS, Report, as_csv, limited
 from evaluators.statistics.agreement import GROUPINGS, all_raters, alpha_of, grouped, pairwise, ratings_of
 from evaluators.statistics.figures import BLOCKS, FigureKey, FigureTally
-from evaluators.statistics.resampling import bootstrap, pooled_f1
+from evaluators.statistics.intervals import SHARE, estimate, pooled_f1, share
 from tests.evaluators.scripted_games import scripted_game
 
 ALL = Variant(reader="all")
@@ -124,9 +124,9 @@ def test_judged_figures_are_those_of_the_evaluators() -> None:
             one.add(game, judged(game))
     figure = made().table("selection").figure(("all", "all"), "accuracy")
     assert (figure.num, figure.den, figure.value) == (*selection.total, selection.total.rate)
-    estimate = bootstrap(selection.by_game, resamples=1000)
-    assert estimate.interval is not None
-    assert (figure.low, figure.high) == tuple(estimate.interval)
+    found = share(selection.by_game)
+    assert (figure.low, figure.high) == found.interval
+    assert (figure.design_effect, figure.icc) == found.clustering
     merlin = made().table("selection").figure(("role", "merlin"), "accuracy")
     assert (merlin.num, merlin.den) == selection.by_role[Role.MERLIN]
     for part in ("think", "speak"):
@@ -180,10 +180,8 @@ def test_f1_with_and_without_the_filter_is_that_of_the_scores() -> None:
         assert made().table(table).figure((HOSTILE, "all", "all"), "chance").value == pytest.approx(
             scores.chance
         )
-    estimate = bootstrap(every.by_game, pooled_f1, resamples=1000)
     figure = made().table("guessing").figure((HOSTILE, "all", "all"), "f1")
-    assert estimate.interval is not None
-    assert (figure.low, figure.high) == tuple(estimate.interval)
+    assert (figure.low, figure.high) == estimate(every.by_game, pooled_f1, within=SHARE).interval
     assert made().table("guessing").figure((HOSTILE, "round", "2"), "recall").value == pytest.approx(
         every.by_round[2].f1.recall
     )
@@ -625,8 +623,8 @@ def test_every_figure_names_the_games_behind_it_and_each_game_is_listed_once() -
     assert limited(made()).as_json()["sources"] == {"games": [], "sets": []}
 
 
-PUT_TOGETHER = {"agreement", "judges", "raters", "standings", "duels"}
-"""Tables whose figures are not counted in a tally: their games are those of the pairs that they name."""
+PUT_TOGETHER = {"standings", "duels"}
+"""Tables whose games are those that the agents in their labels played."""
 
 
 def test_intentions_stand_with_their_sentences_in_json_and_csv() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from . import answered, judged, played, raters, statements
+from . import answered, corrections, judged, played, raters, statements
 from .counting import NOTHING, Rows, Sums, cell
 from .reading import OneGame
 
@@ -207,6 +207,8 @@ TABLES: dict[str, Callable[[Oracle], Rows]] = {
     },
     "agreement": lambda oracle: raters.agreement(oracle.games, oracle.judges),
     "judges": lambda oracle: raters.judges_table(oracle.games, oracle.judges),
+    "judges_corrected": lambda oracle: corrections.table(oracle.games, oracle.judges),
+    "rulings": lambda oracle: judged.rulings(oracle.games).rows(dict.fromkeys(judged.RULES, "share")),
     "raters": lambda oracle: raters.compared(oracle.games, oracle.judges),
     "standings": _standings,
     "duels": lambda oracle: played.duels(oracle.games),
