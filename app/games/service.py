@@ -480,8 +480,8 @@ class Games:
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
-        lines; the last line holds their number and their hash. Each game opens with its provenance. A game that
-        cannot be read gives one line that names it. Raises Unfinished before it yields anything.
+        lines; the last line holds their number and their hash. Each game opens with its provenance. A game
+        that cannot be read gives one line that names it. Raises Unfinished before it yields anything.
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
@@ -718,7 +718,7 @@ class Games:
         excluded = [
             game
             for game in await self._store.to_play_anew(batch_id)
-            if is_excluded(game, exclude_above) and not has_remote(game.seats)
+            if is_excluded(game, exclude_above) and not remote_seats(game.seats)
         ]
         anew = await off_loop(self._anew, row, excluded) if excluded else []
         at = self._database.writer.stamp()
