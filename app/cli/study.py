@@ -415,6 +415,10 @@ def pack_command(
     early: Annotated[
         bool, typer.Option("--look", help="Pack before everything is there: an early look, as for report.")
     ] = False,
+    licence: Annotated[
+        str | None,
+        typer.Option("--license", help="The data set's licence, e.g. cc-by-4.0. None is assumed."),
+    ] = None,
 ) -> None:
     """Pack a study for others: one folder and one archive with games, items, judgements, stored answers,
     report, versions and checksums, and with the command that makes the report anew. Keys are never in it.
@@ -438,7 +442,7 @@ def pack_command(
         _complete(folder, design, early=early)
         if early and not state_of(folder, design).complete:
             look(folder, design)
-        pack(folder, study, design, where, lambda step: note(f"packing: {step}"))
+        pack(folder, study, design, where, lambda step: note(f"packing: {step}"), licence)
         archive(where, target)
     except StudyFault as fault:
         fail(str(fault))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.study_pack import archive
+from app.cli.study_pack import archive, gather
 from app.instruments.fake_model import FakeModel, read_fault
 from app.runner.study_folder import StudyFolder
 from tests.app.real_server import local_settings, running_server
@@ -108,7 +108,9 @@ def test_from_a_file_to_a_report_and_a_pack(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "one.tar.gz") as tar, zipfile.ZipFile(tmp_path / "two.zip") as packed:
         names = {name.partition("/")[2] for name in tar.getnames()}
         assert names == {name.partition("/")[2] for name in packed.namelist()}
+    assert "models.toml" not in names, "it may hold keys"
     assert {"study.toml", "frozen.json", "games.ndjson", "report.html", "items/guessing.jsonl"} <= names
+    assert {"report.tex", "figures/rounds.svg", "figures/rounds.pdf", "dataset/croissant.json"} <= names
     for line in (tmp_path / "one" / "SHA256SUMS").read_text().splitlines():
         digest, _, name = line.partition("  ")
         assert hashlib.sha256((tmp_path / "one" / name).read_bytes()).hexdigest() == digest
@@ -209,6 +211,11 @@ def test_only_folders_of_the_same_study_are_merged(tmp_path: Path) -> None:
         ('agent = "random"', 'agent = "nobody"', "a seat cannot be made"),
         ('agent = "random"', "", "/models/blind: no endpoint is called blind"),
         ("[[questions]]", "[[question]]", "allowed are title"),
+        (
+            "majority,at",
+            "minority,at",
+            "/questions/0/contrast: no cell has approval=strict_minority; they have",
+        ),
     ],
 )
 def test_a_study_that_cannot_be_played_says_why_before_anything_is_done(
@@ -260,8 +267,8 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
         again = await studying("run", folder, "--yes")
         assert again.exit_code == 0
         assert told["calls"] == asked(small, large)
-    assert interintent("study", "pack", folder, "--out", tmp_path / "p.zip").exit_code == 0
-    packed = tmp_path / "p"
+    packed, study = tmp_path / "p", StudyFolder(folder)
+    gather(study, study.study(), study.design(), packed)
     judged = json.loads((packed / "judgements.json").read_text())
     assert {row["rater"] for row in judged} == {"judge large"}
     answers = [json.loads(line) for line in (packed / "answers.jsonl").read_text().splitlines()]
@@ -276,11 +283,14 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
         ("direct", "direct"),
         ("one_pass", "one_pass"),
     }
-    assert not any("key" in file.name or file.name == "models.toml" for file in packed.rglob("*"))
     plan = json.loads((await studying("plan", folder, "--json")).stdout)
     assert plan["reused"] == 4
-    report = json.loads((packed / "report.json").read_text())
+    out = tmp_path / "report.json"
+    reported = await studying("report", folder, "--out", out)
+    assert reported.exit_code == 0, reported.output
+    report = json.loads(out.read_text())
     assert report["made_of"]["games"] == 4
+    assert "judge large" in json.dumps(report["made_of"])
 
 
 async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path) -> None:
@@ -341,7 +351,7 @@ async def test_a_server_plays_the_games_and_the_folder_holds_them_as_if_they_wer
 ) -> None:
     here, there, small, large = tmp_path / "here", tmp_path / "there", fake(1), fake(2)
     for folder in (here, there):
-        study_file(folder, games=4, presets='["direct"]')
+        study_file(folder, games=2, presets='["direct"]')
     async with small.serving(), large.serving():
         models_file(here, small=small, large=large)
         assert (await studying("run", here, "--yes")).exit_code == 0
