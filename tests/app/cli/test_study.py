@@ -239,6 +239,15 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     assert len(list(StudyFolder(folder, pilot=True).games())) == 4
     told = status(folder)
     assert (told["games"], told["frozen"]) == (0, None)
+    (assumed,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    assert (assumed["assumed"], assumed["sd"], assumed["games"]) == (True, 0.5, 4)
+    interintent("study", "run", folder, "--yes", "--pilot", "6")
+    (found,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    assert not found["assumed"]
+    assert found["sd"] < 0.5
+    # Both rules give the same approvals to five seats: the games of a pair are the same.
+    assert found["correlation"] > 0.5
+    assert found["difference"] < assumed["difference"]
     assert interintent("study", "run", folder, "--yes").exit_code == 0
     assert not set(logs(folder)) & {f"{game}.ndjson" for _, game in StudyFolder(folder, pilot=True).games()}
 
