@@ -100,7 +100,7 @@ def dataset_command(
     _need_pyarrow()
     kept = folder.with_name(f"{folder.name}.partial")
     _make_room(folder, kept, overwrite=overwrite)
-    made = _Made(Variant(reader=reader))  # type: ignore[arg-type]
+    made = _Written(Variant(reader=reader))  # type: ignore[arg-type]
     try:
         judged = None if judgements is None else read_judgements(judgements)
         answered = {} if answers is None else read_answers(answers)
@@ -179,7 +179,7 @@ def _id(game: Game | Unusable) -> str:
     return game.id if isinstance(game, Game) else game.what
 
 
-class _Made:
+class _Written:
     """What was made of the games so far."""
 
     def __init__(self, variant: Variant) -> None:
@@ -222,7 +222,7 @@ AT_ONCE: Final = 20
 """Games of a batch whose raters' work is read at a time."""
 
 
-async def _of_batch(name: str, database_url: str | None, made: _Made, writer: TableWriter) -> None:
+async def _of_batch(name: str, database_url: str | None, made: _Written, writer: TableWriter) -> None:
     """Writes a batch's finished games with everybody's judgements and answers, and its calls to models."""
     async with on_database(read_settings(database_url)) as parts:
         batch = await parts.games.batch_row(name)

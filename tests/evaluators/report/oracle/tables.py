@@ -106,6 +106,8 @@ def _dimensions(oracle: Oracle) -> Rows:
     for dimension in ("summarisation", "guessing"):
         for followed in (False, True):
             sums = answered.scores(oracle.games, dimension, followed=followed)
+            filter_ = ", only what was followed" if followed else ""
+            rows |= answered.people_row(oracle.games, sums, f"{dimension} F1, people{filter_}")
             for who in {labels[0] for labels in sums.labels()}:
                 label = f"{dimension} F1, {who}{', only what was followed' if followed else ''}"
                 rows[label,] = {
