@@ -1,9 +1,9 @@
-"""Calls to models: one call as it is stored, an answer or a failure, and the sums over calls."""
+"""Calls to models as they are stored, each with an answer or a failure, and sums over calls."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple
 
 from agents.llm.session import CallKey
@@ -31,7 +31,7 @@ BUDGET_SPENT: Final = "budget spent"
 _NOTHING: Final = Usage(0, 0, 0, True)
 
 _WORD: Final = 200
-"""The most characters that are kept of a provider's own text: the name of its model, why it stopped."""
+"""The most characters that are kept of each text of a provider, such as the name of its model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,17 @@ class Call:
     key: CallKey
     endpoint: str
     model: str
-    """As the provider names it; without an answer, as the endpoint's settings name it."""
+    """The provider's name for the model; without an answer, the name in the endpoint's settings."""
     messages_sha256: str
     messages: str | None
-    """What was asked (see ``asked``), which is the text that was hashed. None unless the settings keep it."""
+    """The prompt as it was hashed (see ``asked``). None unless the settings keep prompts."""
     asked_temperature: float
     asked_max_tokens: int
-    """What the seat asked for, whatever the server accepts; the same question asks for the same values."""
+    """What the seat asked for, even if the server accepts other values. The same question always asks for the
+    same values."""
     temperature: float | None
     max_tokens: int | None
-    """As they were sent with the last request, under whatever name; None: it was sent without."""
+    """The values in the last request, whatever they were called there; None: not in the request."""
     parameters: str | None
     """Everything that was sent with the messages, as JSON in ASCII. None: nothing, or unknown."""
     text: str | None
@@ -79,9 +80,9 @@ class Call:
     finish: str
     http_calls: int
     asked: str | None = None
-    """What the seat asked for besides (see ``Sampling.named``), as JSON in ASCII. None: nothing."""
+    """The seat's other parameters (see ``Sampling.named``), as JSON in ASCII. None: there are none."""
     provider: str | None = None
-    """Who served the answer, where a router says so; None: not returned, as in the next two."""
+    """Who served the answer, if a router says so. None, here and in the next two fields: not returned."""
     fingerprint: str | None = None
     """The provider's name for the state of its system."""
     reasoning: str | None = None
@@ -155,7 +156,7 @@ def answered(question: StoredQuestion, endpoint: str, reply: Reply, *, whole: bo
 def failed(
     question: StoredQuestion, endpoint: str, model: str, fault: ModelUnavailable, *, whole: bool
 ) -> Call:
-    """The call that failed. It may have cost something all the same."""
+    """A failed call, which may still have cost something."""
     text = asked(question.messages)
     spent = fault.spent
     sent = None if spent is None else spent.sent
@@ -183,13 +184,13 @@ def failed(
 
 
 def besides_of(sampling: Sampling) -> str | None:
-    """What a seat asks for besides a temperature and a limit, as ``Call.asked`` holds it."""
+    """The seat's parameters other than temperature and limit, in the form of ``Call.asked``."""
     named = sampling.named()
     return json.dumps(named, ensure_ascii=True, sort_keys=True, separators=(",", ":")) if named else None
 
 
 def with_tries(call: Call, tries: Sequence[Call]) -> Call:
-    """The call with what earlier tries for the same answer cost, requests and seconds included."""
+    """The call, with the tokens, costs, requests and seconds of earlier tries for the same answer added."""
     if not tries:
         return call
     every = [*tries, call]
@@ -245,7 +246,7 @@ def _plain(word: str) -> str:
 
 
 class UseKey(NamedTuple):
-    """The key that uses are summed by."""
+    """The key by which uses are summed."""
 
     endpoint: str
     model: str
@@ -281,15 +282,8 @@ class Use:
         return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else None
 
     def add(self, other: "Use") -> None:
-        self.calls += other.calls
-        self.failed += other.failed
-        self.estimated += other.estimated
-        self.http_calls += other.http_calls
-        self.prompt_tokens += other.prompt_tokens
-        self.cached_tokens += other.cached_tokens
-        self.completion_tokens += other.completion_tokens
-        self.cost += other.cost
-        self.waiting_s += other.waiting_s
+        for part in fields(self):
+            setattr(self, part.name, getattr(self, part.name) + getattr(other, part.name))
 
 
 def total(uses: Iterable[Use]) -> Use:
