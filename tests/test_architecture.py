@@ -1,4 +1,4 @@
-"""The law of the house: dependencies point one way (docs/adr, and the table below)."""
+"""The law of the house: dependencies point one way (see docs/adr and the table below)."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""The lock, the installer and the image, as far as they can be tested without network or Docker."""
+"""The lock, the installer and the image, as far as they can be tested without a network or Docker."""
 
 import ast
 import os
@@ -305,7 +305,7 @@ def test_the_runtime_takes_its_own_lock_and_the_full_set_serves_it_too(installed
     assert pip_calls(installed) == []
 
 
-def test_it_leaves_a_directory_alone_that_is_no_environment(checkout: Path, tmp_path: Path) -> None:
+def test_it_leaves_a_directory_alone_that_is_not_an_environment(checkout: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.tex").touch()

@@ -1,4 +1,4 @@
-"""The suite that every agent kind passes, and proof that it finds what it is there to find."""
+"""The conformance suite that every agent kind passes, and faulty kinds that it must catch."""
 
 import asyncio
 from dataclasses import replace
@@ -110,12 +110,12 @@ class NoAction(RandomAgent):
         (Sulking, "illegal: .*takes 2 seats"),
     ],
 )
-def test_a_faulty_kind_is_found_out(make: MakeAgent, complaint: str) -> None:
+def test_a_faulty_kind_is_found(make: MakeAgent, complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
         check_agent_kind(make)
 
 
-def test_an_answer_that_is_no_action_is_found_out() -> None:
+def test_an_answer_other_than_an_action_is_found() -> None:
     with pytest.raises((AssertionError, TypeError), match="action"):
         check_agent_kind(NoAction)
 

@@ -1,6 +1,6 @@
-"""Whatever a client does to the socket: the right close code, nothing left behind, nobody else disturbed.
+"""Abuse of the socket gets the right close code, leaves nothing behind and disturbs nobody else.
 
-``python -m tests.app.abuses`` does it more often. What needs a closer look is in test_socket_abuse.py.
+``python -m tests.app.abuses`` does more of it. Single faults are tested closely in test_socket_abuse.py.
 """
 
 import os

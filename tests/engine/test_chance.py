@@ -1,4 +1,4 @@
-"""Chance: fixed by seed and purpose for ever, even, and telling nothing of the seed."""
+"""Chance: fixed for ever by seed and purpose, even, and revealing nothing about the seed."""
 
 from collections import Counter
 
@@ -55,7 +55,7 @@ def test_a_shuffle_loses_nothing_and_leaves_its_input() -> None:
     assert len(ordered(range(12), draw(1))) == 12
 
 
-def test_a_share_lies_from_nought_to_below_one_evenly() -> None:
+def test_unit_is_even_from_zero_to_below_one() -> None:
     shares = [unit(seed, "u") for seed in range(10_000)]
     assert min(shares) >= 0
     assert max(shares) < 1

@@ -1,4 +1,4 @@
-"""The deal: uniform, fixed by the seed or by hand, and out of the agents' reach."""
+"""The deal: uniform, fixed by the seed or by hand, and hidden from agents."""
 
 from collections import Counter
 
@@ -124,7 +124,7 @@ def test_as_many_names_as_players_are_taken() -> None:
         assert refusal.value.pointer == "/names"
 
 
-def test_an_agents_secret_is_no_draw_that_deals() -> None:
+def test_an_agents_secret_is_none_of_the_draws_for_the_deal() -> None:
     # What a seat is handed must not help to compute the deal, the leader or another seat's secret.
     secrets = {secret(5, "agent", seat) for seat in range(1, 11)}
     assert len(secrets) == 10

@@ -1,4 +1,4 @@
-"""Events: their wire form, who sees them, and what is no event."""
+"""Events: their wire form, who sees them, and which values are refused."""
 
 import json
 import types
@@ -140,7 +140,7 @@ def test_a_selection_of_an_earlier_version_reads_as_one_without_a_reason_of_its_
     assert old == new == IntentionsSelected(1, "final", (Choice("defend_self", "They doubt me."),), True, "")
 
 
-def test_what_is_no_event_is_corrupt() -> None:
+def test_an_invalid_event_is_corrupt() -> None:
     for name in ("", "VoteCast", "vote", "votes_revealed ", "event"):
         with pytest.raises(CorruptLog):
             read_event(name, {})
@@ -277,6 +277,6 @@ def test_an_event_of_a_seat_that_is_not_there_is_corrupt(kind: type[Any], seat: 
         fold([*Play().state.log, event])
 
 
-def test_an_empty_log_is_no_game_yet() -> None:
+def test_an_empty_log_folds_to_an_empty_state() -> None:
     assert fold([]).log == []
     assert type(Play().state.log[0]) is GameCreated

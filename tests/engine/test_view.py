@@ -1,4 +1,4 @@
-"""Viewers by name, and observations that carry refusals."""
+"""Names of viewers, and observations that carry refusals."""
 
 from typing import Any
 

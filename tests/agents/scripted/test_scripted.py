@@ -1,4 +1,4 @@
-"""The scripted seat: what it records, what it says, and that both are true."""
+"""The scripted seat: it records what it should, and what it says is true."""
 
 import asyncio
 import os

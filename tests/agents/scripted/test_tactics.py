@@ -1,4 +1,4 @@
-"""What the scripted seat does with what it believes."""
+"""What the scripted seat does with its beliefs."""
 
 import asyncio
 from collections.abc import Iterator

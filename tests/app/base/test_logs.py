@@ -1,4 +1,4 @@
-"""The service's own log says what broke and where, and never a secret."""
+"""The service's own log says what broke and where, and holds no secret."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Whatever is sent: a clear problem, nothing changed, never a 5xx, and nothing of it repeated."""
+"""Bad input of every kind gets a clear problem, changes nothing, causes no 5xx and is never echoed."""
 
 import asyncio
 import importlib
@@ -30,12 +30,6 @@ EMBARRASSING = "correct-horse-battery-staple"
 """What no answer may repeat."""
 
 DECK = ["merlin", "percival", "servant", "morgana", "assassin"]
-
-
-@pytest.fixture
-async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
-    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as one:
-        yield one
 
 
 def _deal(*roles: str) -> dict[str, str]:
@@ -380,7 +374,7 @@ IDS = [
 ]
 
 
-async def test_ids_that_are_none_name_nothing(caller: Caller) -> None:
+async def test_invalid_ids_find_nothing(caller: Caller) -> None:
     before = await caller.rows()
     for wrong in IDS:
         for method, path in (
@@ -396,7 +390,7 @@ async def test_ids_that_are_none_name_nothing(caller: Caller) -> None:
     assert await caller.rows() == before
 
 
-async def test_addresses_that_are_none_are_not_found(caller: Caller) -> None:
+async def test_unknown_paths_are_not_found(caller: Caller) -> None:
     for path in (
         "/nowhere",
         "/games/",
@@ -417,7 +411,7 @@ async def test_addresses_that_are_none_are_not_found(caller: Caller) -> None:
         problem(await caller.get(path), 404, "not-found")
 
 
-async def test_other_methods_are_told_which_ones_are_taken(caller: Caller) -> None:
+async def test_a_wrong_method_is_answered_with_the_allowed_ones(caller: Caller) -> None:
     before = await caller.rows()
     for method, path, allowed in (
         ("PUT", "/games", {"GET", "POST"}),
@@ -547,7 +541,7 @@ async def test_what_could_not_be_read_is_not_repeated(caller: Caller) -> None:
     assert EMBARRASSING not in answer.text
 
 
-async def test_what_breaks_inside_is_not_told_outside(
+async def test_internal_errors_reveal_nothing_to_callers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:

@@ -1,7 +1,6 @@
-"""Who may call a service without keys: this machine by its own names, and no page of another site."""
+"""Who may call a service without keys: this machine under its own names, but no page of another site."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -10,7 +9,7 @@ import pytest
 from app.base.errors import Forbidden
 from app.edge.callers import check_caller
 from tests.app.calling import Caller, calling, problem
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 
 EVIL = "https://evil.example"
 
@@ -106,12 +105,6 @@ FOREIGN = (
     ),
     *("file://", "file://localhost", "http://", "://localhost", "http://localhost http://evil.example", "*"),
 )
-
-
-@pytest.fixture
-async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
-    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as one:
-        yield one
 
 
 def refused(*headers: tuple[str, str], keyless: bool = True, origins: tuple[str, ...] = ()) -> bool:
@@ -231,12 +224,6 @@ async def test_with_keys_a_browser_shows_none_by_itself(tmp_path: Path) -> None:
 
 
 # --- on the wire -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")) as one:
-        yield one
 
 
 async def said(served: Served, request: bytes) -> bytes:

@@ -1,8 +1,6 @@
-"""Every answer tells a browser to do nothing with it that is not meant."""
+"""Every answer carries headers that forbid browsers to misuse it."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.edge.headers import DATA_POLICY, HEADERS, REPORT_POLICY
-from tests.app.calling import Caller, calling
+from tests.app.calling import Caller
 from tests.app.edge.test_callers import HANDSHAKE, said
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 
 ALWAYS = {
     "cross-origin-opener-policy": "same-origin",
@@ -35,12 +33,6 @@ def check(headers: httpx.Headers) -> None:
     assert "'unsafe-eval'" not in policy
     assert "server" not in headers
     assert "x-powered-by" not in headers
-
-
-@pytest.fixture
-async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
-    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as one:
-        yield one
 
 
 async def test_they_are_those_that_we_mean() -> None:
@@ -124,12 +116,6 @@ async def test_a_report_keeps_its_styles_and_has_no_script(caller: Caller) -> No
 
 
 # --- on the wire -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")) as one:
-        yield one
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One key, one effect: a request may be repeated by whoever did not hear the answer."""
+"""One key, one effect: a caller that missed the answer may repeat its request."""
 
 import asyncio
 import json
@@ -105,7 +105,7 @@ async def test_a_refused_request_leaves_its_key_free(database_url: str) -> None:
         assert (await _send(caller, *ROUTES[0], "k")).status_code == 201
 
 
-async def test_keys_of_any_printable_kind_are_told_apart(database_url: str) -> None:
+async def test_keys_of_any_printable_characters_are_distinguished(database_url: str) -> None:
     async with calling(database_url) as caller:
         keys = ["a", "A", "a b", "'; DROP TABLE games;--", "%", "_", "x" * 128, "~", '"', "\\"]
         batches = {(await _send(caller, *ROUTES[0], key)).json()["batch_id"] for key in keys}

@@ -1,4 +1,4 @@
-"""Decisions and defaults of games: stored with the end of each game, and shown to those who see all."""
+"""Decisions and defaults are stored when a game ends and shown to viewers that see everything."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Games and batches over HTTP: what is created is played, and everybody sees their own part of it."""
+"""Games and batches over HTTP: they are created and played, and each viewer sees its own part."""
 
 import asyncio
 import hashlib

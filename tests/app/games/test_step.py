@@ -1,4 +1,4 @@
-"""A game walked by hand is the game that the service would have driven."""
+"""A game stepped by hand equals the game that the service would have driven."""
 
 import asyncio
 from typing import Any
@@ -226,7 +226,7 @@ async def test_a_walk_stops_for_a_cancellation_that_has_begun(
         assert lines[-1]["type"] == "game_cancelled"
 
 
-async def test_a_walk_that_finds_the_game_cancelled_just_now_is_told_that_it_is_over(
+async def test_a_walk_that_meets_a_cancellation_reports_that_the_game_is_over(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with calling(database_url) as caller:

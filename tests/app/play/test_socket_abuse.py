@@ -1,4 +1,4 @@
-"""What a socket's client may do wrong (RELIABILITY 6): each gets its code, and the next is served."""
+"""What a client may do wrong on a socket (RELIABILITY 6): each fault gets its code, and others are served."""
 
 import asyncio
 import contextlib
@@ -111,7 +111,7 @@ FIRST_MESSAGES: dict[str, tuple[str | bytes, int]] = {
 
 
 @pytest.mark.parametrize("case", FIRST_MESSAGES)
-async def test_a_first_message_that_is_no_identify_ends_the_connection(served: Served, case: str) -> None:
+async def test_a_first_message_other_than_identify_ends_the_connection(served: Served, case: str) -> None:
     message, code = FIRST_MESSAGES[case]
     async with watching(served.ws_url) as one:
         await one.connection.send(message)

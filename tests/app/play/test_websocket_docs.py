@@ -1,4 +1,4 @@
-"""docs/websocket.md says what is so: its programs run, its table names every code there is."""
+"""docs/websocket.md is true: its programs run, and its table lists every code."""
 
 import asyncio
 import os
@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -35,12 +34,6 @@ def environment() -> dict[str, str]:
     """As it is, without a proxy between this machine and itself."""
     kept = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
     return {**kept, "PYTHONWARNINGS": "error"}
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 async def test_the_watcher_prints_a_game_to_its_end(served: Served, tmp_path: Path) -> None:

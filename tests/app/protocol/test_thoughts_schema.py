@@ -1,5 +1,5 @@
-"""What fits a request's ``thoughts_schema`` is kept, and what is left out does not fit it. The same for
-``schema`` and the action.
+"""What fits a request's ``thoughts_schema`` is kept, and what is dropped does not fit it. ``schema`` does
+the same for the action.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""A claim has one holder at a time, and ends with the process or the session that holds it."""
+"""A claim has one holder at a time and ends with the process or session that holds it."""
 
 import asyncio
 from pathlib import Path
@@ -35,7 +35,7 @@ async def test_a_database_in_memory_needs_no_lock() -> None:
     assert await one.take(["b_1"]) == await other.take(["b_1"]) == ["b_1"]
 
 
-async def test_on_postgresql_claims_are_told_apart_and_given_back(postgres: PostgresServer) -> None:
+async def test_on_postgresql_claims_are_distinguished_and_given_back(postgres: PostgresServer) -> None:
     with fresh_database(postgres) as url:
         one, other = claims_of(url), claims_of(url)
         assert isinstance(one, SessionClaims)

@@ -1,4 +1,4 @@
-"""A process that dies costs nothing but time: what it had promised is finished by the next one."""
+"""A process that dies costs only time: the next one finishes what was accepted."""
 
 import json
 import random

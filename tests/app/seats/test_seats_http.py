@@ -1,7 +1,6 @@
-"""Remote seats over HTTP, their deadlines, and what stepping, cancelling and restarting do to them."""
+"""Remote seats over HTTP, their deadlines, and the effects of stepping, cancelling and restarting."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -14,12 +13,6 @@ from tests.app.calling import Caller, calling, problem
 from tests.app.seated import SHORT, HttpBot, in_log, remote_game
 
 TEAM = "1.1.propose_team.1"
-
-
-@pytest.fixture
-async def caller(tmp_path: Any) -> AsyncIterator[Caller]:
-    async with calling(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}") as found:
-        yield found
 
 
 async def answer(

@@ -1,23 +1,16 @@
-"""Remote seats over the socket: played whole, cut off, taken over, refused."""
+"""Remote seats over the socket: whole games, disconnections, takeovers and refusals."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from typing import Any
 
 import jsonschema
 import pytest
 
 from tests.app.calling import calling
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 from tests.app.seated import SHORT, Balancer, Bot, choose, http_to, in_log, remote_game, rough_line
 from tests.app.watcher import Watcher, projection, watching
-
-
-@pytest.fixture
-async def served(tmp_path: Any) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 async def new_game(served: Served, **wish: Any) -> tuple[str, dict[int, str]]:

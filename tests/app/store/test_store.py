@@ -1,4 +1,4 @@
-"""The database: grouped appends, one winner a position, migrations by many, text as it was sent."""
+"""The database: grouped appends, one winner per position, concurrent migrations, text stored as sent."""
 
 import asyncio
 import os
@@ -406,7 +406,7 @@ async def test_text_comes_back_as_it_was_sent(database_url: str) -> None:
         assert raw.count(b"\n") == len(await caller.lines(f"/games/{game}/events"))
 
 
-async def test_a_log_with_a_hole_is_our_fault_and_told_as_such(database_url: str) -> None:
+async def test_a_log_with_a_hole_is_reported_as_an_internal_error(database_url: str) -> None:
     async with calling(database_url) as caller:
         _, [game] = await caller.create(drive="manual")
 

@@ -1,6 +1,4 @@
-"""Spectators are written to by one relay a game and viewer, and miss nothing between it and what they read
-themselves.
-"""
+"""One relay per game and viewer writes to spectators. They miss nothing between their reads and the relay."""
 
 import asyncio
 import contextlib
@@ -98,7 +96,7 @@ async def test_what_was_committed_between_the_own_reading_and_sitting_down_is_no
         await until_seq(one, 3)
 
 
-async def test_who_is_behind_the_relay_has_to_read_first() -> None:
+async def test_a_viewer_behind_the_relay_reads_first() -> None:
     async with world(2) as here:
         first, late = Sitting(2), Sitting(2)
         assert here.relays.add(first)
@@ -112,7 +110,7 @@ async def test_who_is_behind_the_relay_has_to_read_first() -> None:
         await until_seq(late, 4)
 
 
-async def test_who_is_ahead_of_the_relay_gets_nothing_twice() -> None:
+async def test_a_viewer_ahead_of_the_relay_gets_nothing_twice() -> None:
     async with world(2) as here:
         slow, ahead = Sitting(2), Sitting(3)
         assert here.relays.add(slow)
@@ -128,7 +126,7 @@ async def test_who_is_ahead_of_the_relay_gets_nothing_twice() -> None:
         assert [page.count for page in ahead.got] in ([1], [])
 
 
-async def test_who_does_not_read_is_let_go_and_costs_the_others_nothing() -> None:
+async def test_a_viewer_that_does_not_read_is_dropped_at_no_cost_to_the_others() -> None:
     async with world() as here:
         reads, stuck = Sitting(), Sitting()
         stuck.reads = False
@@ -196,7 +194,7 @@ async def test_a_read_that_breaks_sends_everybody_to_look_and_the_next_begins_an
         await until_seq(one, 1)
 
 
-async def test_when_the_last_one_rises_nothing_is_left_over() -> None:
+async def test_nothing_is_left_over_when_the_last_viewer_leaves() -> None:
     async with world() as here:
         one = Sitting()
         assert here.relays.add(one)

@@ -1,4 +1,4 @@
-"""A message is sent at once or not at all, through ASGI alone."""
+"""A message is sent at once or not at all, using only ASGI."""
 
 import asyncio
 import contextlib

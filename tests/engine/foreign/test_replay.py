@@ -145,7 +145,7 @@ def test_rejections_fail_the_quest_and_nobody_goes() -> None:
     assert (first.team, first.fails, first.succeeded) == ((), None, False)
 
 
-def test_a_quest_failed_by_rejections_may_be_told_as_a_move() -> None:
+def test_a_quest_failed_by_rejections_may_be_recorded_as_a_move() -> None:
     record = load("quest-fails")
     quest = {"type": "quest", "quest": 1, "team": [0, 1], "actions": None, "fails": None, "result": "fail"}
     record["moves"].insert(4, quest)
@@ -476,7 +476,7 @@ def test_a_record_written_anew_has_the_same_quests_and_shots(name: str) -> None:
 @pytest.mark.parametrize(
     "value", [None, [], 3, "avalon-replay/1", {}, {"schema": ["avalon-replay/1"]}, 10**13]
 )
-def test_what_is_no_record_at_all_is_refused(value: Any) -> None:
+def test_a_value_that_is_no_record_at_all_is_refused(value: Any) -> None:
     with pytest.raises(InvalidRecord):
         read_record(value)
 

@@ -1,4 +1,4 @@
-"""Set-ups that no table can have: refused, in words that a user understands and in the record's numbering."""
+"""Impossible set-ups are refused in words that users understand, with the record's own seat numbers."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The assassination: when it is offered, to whom, and what a shot or none means."""
+"""The assassination: when it is offered, to whom, and how a shot or no shot ends the game."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_only_the_assassin_shoots() -> None:
             game.do((seat, Assassinate(1)))
 
 
-def test_nobody_but_full_and_the_assassin_is_told_who_is_asked_to_shoot() -> None:
+def test_only_full_and_the_assassin_see_who_is_asked_to_shoot() -> None:
     game = after_three()
     shooting = [hand.seat for hand in game.state.hands if hand.shoots]
     assert shooting == [4]

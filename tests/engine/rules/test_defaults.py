@@ -1,4 +1,4 @@
-"""Defaults: what is played for a seat that does not answer, from public facts alone."""
+"""Defaults: what is played for a seat that does not answer, chosen from public facts alone."""
 
 from random import Random
 

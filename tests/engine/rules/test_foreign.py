@@ -1,4 +1,4 @@
-"""What only a record may say: cards partly known, beliefs without a confidence, choices off the menu."""
+"""What only a record may contain: partly known cards, beliefs without a confidence, choices off the menu."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the short way of simple answers must look at before it is taken (ADR 0022)."""
+"""What must be checked before simple answers take the short path (ADR 0022)."""
 
 import pytest
 
