@@ -127,7 +127,7 @@ def test_a_complaint_names_game_seed_and_request() -> None:
         check_agent_kind(IllegalTeam)
 
 
-def test_kinds_that_are_not_deterministic_say_so() -> None:
+def test_a_kind_may_be_declared_nondeterministic() -> None:
     check_agent_kind(Counting, deterministic=False)
 
 

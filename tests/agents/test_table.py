@@ -185,7 +185,7 @@ async def test_a_journal_that_fails_leaves_the_state_as_it_was(appends: int) -> 
     assert state == fold([*log, *journal.stored])
 
 
-async def test_a_game_whose_journal_failed_goes_on_as_if_nothing_had_been() -> None:
+async def test_a_game_can_go_on_after_its_journal_failed() -> None:
     log = create(INTERINTENT, 3)
     undisturbed = await play(log, scripteds(), MemoryJournal())
     journal = Broken(appends=9)

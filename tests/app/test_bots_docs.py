@@ -127,7 +127,7 @@ def test_every_close_code_has_its_row_and_the_same_word() -> None:
         assert told[one.code].startswith(expected.get(one.come_back, "after the `retry_after_ms`")), one
 
 
-async def test_what_is_refused_has_the_code_that_the_table_says(served: Served) -> None:
+async def test_refusals_have_the_codes_of_the_table(served: Served) -> None:
     async with watching(served.ws_url) as one:
         create = re.search(r"-d '(.*?)'", blocks("sh")[0], re.DOTALL)
         assert create is not None

@@ -84,7 +84,7 @@ def test_operations_have_readable_names_of_their_own(document: Any) -> None:
     assert {"create_games", "show_game", "create_evaluation", "answer_request"} <= set(names)
 
 
-def test_what_has_a_known_shape_is_described(document: Any) -> None:
+def test_every_known_shape_is_described(document: Any) -> None:
     """The objects that stay open are those that hold others' JSON: schemas, contexts, options of agents."""
     schemas = document["components"]["schemas"]
 

@@ -7,7 +7,7 @@ import pytest
 from engine.chance import draw, ordered, pick, secret, unit
 
 
-def test_known_values_so_that_a_change_of_the_randomness_is_noticed() -> None:
+def test_known_values_reveal_a_change_of_the_randomness() -> None:
     # Computed once; every stored game and golden file rests on them.
     assert draw(0, "deal") == 3963786302778667161
     assert draw("abc", 1, 2) == 8080791518084022511

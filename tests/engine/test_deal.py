@@ -97,7 +97,7 @@ def test_a_deal_leaves_the_first_leader_to_the_seed() -> None:
         ["merlin", "percival", "servant", "assassin", "morgana", "servant"],
     ],
 )
-def test_a_deal_that_is_not_the_deck_is_refused(deal: list[Role]) -> None:
+def test_a_deal_other_than_the_deck_is_refused(deal: list[Role]) -> None:
     with pytest.raises(InvalidProfile, match="the deal must hold") as refusal:
         create(OFFICIAL, 1, deal=deal)
     assert refusal.value.pointer == "/deal"

@@ -271,7 +271,7 @@ def test_a_log_starts_with_game_created_and_holds_one() -> None:
 
 @pytest.mark.parametrize("seat", [0, 6, -1, 99])
 @pytest.mark.parametrize("kind", [VoteCast, CardPlayed, RoundSummarised])
-def test_an_event_of_a_seat_that_is_not_there_is_corrupt(kind: type[Any], seat: int) -> None:
+def test_an_event_of_an_unknown_seat_is_corrupt(kind: type[Any], seat: int) -> None:
     event = RoundSummarised(seat, 1, 1, ()) if kind is RoundSummarised else kind(seat, True)
     with pytest.raises(CorruptLog, match=f"of seat {seat}, but the table has 5 seats"):
         fold([*Play().state.log, event])

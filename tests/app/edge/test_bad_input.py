@@ -189,7 +189,7 @@ BODIES: list[tuple[str, bytes, int, str]] = [
 ]
 
 
-async def test_bodies_that_are_no_clean_json_are_refused(caller: Caller) -> None:
+async def test_bodies_other_than_clean_json_are_refused(caller: Caller) -> None:
     _, [game] = await caller.create(drive="manual")
     before = await caller.rows()
     for name, body, status, code in BODIES:
@@ -274,7 +274,7 @@ async def test_ten_megabytes_do_not_hold_up_a_real_server(
 @pytest.mark.parametrize(
     "kind", ["text/plain", "text/xml", "multipart/form-data; boundary=x", "nonsense", "application/jsonp"]
 )
-async def test_a_body_that_calls_itself_something_else_is_refused(caller: Caller, kind: str) -> None:
+async def test_a_body_with_another_content_type_is_refused(caller: Caller, kind: str) -> None:
     before = await caller.rows()
     for path in ("/games", "/games/import"):
         answer = await caller.post(path, content=b"{}", headers={"content-type": kind})
@@ -505,7 +505,7 @@ async def test_headers_that_make_no_sense_are_passed_over_or_refused(caller: Cal
     assert await caller.rows() == before
 
 
-async def test_what_could_not_be_read_is_not_repeated(caller: Caller) -> None:
+async def test_unreadable_input_is_not_echoed(caller: Caller) -> None:
     for wish in (
         {"profile": EMBARRASSING},
         {"players": EMBARRASSING},

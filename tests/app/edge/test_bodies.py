@@ -114,7 +114,7 @@ def test_no_route_reads_a_body_but_through_the_guard() -> None:
     assert unguarded(app) == ["/forgotten"]
 
 
-async def test_a_body_is_not_touched_before_route_credential_and_scope_are_settled(tmp_path: Path) -> None:
+async def test_a_body_is_not_read_before_route_credential_and_scope_are_checked(tmp_path: Path) -> None:
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key=KEY) as caller:
         app = caller.app
         useless = new_key()

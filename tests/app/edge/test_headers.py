@@ -35,7 +35,7 @@ def check(headers: httpx.Headers) -> None:
     assert "x-powered-by" not in headers
 
 
-async def test_they_are_those_that_we_mean() -> None:
+async def test_the_headers_have_the_intended_values() -> None:
     assert {name.lower(): value for name, value in HEADERS.items()} == {
         **ALWAYS,
         "content-security-policy": DATA_POLICY,
@@ -80,7 +80,7 @@ async def test_refusals_have_them(
     check(answer.headers)
 
 
-async def test_what_breaks_has_them_too(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_internal_errors_have_them_too(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     async def breaks(*_: Any, **__: Any) -> None:
         raise RuntimeError("broken")
 
@@ -139,7 +139,7 @@ async def test_the_server_underneath_answers_with_them(served: Served, request_:
     check(httpx.Headers([tuple(one.split(": ", 1)) for one in lines]))  # type: ignore[misc]
 
 
-async def test_a_refused_handshake_is_no_fault_of_the_service(
+async def test_a_refused_handshake_is_not_logged_as_an_error(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     request = f"GET /socket HTTP/1.1\r\nHost: localhost\r\n{HANDSHAKE}".encode()

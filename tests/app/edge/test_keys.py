@@ -159,7 +159,7 @@ async def test_the_last_use_is_kept_to_the_hour(database_url: str) -> None:
         assert 0 <= now_ms() - found.used_at < 2 * 3_600_000
 
 
-async def test_what_befalls_one_key_befalls_no_other(database_url: str) -> None:
+async def test_changes_to_one_key_affect_no_other(database_url: str) -> None:
     database = Database(local_settings(database_url))
     await database.start()
     store = KeyStore(database)

@@ -35,7 +35,7 @@ def sound(**changes: Any) -> dict[str, Any]:
     [SEAT, Grant.to_watch(NOW + 1, game="g_abc"), Grant.to_watch(NOW + 1, batch="b_abc")],
     ids=["seat", "game", "batch"],
 )
-def test_what_was_minted_reads_back(grant: Grant) -> None:
+def test_a_minted_token_can_be_read(grant: Grant) -> None:
     read = Secrets([NEW]).read(Secrets([NEW]).mint(grant), NOW)
     assert (read.viewer, read.game, read.batch, read.epoch, read.expires) == (
         *(grant.viewer, grant.game, grant.batch, grant.epoch, grant.expires),

@@ -250,7 +250,7 @@ async def test_an_imported_game_is_forked_with_agents_that_are_named(database_ur
     ],
     ids=json.dumps,
 )
-async def test_a_place_that_is_not_there_is_refused(tmp_path: Any, after: Any, pointer: str) -> None:
+async def test_an_invalid_place_is_refused(tmp_path: Any, after: Any, pointer: str) -> None:
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
         _, [origin] = await caller.played(seeds={"from": SEED}, seats=[{"agent": "random"}])
         before = await caller.rows()

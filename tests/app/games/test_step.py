@@ -173,7 +173,7 @@ async def test_stepping_and_cancelling_at_the_same_time_leaves_a_whole_log(
             assert ends == ["game_cancelled"]
 
 
-async def test_a_game_that_is_cancelled_between_two_steps_of_a_walk_is_stale_to_it(
+async def test_a_walk_notices_a_game_cancelled_between_two_of_its_steps(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stepped, go_on = asyncio.Event(), asyncio.Event()

@@ -173,7 +173,7 @@ FAULTS = {
 
 
 @pytest.mark.timeout(240)
-async def test_what_is_wrong_with_a_bot_is_found(tmp_path: Path) -> None:
+async def test_the_faults_of_a_bot_are_found(tmp_path: Path) -> None:
     patience = Patience(answer=12, back=12, quiet=2)
     jobs = {}
     for number, (name, fault) in enumerate(FAULTS.items()):

@@ -152,7 +152,7 @@ async def test_it_counts_calls_by_their_messages_and_finds_prefixes() -> None:
         assert (await client.get("/stats")).json()["calls"] == 0
 
 
-async def test_it_counts_what_is_in_flight_and_what_was_given_up() -> None:
+async def test_it_counts_calls_in_flight_and_abandoned_calls() -> None:
     options = FakeOptions(latency=Latency("fixed", (1.0,)))
     async with FakeModel(options).serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
         calls = [asyncio.create_task(post(client, str(number))) for number in range(5)]
@@ -207,7 +207,7 @@ SILENT = {"silence", "silence_after_headers", "slow_drip"}
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS.keys() - {"refused"}))
-async def test_every_fault_leaves_a_server_that_goes_on(fault: str) -> None:
+async def test_the_server_survives_every_fault(fault: str) -> None:
     options = FakeOptions(faults=(Fault(fault, times=1),))
     async with (
         FakeModel(options).serving() as fake,

@@ -129,7 +129,7 @@ async def test_the_body_of_a_refused_caller_is_not_read(tmp_path: Path) -> None:
         assert (await one.head()).startswith(b"HTTP/1.1 401 ")
 
 
-async def test_a_small_body_that_is_not_wanted_does_not_cost_the_connection(tmp_path: Path) -> None:
+async def test_a_small_unwanted_body_keeps_the_connection_open(tmp_path: Path) -> None:
     async with serving(tmp_path, api_key=KEY) as served, raw(served) as one:
         for _ in range(3):
             await one.say(post("/games", "Content-Length: 1000") + b" " * 400)
@@ -140,7 +140,7 @@ async def test_a_small_body_that_is_not_wanted_does_not_cost_the_connection(tmp_
 
 
 @pytest.mark.parametrize("headers", [["Content-Length: 1000000000"], ["Transfer-Encoding: chunked"]])
-async def test_a_body_that_is_not_wanted_is_passed_over_for_a_while_only(
+async def test_an_unwanted_body_is_skipped_only_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, headers: list[str]
 ) -> None:
     async with serving(tmp_path, api_key=KEY) as served:

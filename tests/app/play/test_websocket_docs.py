@@ -52,7 +52,7 @@ async def test_the_watcher_prints_a_game_to_its_end(served: Served, tmp_path: Pa
     assert process.returncode == 0
 
 
-async def test_the_watcher_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_the_watcher_resumes_where_it_was(tmp_path: Path) -> None:
     settings = local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")
     program = tmp_path / "watch.py"
     program.write_text(block("python"))

@@ -416,7 +416,7 @@ def test_as_many_parts_as_are_allowed_are_taken(asked: tuple[State, Request]) ->
     assert refused(asked, {**READINGS, "readings": [{"by": "x" * 64, "text": ""}] * 20}) == []
 
 
-def test_thoughts_that_are_no_list_are_refused_as_a_whole(asked: tuple[State, Request]) -> None:
+def test_thoughts_other_than_a_list_are_refused_as_a_whole(asked: tuple[State, Request]) -> None:
     found = read_thoughts(asked[1], {"0": WHY}, lambda thought, pointer: None)
     assert (found.kept, found.sent) == ((), ())
     assert [fault.pointer for fault in found.refused] == ["/thoughts"]

@@ -15,7 +15,7 @@ from tests.postgres import PostgresServer, fresh_database
 pytestmark = pytest.mark.anyio
 
 
-async def test_on_sqlite_one_process_has_all_until_it_stops(tmp_path: Path) -> None:
+async def test_on_sqlite_one_process_holds_every_claim_until_it_stops(tmp_path: Path) -> None:
     url = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
     one, other = claims_of(url), claims_of(url)
     assert isinstance(one, FileClaims)
@@ -51,7 +51,7 @@ async def test_on_postgresql_claims_are_distinguished_and_given_back(postgres: P
         await other.stop()
 
 
-async def test_of_many_who_want_all_each_name_goes_to_one(postgres: PostgresServer) -> None:
+async def test_each_name_is_claimed_by_exactly_one_of_many(postgres: PostgresServer) -> None:
     names = [f"b_{number}" for number in range(200)]
     with fresh_database(postgres) as url:
         everybody: list[Claims] = [SessionClaims(url) for _ in range(6)]

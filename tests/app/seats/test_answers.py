@@ -432,7 +432,7 @@ async def test_an_illegal_action_is_reported_and_its_thoughts_are_not(
     assert "thoughts_refused" not in said
 
 
-async def test_what_was_refused_of_thoughts_outlives_the_process(database_url: str) -> None:
+async def test_refused_thoughts_are_remembered_across_a_restart(database_url: str) -> None:
     token = game = ""
     first: Frame = {}
     for start in range(2):

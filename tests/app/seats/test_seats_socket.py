@@ -242,7 +242,7 @@ async def test_the_researcher_sits_down_by_saying_so(table: Table) -> None:
 
 
 @pytest.mark.parametrize("viewer", [None, "public"])
-async def test_who_names_no_seat_cannot_sit(table: Table, viewer: str | None) -> None:
+async def test_a_viewer_without_a_seat_cannot_sit(table: Table, viewer: str | None) -> None:
     async with watching(table.served.ws_url) as one:
         await one.send(t="identify", v=1, game=table.game, sit=True, viewer=viewer)
         assert await one.until_closed() == 4400
@@ -283,7 +283,7 @@ async def test_a_seats_frames_do_not_change_with_others_answers(table: Table) ->
             await fifth.next()
 
 
-async def test_of_one_processs_connections_the_last_to_come_holds_the_seat(database_url: str) -> None:
+async def test_the_newest_of_several_connections_holds_the_seat(database_url: str) -> None:
     # However long the older one took to get there: it may be one that its bot has left already.
     async with calling(database_url) as caller:
         seats = caller.services.seats

@@ -90,7 +90,7 @@ async def test_readers_at_the_same_spot_share_one_read_and_one_frame() -> None:
     assert all(page is found[0] for page in found)
 
 
-async def test_a_read_that_has_begun_is_not_joined_for_it_may_miss_the_last_commit() -> None:
+async def test_a_read_under_way_is_not_joined_since_it_may_miss_the_last_commit() -> None:
     stored = Stored([said(1)])
     stored.answering.clear()
     pages, spot = start(stored)
@@ -149,7 +149,7 @@ async def test_a_page_is_cut_where_its_bytes_would_be_too_many() -> None:
     assert stored.reads == 4
 
 
-async def test_an_event_that_is_too_large_for_a_page_goes_alone() -> None:
+async def test_an_event_too_large_for_a_page_is_sent_alone() -> None:
     pages, spot = start(Stored([said(1), said(2, MAX_PAGE), said(3)]))
     counts = []
     while (page := await pages.after(spot)).count:

@@ -72,7 +72,7 @@ async def until_seq(one: Sitting, seq: int) -> None:
             await asyncio.sleep(0)
 
 
-async def test_those_who_sit_get_the_same_bytes_from_memory_in_their_order() -> None:
+async def test_seated_viewers_get_the_same_bytes_from_memory_in_order() -> None:
     async with world(3) as here:
         many = [Sitting(3) for _ in range(600)]  # more than are written to at once
         assert all(here.relays.add(one) for one in many)
@@ -88,7 +88,7 @@ async def test_those_who_sit_get_the_same_bytes_from_memory_in_their_order() -> 
         assert here.stored.reads == reads
 
 
-async def test_what_was_committed_between_the_own_reading_and_sitting_down_is_not_lost() -> None:
+async def test_commits_between_the_last_read_and_joining_the_relay_are_not_lost() -> None:
     async with world(2) as here:
         one = Sitting(2)
         here.append(said(3))  # nobody watched yet
@@ -140,7 +140,7 @@ async def test_a_viewer_that_does_not_read_is_dropped_at_no_cost_to_the_others()
         assert (stuck.spot.seq, stuck.got) == (0, [])
 
 
-async def test_what_another_process_wrote_in_between_is_read_from_the_log() -> None:
+async def test_events_of_other_processes_are_read_from_the_log() -> None:
     async with world() as here:
         one = Sitting()
         assert here.relays.add(one)

@@ -291,7 +291,7 @@ def test_a_broken_record_is_refused_at_the_move_that_breaks_it(break_: Any) -> N
     assert tried
 
 
-def test_there_are_breaks_enough() -> None:
+def test_there_are_enough_breaks() -> None:
     assert len(BREAKS) >= 25
 
 
@@ -592,7 +592,7 @@ def test_a_game_of_ours_written_and_read_back_is_the_same_game(seed: int) -> Non
     assert [h.vote for h in again.hands] == [h.vote for h in state.hands]
 
 
-def test_a_game_that_is_not_over_makes_no_record() -> None:
+def test_an_unfinished_game_cannot_be_recorded() -> None:
     state = fold(create(make_profile("official"), 1))
     with pytest.raises(ValueError, match="finished"):
         record_of(state, "open")

@@ -147,7 +147,7 @@ def test_an_early_miss_ends_the_game_or_lets_it_go_on() -> None:
     assert names(game.shoot(2)) == ["assassination_made", "proposal_opened"]
 
 
-def test_there_is_one_shot_a_game() -> None:
+def test_there_is_only_one_shot_per_game() -> None:
     game = any_quest(missed_shot="play_on")
     game.round()
     game.shoot(2)
@@ -156,7 +156,7 @@ def test_there_is_one_shot_a_game() -> None:
     assert (ended[1]["winner"], ended[1]["ending"]) == ("loyal", "merlin_survived")
 
 
-def test_a_miss_at_the_third_success_ends_the_game_even_where_play_goes_on() -> None:
+def test_a_miss_at_the_third_success_ends_the_game_even_with_play_on() -> None:
     game = any_quest(missed_shot="play_on")
     for _ in range(2):
         game.round()

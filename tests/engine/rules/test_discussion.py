@@ -196,7 +196,7 @@ def test_nobody_summarises_after_a_quest_that_ends_the_game() -> None:
     assert game.kind == ""
 
 
-def test_where_a_shot_is_offered_after_any_quest_the_summaries_follow_it_when_the_game_goes_on() -> None:
+def test_summaries_follow_a_shot_that_did_not_end_the_game() -> None:
     for target in (None, 2):
         game = Play(summaries=True, assassination="after_any_quest", missed_shot="play_on")
         game.round()
