@@ -27,7 +27,7 @@ def _defaulted(counted: SeatDecisions) -> dict[str, Any]:
 
 
 def seat_defaults(row: GameRow, state: State) -> list[SeatDefaults]:
-    """Counted from the log, so that a game of any version has them, and one that still runs."""
+    """Each seat's decisions and defaults, counted from the log, so unfinished games have them too."""
     counted = DecisionCounter(state.log).seats
     specs: Sequence[Mapping[str, Any]] = whole(row.seats) or [{}] * row.players
     return [

@@ -180,8 +180,8 @@ class Games:
         seat_agents(seats, "check", models, NoInbox())
         if new.seeds is not None and remote_seats(seats) and not new.guessable_seeds:
             raise InvalidRequest(
-                f"{REMOTE} seats and given seeds: whoever guesses a seed knows the deal. Leave seeds out, or "
-                "set guessable_seeds to true",
+                f"{REMOTE} seats and given seeds: anyone who guesses a seed knows the deal. Leave seeds out, "
+                "or set guessable_seeds to true",
                 "/seeds",
                 "guessable",
             )
@@ -463,7 +463,7 @@ class Games:
         return rows, following
 
     async def state(self, game_id: str) -> State:
-        """The full state of a game: callers that show a viewer's part must fold that part anew."""
+        """The full state of a game. To show one viewer's part, callers must fold that part themselves."""
         return fold(await self._reader.events(game_id))
 
     async def tally(self, batch_id: str) -> Tallied:
@@ -692,8 +692,9 @@ class Games:
         self._spawn(self._cancel_games(batch_id))
 
     async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
-        """Lets a suspended batch go on: keys and endpoints are read anew, and what was not answered is asked
-        again. ``on_unusable``: from now on; None for what it was. Raises NotSuspended, AlreadyOver.
+        """Resumes a suspended batch: reads its keys and endpoints again and repeats the questions that were
+        not answered. ``on_unusable``: the setting from now on; None keeps the present one. Raises
+        NotSuspended, AlreadyOver.
         """
         await self._not_cancelled(batch_id)
         if not await self._store.resume(batch_id, _changed(on_unusable)):

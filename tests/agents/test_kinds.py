@@ -1,4 +1,4 @@
-"""Seats are pluggable: docs/agents.md, run to the letter."""
+"""Agent kinds can be added as docs/agents.md describes."""
 
 import asyncio
 import json
