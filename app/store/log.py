@@ -328,14 +328,14 @@ EXPORT_DAMAGED: Final = "export.damaged"
 """The ``t`` of an export's line that names a game whose log cannot be read."""
 
 
-async def game_texts(reader: LogReader, game_id: str, viewer: Viewer, page: int = 500) -> list[bytes]:
+async def game_texts(reader: LogReader, game_id: str, viewer: Viewer) -> list[bytes]:
     """All the viewer's events so far, one per line. Raises CorruptLog unless all of the log can be read."""
     if not await reader.whole(game_id):
         raise CorruptLog(f"the log of {game_id} has holes")
     texts: list[bytes] = []
     place = 0
     # The full log is read for every viewer: a row with a damaged audience would silently be missing.
-    while lines := await reader.lines(game_id, FULL, place, page):
+    while lines := await reader.lines(game_id, FULL, place, 500):
         for line in lines:
             if is_seen(line, viewer):
                 texts.append(line_text(game_id, len(texts) + 1, line).encode() + b"\n")
